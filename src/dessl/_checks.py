@@ -1,0 +1,156 @@
+"""Argument errors in one wording: what was expected, what came, what to do."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ArrayLike: TypeAlias = "Tensor | NDArray[Any] | Sequence[Any]"
+
+
+def one_of(name: str, value: object, options: Sequence[object]) -> None:
+    """Refuse a value that is not among the options."""
+    if value not in options:
+        allowed = ", ".join(repr(option) for option in options)
+        raise ValueError(f"{name} must be one of {allowed}; got {value!r}.")
+
+
+def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
+    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor of shape (n,); got {type(value).__name__}. "
+            "Convert it with torch.as_tensor(...)."
+        )
+    if not value.is_floating_point():
+        raise TypeError(
+            f"{name} must be a floating-point tensor; got {value.dtype}. Convert it with .float()."
+        )
+    if value.ndim != 1:
+        raise ValueError(
+            f"{name} must hold one value for each sample, shape (n,); got {tuple(value.shape)}."
+            + (f" {hint}" if hint else "")
+        )
+    if value.shape[0] == 0:
+        raise ValueError(f"{name} must hold at least one sample; got none. {hint}".rstrip())
+    finite(name, value)
+    return value
+
+
+def finite(name: str, value: Tensor) -> None:
+    """Refuse NaN and infinite entries, where looking at them is free of surprises.
+
+    A look at values is a host synchronisation on a GPU and is impossible inside ``torch.compile``
+    and ``torch.func.vmap``: there a NaN reaches the result instead, for the caller to see.
+    """
+    if torch.compiler.is_compiling() or value.device.type != "cpu":
+        return
+    bad = (~torch.isfinite(value.detach())).sum()
+    try:
+        count = int(bad)
+    except RuntimeError:  # under vmap: many runs at once, no single count
+        return
+    if count:
+        raise ValueError(
+            f"{name} must be finite; {count} of its {value.numel()} entries are NaN or infinite. "
+            "Look at the model's outputs: a diverged or overflowing model is the usual cause."
+        )
+
+
+def same_length(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
+    """Refuse two per-sample tensors that speak of different rows."""
+    if value.shape[0] != other.shape[0]:
+        raise ValueError(
+            f"{name} and {other_name} must speak of the same rows; "
+            f"got {value.shape[0]} and {other.shape[0]} values."
+        )
+
+
+def same_device(**tensors: Tensor) -> None:
+    """Refuse tensors on different devices."""
+    devices = {name: str(tensor.device) for name, tensor in tensors.items()}
+    if len(set(devices.values())) > 1:
+        listed = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise ValueError(f"all tensors must be on one device; got {listed}. Move them with .to().")
+
+
+def scalar(name: str, value: object) -> float | Tensor:
+    """Refuse anything but a finite number or a tensor of shape ()."""
+    if isinstance(value, Tensor):
+        if value.ndim != 0:
+            raise ValueError(
+                f"{name} must be a number or a tensor of shape (); got {tuple(value.shape)}. "
+                f"For one {name} a run, map over runs with torch.func.vmap."
+            )
+        finite(name, value)
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"{name} must be a number or a tensor of shape (); got {type(value).__name__}."
+        )
+    if not math.isfinite(value):
+        raise ValueError(f"{name} must be finite; got {value}.")
+    return float(value)
+
+
+def number(
+    name: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Refuse anything but a number inside an interval."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
+    above = value > low if open_low else value >= low
+    below = value < high if open_high else value <= high
+    if not (above and below):
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        raise ValueError(f"{name} must lie in {left}{low:g}, {high:g}{right}; got {value}.")
+    return float(value)
+
+
+def whole_number(name: str, value: object, *, low: int = 0, high: int | None = None) -> int:
+    """Refuse anything but an integer inside [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number; got {type(value).__name__} {value!r}.")
+    if value < low or (high is not None and value > high):
+        wanted = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name} must be {wanted}; got {value}.")
+    return int(value)
+
+
+def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
+    """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
+    try:
+        tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{name} must be an array or a tensor of numbers; got {type(value).__name__}."
+        ) from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
+    allowed = (ndim,) if isinstance(ndim, int) else tuple(ndim)
+    if tensor.ndim not in allowed:
+        wanted = " or ".join(str(n) for n in allowed)
+        raise ValueError(
+            f"{name} must have {wanted} dimension(s); got shape {tuple(tensor.shape)}."
+        )
+    if tensor.numel() == 0:
+        raise ValueError(f"{name} must not be empty; got shape {tuple(tensor.shape)}.")
+    tensor = tensor.to(torch.float64)
+    if not bool(torch.isfinite(tensor).all()):
+        count = int((~torch.isfinite(tensor)).sum())
+        raise ValueError(
+            f"{name} must be finite; {count} of its {tensor.numel()} entries are NaN or infinite."
+        )
+    return tensor

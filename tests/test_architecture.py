@@ -1,0 +1,167 @@
+"""The direction of imports: a room imports only from the rooms above it, never from a sibling."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "dessl"
+
+# Top to bottom; rooms in one tuple are siblings.
+STOREYS = [
+    ("_version", "_checks"),
+    ("risk", "functional", "schedules"),
+    ("theory",),
+    ("data", "augment", "models"),
+    ("surrogates",),
+    ("objective",),
+    ("evaluation",),
+    ("training",),
+    ("safety",),
+    ("estimator",),
+    ("integrations", "experiments"),
+    ("report",),
+    ("cli",),
+    ("__init__", "__main__"),
+]
+STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
+ENTRANCES = {"__init__", "__main__"}  # they hand out names from everywhere
+
+
+def module_name(path: Path, source: Path) -> str:
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(("dessl", *(part for part in parts if part != "__init__")))
+
+
+def imported_modules(path: Path, source: Path) -> Iterator[str]:
+    """Every dessl module named by an import statement anywhere in the file."""
+    package = module_name(path, source).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            # `from dessl.data import formats` may name a module: both readings are looked at.
+            names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name for name in names if name == "dessl" or name.startswith("dessl."))
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def violations(source: Path) -> list[str]:
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        room = path.relative_to(source).with_suffix("").parts[0]
+        if room not in STOREY:
+            found.append(f"{path.name}: room {room!r} has no place in STOREYS")
+            continue
+        if room in ENTRANCES:
+            continue
+        for target in imported_modules(path, source):
+            other = room_of(target)
+            if target == "dessl":
+                # `from dessl import x` reads as x of the root package, unless x is a room.
+                continue
+            if other == room:
+                continue
+            if other not in STOREY:
+                found.append(f"{path.name}: imports {target} through the root package")
+            elif STOREY[other] >= STOREY[room]:
+                found.append(f"{path.name}: {room} may not import {target}")
+    return found
+
+
+def modules_and_imports(source: Path) -> dict[str, set[str]]:
+    modules = {module_name(path, source): path for path in source.rglob("*.py")}
+    return {
+        name: {target for target in imported_modules(path, source) if target in modules} - {name}
+        for name, path in modules.items()
+        if path.name != "__init__.py"
+    }
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Return one import cycle between modules, or nothing."""
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
+            return []
+        for target in sorted(graph.get(name, ())):
+            if found := visit(target, [*trail, name]):
+                return found
+        done.add(name)
+        return []
+
+    for name in sorted(graph):
+        if found := visit(name, []):
+            return found
+    return []
+
+
+def test_imports_go_one_way() -> None:
+    assert violations(SOURCE) == []
+
+
+def test_modules_of_one_room_do_not_import_in_circles() -> None:
+    assert cycle(modules_and_imports(SOURCE)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "complaint"),
+    [
+        ("risk.py", "from dessl.theory import risk_variance", "risk may not import dessl.theory"),
+        ("risk.py", "from .functional import entropy", "risk may not import dessl.functional"),
+        ("data/semi.py", "import dessl.augment", "data may not import dessl.augment"),
+        ("data/semi.py", "from ..models import lenet", "data may not import dessl.models"),
+        ("objective.py", "from dessl import entropy", "imports dessl.entropy through the root"),
+        ("theory/a.py", "def f():\n    import dessl.cli", "theory may not import dessl.cli"),
+        ("training/a.py", "import dessl.integrations.lightning", "may not import dessl.integr"),
+        ("cellar.py", "", "room 'cellar' has no place"),
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path: Path, file: str, line: str, complaint: str) -> None:
+    source = tmp_path / "dessl"
+    (source / file).parent.mkdir(parents=True, exist_ok=True)
+    (source / file).write_text(line + "\n")
+    found = violations(source)
+    assert found
+    assert complaint in found[0]
+
+
+def test_a_right_import_passes(tmp_path: Path) -> None:
+    source = tmp_path / "dessl"
+    source.mkdir()
+    (source / "theory.py").write_text("from dessl.risk import Risk\nfrom dessl import _checks\n")
+    assert violations(source) == []
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    room = tmp_path / "dessl" / "data"
+    room.mkdir(parents=True)
+    (room / "a.py").write_text("from dessl.data.b import x\n")
+    (room / "b.py").write_text("from dessl.data import a\n")
+    circle = cycle(modules_and_imports(tmp_path / "dessl"))
+    assert set(circle) == {"dessl.data.a", "dessl.data.b"}
+
+
+def test_importing_dessl_stays_light() -> None:
+    heavy = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "torchmetrics", "PIL", "pooch")
+    code = f"import sys, dessl; print([m for m in {heavy!r} if m in sys.modules])"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
