@@ -44,23 +44,46 @@ def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
 
 
 def finite(name: str, value: Tensor) -> None:
-    """Refuse NaN and infinite entries, where looking at them is free of surprises.
-
-    A look at values is a host synchronisation on a GPU and is impossible inside ``torch.compile``
-    and ``torch.func.vmap``: there a NaN reaches the result instead, for the caller to see.
-    """
-    if torch.compiler.is_compiling() or value.device.type != "cpu":
-        return
-    bad = (~torch.isfinite(value.detach())).sum()
-    try:
-        count = int(bad)
-    except RuntimeError:  # under vmap: many runs at once, no single count
-        return
+    """Refuse NaN and infinite entries, where a look at them is possible (see ``_count``)."""
+    count = _count(~torch.isfinite(value.detach()))
     if count:
         raise ValueError(
             f"{name} must be finite; {count} of its {value.numel()} entries are NaN or infinite. "
             "Look at the model's outputs: a diverged or overflowing model is the usual cause."
         )
+
+
+def between(
+    name: str,
+    value: Tensor,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    advice: str = "",
+) -> None:
+    """Refuse entries outside [low, high] or (low, high], where a look at them is possible."""
+    seen = value.detach()
+    if _count((seen <= low if open_low else seen < low) | (seen > high)):
+        came = f"from {float(seen.min()):g} to {float(seen.max()):g}" if seen.ndim else f"{seen:g}"
+        left = "(" if open_low else "["
+        raise ValueError(
+            f"{name} must lie in {left}{low:g}, {high:g}]; got {came}. {advice}".rstrip()
+        )
+
+
+def _count(bad: Tensor) -> int:
+    """Count the bad entries, or return 0 where counting would change how the code runs.
+
+    A look at values makes the host wait for a GPU and is impossible inside ``torch.compile`` and
+    ``torch.func.vmap``: there a bad entry reaches the result instead, for the caller to see.
+    """
+    if torch.compiler.is_compiling() or bad.device.type != "cpu":
+        return 0
+    try:
+        return int(bad.sum())
+    except RuntimeError:  # under vmap: many runs at once, no single count
+        return 0
 
 
 def same_length(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

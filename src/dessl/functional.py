@@ -1,0 +1,170 @@
+"""Per-sample losses and unlabelled terms on logits: (n, classes) in, (n,) out.
+
+Every function here is a row's own business: no averaging, no labels of other rows. Logits of shape
+(n, 1) are a binary model's log-odds of class 1 and stand for the two-class logits (0, z). Half
+precision is computed and returned in float32, as PyTorch's autocast does for losses. Gradients flow
+through every argument that has one: detach what is meant as a fixed target.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dessl import _checks
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """Return log p for each class, shape (..., classes), from logits (..., classes) or (..., 1).
+
+    >>> log_probabilities(torch.tensor([[0.0]])).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    _check_logits("logits", logits)
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    if logits.shape[-1] == 1:
+        return torch.cat([F.logsigmoid(-logits), F.logsigmoid(logits)], dim=-1)
+    return F.log_softmax(logits, dim=-1)
+
+
+def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
+    """Return −log p(y), the usual L, for integer labels y of shape (n,).
+
+    >>> cross_entropy(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.tensor([0, 0]))
+    tensor([0.6931, 0.0486])
+    """
+    log_p = log_probabilities(logits)
+    if y.is_floating_point() or y.dtype == torch.bool or y.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"y must hold one integer label for each row, shape {tuple(logits.shape[:-1])}; "
+            f"got {y.dtype} of shape {tuple(y.shape)}. For soft labels use cross_entropy_to."
+        )
+    advice = "Rows without a label (-1) have no loss: leave them out."
+    _checks.between("y", y, 0, log_p.shape[-1] - 1, advice=advice)
+    return -log_p.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Return Shannon's entropy −Σ p log p in nats (Grandvalet & Bengio, 2004).
+
+    >>> entropy(torch.tensor([[1.0, 0.0, -1.0]]))
+    tensor([0.8324])
+    """
+    log_p = log_probabilities(logits)
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
+    """Return Rényi's entropy log(Σ p^α)/(1−α): Shannon's at α = 1, the min-entropy at α = ∞.
+
+    The min-entropy −log max p is the pseudo-label term without a threshold (paper, appendix B).
+
+    >>> renyi_entropy(torch.tensor([[1.0, 0.0, -1.0]]), alpha=2.0)
+    tensor([0.6723])
+    """
+    alpha = _checks.number("alpha", alpha, low=0.0)
+    if alpha == 1.0:
+        return entropy(logits)
+    log_p = log_probabilities(logits)
+    if math.isinf(alpha):
+        return -log_p.amax(-1)
+    if abs(alpha - 1) >= 0.25:
+        return torch.logsumexp(alpha * log_p, -1) / (1 - alpha)
+    # Near α = 1 the sum is 1 + Σ p (p^(α−1) − 1): only its small part is summed, so that dividing
+    # by 1 − α does not blow rounding up. Far tails take the plain difference: it cannot overflow.
+    power = (alpha - 1) * log_p
+    p = log_p.exp()
+    near = p * torch.expm1(power.clamp(-1, 1))
+    far = (log_p + power).exp() - p
+    return torch.log1p(torch.where(power.abs() < 1, near, far).sum(-1)) / (1 - alpha)
+
+
+def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
+    """Return −log max p where max p > τ, else 0 (Lee, 2013).
+
+    A masked row is a zero that stays in the mean, never a row that leaves it.
+
+    >>> pseudo_label(torch.tensor([[3.0, 0.0], [0.1, 0.0]]), threshold=0.7)
+    tensor([0.0486, 0.0000])
+    """
+    log_p = log_probabilities(logits).amax(-1)
+    return torch.where(log_p.exp() > _threshold(threshold), -log_p, 0.0)
+
+
+def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:
+    """Return −Σ q log p, for target probabilities q of the logits' shape.
+
+    For one-logit models q has shape (n, 1) too: the probability of class 1.
+
+    >>> cross_entropy_to(torch.tensor([[3.0, 0.0]]), torch.tensor([[0.5, 0.5]]))
+    tensor([1.5486])
+    """
+    log_p = log_probabilities(logits)
+    _same_shape("probabilities", probabilities, logits)
+    if logits.shape[-1] == 1:
+        probabilities = torch.cat([1 - probabilities, probabilities], dim=-1)
+    return -(probabilities * log_p).sum(-1)
+
+
+def confident_cross_entropy(logits: Tensor, target_logits: Tensor, threshold: float) -> Tensor:
+    """Return −log p(k) for the target's arg-max class k where its probability > τ, else 0.
+
+    FixMatch's term: ``logits`` of the strong view, ``target_logits`` of the weak one. No gradient
+    reaches the target: neither an arg-max nor a threshold has one.
+
+    >>> strong, weak = torch.tensor([[0.0, 0.0]]), torch.tensor([[5.0, 0.0]])
+    >>> confident_cross_entropy(strong, weak, threshold=0.95)
+    tensor([0.6931])
+    """
+    log_p = log_probabilities(logits)
+    _same_shape("target_logits", target_logits, logits)
+    confidence, label = log_probabilities(target_logits.detach()).max(-1)
+    loss = -log_p.gather(-1, label.unsqueeze(-1)).squeeze(-1)
+    return torch.where(confidence.exp() > _threshold(threshold), loss, 0.0)
+
+
+def kl_divergence(logits: Tensor, target_logits: Tensor) -> Tensor:
+    """Return KL(q ‖ p) = Σ q (log q − log p), q the target's and p the logits' distribution.
+
+    >>> kl_divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 0.0]]))
+    tensor([0.5023])
+    """
+    log_p = log_probabilities(logits)
+    _same_shape("target_logits", target_logits, logits)
+    log_q = log_probabilities(target_logits)
+    return (log_q.exp() * (log_q - log_p)).sum(-1)
+
+
+def squared_distance(logits: Tensor, target_logits: Tensor) -> Tensor:
+    """Return Σ (p − q)² between the two distributions, at most 2 (Mean Teacher, Π-model).
+
+    >>> squared_distance(torch.tensor([[0.0, 0.0]]), torch.tensor([[9.0, -9.0]]))
+    tensor([0.5000])
+    """
+    p = log_probabilities(logits).exp()
+    _same_shape("target_logits", target_logits, logits)
+    return (p - log_probabilities(target_logits).exp()).square().sum(-1)
+
+
+def _check_logits(name: str, logits: Tensor) -> None:
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        came = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(f"{name} must be a floating-point tensor (n, classes); got {came}.")
+    if logits.ndim < 2 or logits.shape[-1] == 0:
+        raise ValueError(
+            f"{name} must have shape (n, classes), or (n, 1) for a binary model's log-odds; "
+            f"got {tuple(logits.shape)}. For log-odds of shape (n,) pass {name}.unsqueeze(-1)."
+        )
+
+
+def _same_shape(name: str, value: Tensor, logits: Tensor) -> None:
+    if value.shape != logits.shape:
+        raise ValueError(
+            f"{name} must have the logits' shape {tuple(logits.shape)}; got {tuple(value.shape)}."
+        )
+
+
+def _threshold(threshold: float) -> float:
+    return _checks.number("threshold", threshold, low=0.0, high=1.0)

@@ -1,0 +1,254 @@
+"""The debiased risk and the two risks that it stands beside.
+
+    R(θ) = mean_L L  +  λ · ( mean_U H  −  mean_L H )
+           complete case    what SSL adds  what debiasing takes back
+
+L and H come in as one value for each sample; only this file averages over samples. Each mean is
+over its own rows *before* any masking: a masked row counts as a zero and stays in the denominator.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+
+On = Literal["unlabelled", "all"]
+Bound = Literal["nonnegative"]
+
+_REDUCED = "Pass reduction='none' to your loss."
+
+
+class Risk(NamedTuple):
+    """A risk and its three parts, each a tensor of shape ().
+
+    Unless ``bound`` is given, ``value == loss + lam * (h_unlabelled - h_labelled)``; a part that
+    the risk does not contain is zero.
+
+    Attributes:
+        value: What to minimise.
+        loss: Mean of L over the labelled rows.
+        h_labelled: Mean of H that debiasing takes back.
+        h_unlabelled: Mean of H that semi-supervised learning adds.
+    """
+
+    value: Tensor
+    loss: Tensor
+    h_labelled: Tensor
+    h_unlabelled: Tensor
+
+
+def complete_case_risk(loss: Tensor, *, weights: Tensor | None = None) -> Risk:
+    """Return the mean of L over the labelled rows: what supervised learning minimises.
+
+    Args:
+        loss: L of each labelled row, shape (n_l,).
+        weights: One non-negative weight for each labelled row, shape (n_l,).
+
+    >>> complete_case_risk(torch.tensor([1.0, 2.0, 4.0, 3.0])).value
+    tensor(2.5000)
+    """
+    mean_loss = _mean("loss", loss, weights, "weights", hint=_REDUCED)
+    nothing = torch.zeros_like(mean_loss)
+    return Risk(mean_loss, mean_loss, nothing, nothing)
+
+
+def ssl_risk(
+    loss: Tensor,
+    h_unlabelled: Tensor,
+    lam: float | Tensor = 1.0,
+    *,
+    weights_labelled: Tensor | None = None,
+    weights_unlabelled: Tensor | None = None,
+) -> Risk:
+    """Return the usual, biased semi-supervised risk: mean_L L + λ mean_U H.
+
+    Its expectation is R(θ) + λ E[H], so it is off by λ E[H] however much data there is.
+
+    Args:
+        loss: L of each labelled row, shape (n_l,).
+        h_unlabelled: H of each unlabelled row, shape (n_u,).
+        lam: λ, a number or a tensor of shape ().
+        weights_labelled: One non-negative weight for each labelled row, shape (n_l,).
+        weights_unlabelled: One non-negative weight for each unlabelled row, shape (n_u,).
+
+    >>> ssl_risk(torch.tensor([1.0, 3.0]), torch.tensor([0.5, 1.5]), lam=0.5).value
+    tensor(2.5000)
+    """
+    lam = _checks.scalar("lam", lam)
+    mean_loss = _mean("loss", loss, weights_labelled, "weights_labelled", hint=_REDUCED)
+    mean_h = _mean("h_unlabelled", h_unlabelled, weights_unlabelled, "weights_unlabelled")
+    _checks.same_device(loss=loss, h_unlabelled=h_unlabelled)
+    return Risk(mean_loss + lam * mean_h, mean_loss, torch.zeros_like(mean_h), mean_h)
+
+
+def debiased_risk(
+    loss: Tensor,
+    h_labelled: Tensor,
+    h_unlabelled: Tensor,
+    lam: float | Tensor = 1.0,
+    *,
+    on: On = "unlabelled",
+    bound: Bound | None = None,
+    weights_labelled: Tensor | None = None,
+    weights_unlabelled: Tensor | None = None,
+) -> Risk:
+    """Return the debiased risk, an unbiased estimate of R(θ) for every λ when labels are MCAR.
+
+    Args:
+        loss: L of each labelled row, shape (n_l,).
+        h_labelled: H of the same rows, shape (n_l,), by the very function of ``h_unlabelled``.
+        h_unlabelled: H of each unlabelled row, shape (n_u,).
+        lam: λ, a number or a tensor of shape ().
+        on: The rows that H is added on. ``"unlabelled"``: mean_U H − mean_L H. ``"all"``: the mean
+            over labelled and unlabelled rows together, minus mean_L H, which is (n_u/n) times the
+            main form. Where an unlabelled *batch* was drawn from all rows, labelled ones included,
+            its plain mean already is the mean over all data: keep ``"unlabelled"`` there.
+        bound: ``"nonnegative"`` gives λ mean H + max(0, mean_L (L − λH)). For λ ≥ 0 and H ≥ 0 it is
+            never below zero; it is pessimistic: its expectation is at least R(θ).
+        weights_labelled: One non-negative weight for each labelled row, shape (n_l,), for L and H
+            alike. Means are Σwa/Σw, so that a weight of 2 is a row that occurs twice.
+        weights_unlabelled: One non-negative weight for each unlabelled row, shape (n_u,).
+
+    >>> loss = torch.tensor([1.0, 2.0, 4.0, 3.0])
+    >>> h_labelled = torch.tensor([0.5, 1.5, 2.5, 2.0])
+    >>> h_unlabelled = torch.tensor([1.0, 2.0, 3.0, 1.0, 2.0, 2.5, 0.5, 1.5])
+    >>> debiased_risk(loss, h_labelled, h_unlabelled, lam=0.5).value
+    tensor(2.5312)
+    """
+    _checks.one_of("on", on, ("unlabelled", "all"))
+    _checks.one_of("bound", bound, (None, "nonnegative"))
+    lam = _checks.scalar("lam", lam)
+    mean_loss = _mean("loss", loss, weights_labelled, "weights_labelled", hint=_REDUCED)
+    mean_labelled = _mean("h_labelled", h_labelled, weights_labelled, "weights_labelled")
+    mean_added = _mean("h_unlabelled", h_unlabelled, weights_unlabelled, "weights_unlabelled")
+    _checks.same_length("loss", loss, "h_labelled", h_labelled)
+    _checks.same_device(loss=loss, h_labelled=h_labelled, h_unlabelled=h_unlabelled)
+    if on == "all":
+        n_labelled = _total(h_labelled, weights_labelled)
+        n_unlabelled = _total(h_unlabelled, weights_unlabelled)
+        share = n_unlabelled / (n_labelled + n_unlabelled)
+        mean_added = mean_labelled + share * (mean_added - mean_labelled)
+    if bound == "nonnegative":
+        value = lam * mean_added + torch.clamp(mean_loss - lam * mean_labelled, min=0)
+    else:
+        value = mean_loss + lam * (mean_added - mean_labelled)
+    return Risk(value, mean_loss, mean_labelled, mean_added)
+
+
+def subset_debiased_risk(
+    loss: Tensor,
+    h_labelled: Tensor,
+    h_unlabelled: Tensor,
+    lam: float | Tensor = 1.0,
+    *,
+    in_labelled: Tensor,
+    in_unlabelled: Tensor,
+) -> Risk:
+    """Return the risk debiased on a subset A of the rows: mean_L L + λ (mean_U H − mean_A H).
+
+    Unbiased for any A drawn without a look at the data. Taking all labelled rows and no unlabelled
+    one gives :func:`debiased_risk`, which the variance prefers (``dessl.theory.risk_variance``).
+
+    Args:
+        loss: L of each labelled row, shape (n_l,).
+        h_labelled: H of the same rows, shape (n_l,).
+        h_unlabelled: H of each unlabelled row, shape (n_u,).
+        lam: λ, a number or a tensor of shape ().
+        in_labelled: Which labelled rows are in A, a boolean tensor (n_l,).
+        in_unlabelled: Which unlabelled rows are in A, a boolean tensor (n_u,).
+
+    >>> loss, h_labelled, h_unlabelled = torch.tensor([[1.0, 3.0], [1.0, 2.0], [0.0, 4.0]])
+    >>> first = torch.tensor([True, False])
+    >>> subset_debiased_risk(
+    ...     loss, h_labelled, h_unlabelled, in_labelled=first, in_unlabelled=first
+    ... ).value
+    tensor(3.5000)
+    """
+    lam = _checks.scalar("lam", lam)
+    mean_loss = _mean("loss", loss, None, "", hint=_REDUCED)
+    mean_unlabelled = _mean("h_unlabelled", h_unlabelled, None, "")
+    _checks.per_sample("h_labelled", h_labelled)
+    _checks.same_length("loss", loss, "h_labelled", h_labelled)
+    chosen_labelled = _chosen("in_labelled", in_labelled, h_labelled)
+    chosen_unlabelled = _chosen("in_unlabelled", in_unlabelled, h_unlabelled)
+    size = chosen_labelled.sum() + chosen_unlabelled.sum()
+    advice = "Set at least one entry of in_labelled to True."
+    _checks.between("the size of the subset", size, 1, advice=advice)
+    total = (chosen_labelled * h_labelled).sum() + (chosen_unlabelled * h_unlabelled).sum()
+    mean_subset = total / size
+    value = mean_loss + lam * (mean_unlabelled - mean_subset)
+    return Risk(value, mean_loss, mean_subset, mean_unlabelled)
+
+
+def inverse_propensity_risk(
+    loss: Tensor,
+    h_labelled: Tensor,
+    h_unlabelled: Tensor,
+    lam: float | Tensor = 1.0,
+    *,
+    propensity: Tensor,
+    normalise: bool = False,
+) -> Risk:
+    """Return the debiased risk for labels that are *not* missing completely at random.
+
+    (1/n) Σ_i [ (r_i/π_i)(L_i − λH_i) + λH_i ], with π_i the probability that row i has a label.
+    λ = 0 gives the Horvitz–Thompson estimate. Written out over L and U it is
+    (1/n) Σ_L L/π + (λ/n) [Σ_U H − Σ_L ((1−π)/π) H]: the weights of the two forms agree row by row.
+
+    Args:
+        loss: L of each labelled row, shape (n_l,).
+        h_labelled: H of the same rows, shape (n_l,).
+        h_unlabelled: H of each unlabelled row, shape (n_u,).
+        lam: λ, a number or a tensor of shape ().
+        propensity: π of each labelled row, shape (n_l,), in (0, 1].
+        normalise: Divide by Σ_L 1/π rather than by n (Hájek): a little biased, of smaller variance,
+            and for a constant π the all-data form of :func:`debiased_risk`.
+
+    >>> loss, propensity = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25])
+    >>> inverse_propensity_risk(loss, loss, torch.ones(3), lam=0, propensity=propensity).value
+    tensor(2.)
+    """
+    lam = _checks.scalar("lam", lam)
+    for name, value in (("loss", loss), ("h_labelled", h_labelled), ("h_unlabelled", h_unlabelled)):
+        _checks.per_sample(name, value, hint=_REDUCED if name == "loss" else "")
+    _checks.per_sample("propensity", propensity)
+    _checks.same_length("loss", loss, "h_labelled", h_labelled)
+    _checks.same_length("propensity", propensity, "loss", loss)
+    advice = "It is the probability that this labelled row got its label."
+    _checks.between("propensity", propensity, 0, 1, open_low=True, advice=advice)
+    n = loss.shape[0] + h_unlabelled.shape[0]
+    weights = 1 / propensity
+    weights = weights / (weights.sum() if normalise else n)
+    mean_loss, mean_labelled = (weights * loss).sum(), (weights * h_labelled).sum()
+    mean_all = (h_labelled.sum() + h_unlabelled.sum()) / n
+    value = mean_loss + lam * (mean_all - mean_labelled)
+    return Risk(value, mean_loss, mean_labelled, mean_all)
+
+
+def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: str = "") -> Tensor:
+    """Average over samples, Σwa/Σw."""
+    _checks.per_sample(name, values, hint=hint)
+    if weights is None:
+        return values.mean()
+    _checks.per_sample(named, weights)
+    _checks.same_length(named, weights, name, values)
+    _checks.between(named, weights, 0, advice="A weight says how often its row counts.")
+    total = weights.sum()
+    advice = "Give at least one row a weight above zero."
+    _checks.between(f"the sum of {named}", total, 0, open_low=True, advice=advice)
+    return (values * (weights / total)).sum()
+
+
+def _total(values: Tensor, weights: Tensor | None) -> Tensor | int:
+    return values.shape[0] if weights is None else weights.sum()
+
+
+def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:
+    """Take a boolean mask over the rows of ``values`` as zeros and ones of its dtype."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name} must be a boolean tensor, one entry for each row; got {came}.")
+    _checks.same_length(name, mask, "its rows of H", values)
+    return mask.to(values.dtype)
