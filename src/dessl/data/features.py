@@ -1,0 +1,115 @@
+"""Features as one tensor: images stay uint8 and become NCHW, everything else becomes float32."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl import _checks
+
+CHANNELS = (1, 3)  # what an image's channel axis may hold where nobody says which axis it is
+
+
+def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None = None) -> Tensor:
+    """The features as a tensor (n, channels, height, width) of bytes or (n, ...) of float32.
+
+    Nothing is copied that need not be: a uint8 array and the tensor made from it share their
+    memory, also when NHWC images become NCHW (a permuted view, which is PyTorch's channels-last
+    format). Float64, float16 and integer tables are converted to float32.
+
+    Args:
+        name: What an error calls the features.
+        x: uint8 images (n, channels, height, width), (n, height, width, channels) or
+            (n, height, width); or numbers (n, features, ...).
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose channel axis cannot be told: those with
+            other than 1 or 3 channels, or with 1 or 3 at both ends.
+
+    Example:
+        >>> feature_tensor("x", np.zeros((5, 32, 32, 3), dtype=np.uint8)).shape
+        torch.Size([5, 3, 32, 32])
+        >>> feature_tensor("x", np.zeros((5, 4))).dtype
+        torch.float32
+    """
+    tensor = shared_tensor(name, x)
+    if tensor.ndim < 2:
+        raise ValueError(
+            f"{name} must hold one row of features for each sample, shape (n, ...); "
+            f"got {tuple(tensor.shape)}."
+        )
+    if tensor.numel() == 0:
+        raise ValueError(f"{name} must not be empty; got shape {tuple(tensor.shape)}.")
+    if tensor.dtype == torch.uint8 and tensor.ndim > 2:
+        return _channels_first(name, tensor, layout)
+    if layout is not None:
+        raise ValueError(
+            f"layout={layout!r} speaks of uint8 images; got {name} of {tensor.dtype} with shape "
+            f"{tuple(tensor.shape)}. Leave layout out."
+        )
+    return _floats(name, tensor)
+
+
+def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
+    """A tensor over the array's own memory, wherever PyTorch can read it as it lies."""
+    if isinstance(x, Tensor):
+        return x.detach()
+    array = np.asarray(x)
+    if array.dtype.kind not in "buif":
+        raise TypeError(
+            f"{name} must be an array or a tensor of real numbers; got dtype {array.dtype}. "
+            "Encode text columns as numbers first."
+        )
+    readable = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    if not readable:
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    with warnings.catch_warnings():
+        # A read-only array (a memory map) is shared all the same: nothing here writes to it.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
+    shape = tuple(images.shape)
+    if layout is not None:
+        _checks.one_of("layout", layout, ("NCHW", "NHWC"))
+    if images.ndim == 3 and layout is None:
+        return images.unsqueeze(1)
+    if images.ndim != 4:
+        raise ValueError(
+            f"{name} must hold uint8 images of shape (n, channels, height, width), "
+            f"(n, height, width, channels) or (n, height, width); got {shape}"
+            + (f" with layout={layout!r}." if layout else ".")
+        )
+    if layout is None:
+        first, last = shape[1] in CHANNELS, shape[3] in CHANNELS
+        if first == last:
+            problem = "either end could be" if first else "neither end is"
+            raise ValueError(
+                f"{name} has shape {shape}, and {problem} a channel axis of 1 or 3. "
+                "Pass layout='NCHW' or layout='NHWC'."
+            )
+        layout = "NCHW" if first else "NHWC"
+    return images if layout == "NCHW" else images.permute(0, 3, 1, 2)
+
+
+def _floats(name: str, numbers: Tensor) -> Tensor:
+    if numbers.is_complex():
+        raise TypeError(f"{name} must hold real numbers; got {numbers.dtype}.")
+    if numbers.ndim > 2 and not numbers.is_floating_point():
+        raise TypeError(
+            f"{name} of shape {tuple(numbers.shape)} must be uint8 images or floats; "
+            f"got {numbers.dtype}. Convert images of 0 to 255 with .astype('uint8')."
+        )
+    floats = numbers.to(torch.float32)
+    if not bool(torch.isfinite(floats).all()):
+        bad = ~torch.isfinite(floats.flatten(1))
+        columns = bad.any(0).nonzero().flatten().tolist()
+        raise ValueError(
+            f"{name} must be finite in float32; {int(bad.sum())} entries are NaN or infinite, "
+            f"in column(s) {', '.join(map(str, columns[:8]))}"
+            + (", .... " if len(columns) > 8 else ". ")
+            + "Impute missing values first, or drop their rows."
+        )
+    return floats

@@ -1,0 +1,152 @@
+"""Labels of any kind as whole numbers 0, ..., K - 1, with -1 for a missing one."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl._checks import ArrayLike
+
+MISSING = -1
+
+
+def label_codes(
+    columns: Mapping[str, ArrayLike], class_names: Sequence[str] | None = None
+) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The columns' labels as int64 tensors (n,), and the names of the classes.
+
+    Whole numbers are class numbers already, and -1 is missing; each of 0, ..., K - 1 must occur
+    in some column unless ``class_names`` says what the classes are. Any other labels are mapped:
+    by ``class_names`` where given, else in the sorted order of their text, so ``"10"`` comes
+    before ``"9"``. None, NaN, pandas' missing values and the empty string are missing.
+
+    Args:
+        columns: Labels (n,) by the name an error should call them by. All are coded alike.
+        class_names: The classes in order, when the labels alone do not say.
+
+    Example:
+        >>> codes, names = label_codes({"y": ["dog", None, "cat", "dog"]})
+        >>> codes["y"].tolist(), names
+        ([1, -1, 0, 1], ('cat', 'dog'))
+    """
+    read = {name: _column(name, column) for name, column in columns.items()}
+    kinds = {
+        name: "text" if column.dtype == object else "whole numbers"
+        for name, column in read.items()
+        if not _missing(column).all()
+    }
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
+        raise TypeError(f"labels must be of one kind in all parts; got {listed}.")
+    names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
+    if len(set(names)) < len(names):
+        raise ValueError(f"class_names must differ from each other; got {names}.")
+    if len(names) < 2:
+        raise ValueError(
+            f"a classifier needs at least 2 classes; got {len(names)}: {names}. "
+            "Pass class_names= if other classes exist but have no label here."
+        )
+    codes = {name: torch.from_numpy(_codes(name, col, names)) for name, col in read.items()}
+    return codes, names
+
+
+def _column(name: str, y: ArrayLike) -> NDArray[Any]:
+    """Labels as int64 with -1 for missing or, where they are no numbers, as text or None."""
+    if isinstance(y, Tensor):
+        values = y.detach().cpu().numpy()
+    elif isinstance(y, list | tuple):
+        values = np.fromiter(y, dtype=object, count=len(y))  # asarray makes "nan" of NaN in text
+    else:
+        values = np.asarray(y)
+    nested = values.dtype == object and any(
+        isinstance(v, list | tuple | np.ndarray) for v in values
+    )
+    if values.ndim != 1 or nested:
+        raise ValueError(
+            f"{name} must hold one label for each row, shape (n,); got "
+            f"{'rows of labels' if nested else values.shape}. "
+            "Flatten a column with .ravel(), turn one-hot rows into classes with .argmax(1)."
+        )
+    if values.dtype.kind in "iuf":
+        return _whole(name, values)
+    entries = [None if _is_missing(value) else value for value in values.tolist()]
+    given = [entry for entry in entries if entry is not None]
+    if given and all(isinstance(value, Real) and not isinstance(value, bool) for value in given):
+        return _whole(name, np.array([math.nan if v is None else v for v in entries], np.float64))
+    return _texts(name, entries)
+
+
+def _is_missing(value: object) -> bool:
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    # pandas' own marks, known by name so that pandas need not be imported
+    return value is None or value == "" or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+    if column.dtype == object:
+        return np.array([value is None for value in column], dtype=np.bool_)
+    return np.asarray(column == MISSING)
+
+
+def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), MISSING, values)
+        broken = values[values != np.round(values)]
+        if broken.size:
+            raise ValueError(
+                f"{name} must hold classes; got the fraction {broken[0]:g}. Class numbers are "
+                "whole; for classes that are not numbers, pass them as text."
+            )
+    if values.size and values.min() < MISSING:
+        raise ValueError(
+            f"{name} must be -1 (missing) or a class number 0, 1, ...; got {values.min():g}."
+        )
+    return values.astype(np.int64)
+
+
+def _texts(name: str, entries: Iterable[Any]) -> NDArray[Any]:
+    texts = [None if entry is None else str(entry) for entry in entries]
+    if "-1" in texts:
+        raise ValueError(
+            f"{name} mixes '-1' with text labels, and -1 is the mark of a missing number label. "
+            "Use None for a missing label among text; rename the class if it is one."
+        )
+    return np.array(texts, dtype=object)
+
+
+def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:
+    """The classes that occur: numbers without gaps, or texts in sorted order."""
+    seen = {value for column in columns for value in np.unique(column[~_missing(column)]).tolist()}
+    if any(isinstance(value, str) for value in seen):
+        return tuple(sorted(seen))
+    absent = sorted(set(range(max(seen, default=-1) + 1)) - seen)
+    if absent:
+        raise ValueError(
+            f"class numbers must be 0, ..., K - 1; {max(seen)} occurs but {absent[0]} does not. "
+            "If that class exists, pass class_names=; if not, renumber the labels or pass them "
+            "as text."
+        )
+    return tuple(str(value) for value in sorted(seen))
+
+
+def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
+    if column.dtype == object:
+        code = {text: number for number, text in enumerate(names)}
+        unknown = sorted({text for text in column if text is not None} - code.keys())
+        if unknown:
+            raise ValueError(
+                f"{name} holds {unknown[0]!r}, which is not among the class names {names}."
+            )
+        return np.array([MISSING if t is None else code[t] for t in column], dtype=np.int64)
+    if column.size and column.max() >= len(names):
+        raise ValueError(
+            f"{name} must hold class numbers below {len(names)}, the number of class names; "
+            f"got {column.max()}."
+        )
+    return column

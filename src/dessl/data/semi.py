@@ -1,0 +1,223 @@
+"""SemiData: one copy of the features, and which of their rows have a label."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from dessl._checks import ArrayLike
+from dessl.data.dataset import dataset_arrays
+from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
+from dessl.data.features import feature_tensor, shared_tensor
+from dessl.data.labels import MISSING, label_codes
+
+
+class Part(NamedTuple):
+    """A fully labelled part of the data: features x (n, ...) and class numbers y (n,)."""
+
+    x: Tensor
+    y: Tensor
+
+
+class SemiData:
+    """Features, labels of which most may be missing, and parts for validation and test.
+
+    Images are kept as uint8 in the memory they came in, as (n, channels, height, width); tables
+    and other numbers as float32. Which rows are labelled, unlabelled or held out for validation
+    is kept as index tensors, so hiding labels or moving rows never copies the features. What a
+    method returns is a new ``SemiData`` over the same memory; do not write into it.
+
+    Args:
+        x: uint8 images (n, C, H, W), (n, H, W, C) or (n, H, W); or numbers (n, features, ...).
+        y: (n,) class numbers with -1 for missing; or text (or any other) labels with None, NaN
+            or "" for missing, which are mapped in sorted order and remembered in ``class_names``.
+        class_names: The classes in order, where the labels alone do not say.
+        validation: A pair (x, y), fully labelled, with rows of the same kind as x.
+        test: A pair (x, y) likewise.
+        ids: (n,) different whole numbers by which the rows go in a surrogate's memory;
+            0, ..., n - 1 when not given.
+        name: What the data is called in reports.
+        layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
+
+    Example:
+        >>> data = SemiData(torch.rand(5, 2), ["a", None, "b", None, "a"])
+        >>> data
+        SemiData(5 rows of shape (2,), 2 classes: 3 labelled, 2 unlabelled)
+        >>> data.y.tolist(), data.class_names, data.unlabelled_rows.tolist()
+        ([0, -1, 1, -1, 0], ('a', 'b'), [1, 3])
+    """
+
+    def __init__(
+        self,
+        x: "Tensor | NDArray[Any]",
+        y: ArrayLike,
+        *,
+        class_names: Sequence[str] | None = None,
+        validation: "tuple[Any, Any] | None" = None,
+        test: "tuple[Any, Any] | None" = None,
+        ids: "Tensor | NDArray[Any] | None" = None,
+        name: str = "",
+        layout: str | None = None,
+    ) -> None:
+        parts = {"validation": validation, "test": test}
+        pairs = {key: pair for key, pair in parts.items() if pair is not None}
+        self.x = feature_tensor("x", x, layout=layout)
+        columns = {"y": y} | {f"{key} y": pair[1] for key, pair in pairs.items()}
+        codes, self.class_names = label_codes(columns, class_names)
+        self.y = _as_long_as("y", codes["y"], self.x)
+        read = {
+            key: self._part(key, feature_tensor(f"{key} x", pair[0], layout=layout), codes)
+            for key, pair in pairs.items()
+        }
+        self.test = read.get("test")
+        self._validation = read.get("validation")
+        self.ids = _row_ids(ids, self.x)
+        self.name = name
+        self.labelled_rows = (self.y != MISSING).nonzero().flatten()
+        self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
+        self.validation_rows = self.labelled_rows.new_empty(0)
+        self._validation_y = self.y.new_empty(0)
+
+    def _part(self, key: str, x: Tensor, codes: dict[str, Tensor]) -> Part:
+        if x.shape[1:] != self.x.shape[1:] or x.dtype != self.x.dtype:
+            raise ValueError(
+                f"{key} x must hold rows like x's, {tuple(self.x.shape[1:])} of {self.x.dtype}; "
+                f"got {tuple(x.shape[1:])} of {x.dtype}."
+            )
+        y = _as_long_as(f"{key} y", codes[f"{key} y"], x)
+        missing = int((y == MISSING).sum())
+        if missing:
+            raise ValueError(
+                f"{key} y must label every row; {missing} of {len(y)} labels are missing. "
+                "Leave those rows out."
+            )
+        return Part(x, y)
+
+    @classmethod
+    def from_dataset(cls, dataset: "Dataset[Any]", **options: Any) -> Self:
+        """Read a map-style PyTorch data set of (x, y) items once, into one array.
+
+        Args:
+            dataset: Has a length; its items are pairs of an image or row (an array, a tensor or a
+                Pillow image, all of one shape and type) and a label (a number, text or None).
+            options: What the constructor takes besides x and y.
+
+        Example:
+            >>> from torch.utils.data import TensorDataset
+            >>> items = TensorDataset(torch.rand(4, 3), torch.tensor([0, 1, -1, -1]))
+            >>> SemiData.from_dataset(items).n_unlabelled
+            2
+        """
+        x, labels = dataset_arrays(dataset)
+        return cls(x, labels, **options)
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes there are, labelled here or not."""
+        return len(self.class_names)
+
+    @property
+    def n_labelled(self) -> int:
+        """How many rows have a label to train on."""
+        return len(self.labelled_rows)
+
+    @property
+    def n_unlabelled(self) -> int:
+        """How many rows have no label; rows held out for validation are not among them."""
+        return len(self.unlabelled_rows)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the rows are uint8 images (channels, height, width)."""
+        return self.x.dtype == torch.uint8
+
+    @property
+    def device(self) -> torch.device:
+        """Where the features are."""
+        return self.x.device
+
+    @property
+    def validation(self) -> Part | None:
+        """The validation part; rows held out by a draw are gathered anew at each look."""
+        if len(self.validation_rows):
+            return Part(self.x[self.validation_rows], self._validation_y)
+        return self._validation
+
+    def with_labels(self, keep: "Tensor | NDArray[Any] | LabelDraw") -> Self:
+        """The same rows with some of the labels hidden; the features are shared, not copied.
+
+        Args:
+            keep: A boolean mask (n,) of the labels to keep, all other rows becoming unlabelled;
+                or a :class:`LabelDraw`. A draw's validation rows leave both the loss and the
+                debiasing term: they are in neither ``labelled_rows`` nor ``unlabelled_rows``,
+                and take the place of a validation part that the data came with, whose labels
+                are not in the draw's budget. Rows in none of a draw's parts are left aside.
+
+        Example:
+            >>> data = SemiData(torch.rand(4, 2), [0, 1, 1, 0])
+            >>> data.with_labels(torch.tensor([True, True, False, False])).y.tolist()
+            [0, 1, -1, -1]
+        """
+        if len(self.validation_rows):
+            raise ValueError(
+                "labels were drawn from this data before, with a validation part held out of it. "
+                "Draw again from the data it was drawn from."
+            )
+        draw = keep if isinstance(keep, LabelDraw) else draw_of_mask(keep, self.y)
+        draw = LabelDraw(*(rows.to(self.device) for rows in draw))
+        check_draw(draw, self.y)
+        new = copy.copy(self)
+        new.y = torch.full_like(self.y, MISSING)
+        new.y[draw.labelled] = self.y[draw.labelled]
+        new.labelled_rows, new.validation_rows, new.unlabelled_rows = draw
+        new._validation_y = self.y[draw.validation]
+        return new
+
+    def to(self, device: "torch.device | str") -> Self:
+        """The data on another device; what is there already is shared."""
+        new = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Part):
+                setattr(new, name, Part(*(tensor.to(device) for tensor in value)))
+            elif isinstance(value, Tensor):
+                setattr(new, name, value.to(device))
+        return new
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        shape = tuple(self.x.shape[1:])
+        kind = "images of shape" if self.is_image else "rows of shape"
+        counts = f"{self.n_labelled} labelled, {self.n_unlabelled} unlabelled"
+        for key, part in (("validation", self.validation), ("test", self.test)):
+            counts += f", {len(part.y)} {key}" if part is not None else ""
+        name = f"{self.name}: " if self.name else ""
+        return f"SemiData({name}{len(self)} {kind} {shape}, {self.n_classes} classes: {counts})"
+
+
+def _as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
+    if len(y) != len(x):
+        raise ValueError(
+            f"{name} must hold one label for each row of x; got {len(y)} labels for {len(x)} rows."
+        )
+    return y.to(x.device)
+
+
+def _row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
+    if ids is None:
+        return torch.arange(len(x), device=x.device)
+    given = shared_tensor("ids", ids)
+    if given.shape != x.shape[:1] or given.is_floating_point() or given.dtype == torch.bool:
+        raise ValueError(
+            f"ids must hold one whole number for each row, shape ({len(x)},); got {given.dtype} "
+            f"of shape {tuple(given.shape)}."
+        )
+    repeated = len(given) - len(torch.unique(given))
+    if repeated:
+        raise ValueError(f"ids must differ from each other; {repeated} are repeated.")
+    return given.to(device=x.device, dtype=torch.int64)
