@@ -1,0 +1,39 @@
+"""What the paper proves about the debiased risk, computed: variance, λ_opt, covariance, bounds."""
+
+from dessl.theory.asymptotics import AsymptoticCovariance, asymptotic_covariance
+from dessl.theory.generalisation import (
+    GeneralisationBound,
+    generalisation_bound,
+    generalisation_constant,
+)
+from dessl.theory.gradient import (
+    logit_gradients,
+    optimal_lambda_gradient,
+    optimal_lambda_last_layer,
+)
+from dessl.theory.lambda_estimate import LambdaEstimate, optimal_lambda
+from dessl.theory.scoring import scoring_rule
+from dessl.theory.variance import (
+    correlation,
+    optimal_lambda_from_moments,
+    risk_variance,
+    variance_ratio,
+)
+
+__all__ = [
+    "AsymptoticCovariance",
+    "GeneralisationBound",
+    "LambdaEstimate",
+    "asymptotic_covariance",
+    "correlation",
+    "generalisation_bound",
+    "generalisation_constant",
+    "logit_gradients",
+    "optimal_lambda",
+    "optimal_lambda_from_moments",
+    "optimal_lambda_gradient",
+    "optimal_lambda_last_layer",
+    "risk_variance",
+    "scoring_rule",
+    "variance_ratio",
+]

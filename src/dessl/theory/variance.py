@@ -1,0 +1,178 @@
+"""The variance of the debiased risk as a function of λ (theorem 3.1 and its variants).
+
+    V(λ) = α V(L) + λ² β V(H) − 2λ γ Cov(L, H)
+
+The three coefficients depend only on how many rows of which kind enter, so that every form of the
+estimator is one line of a table. In the main form α = γ = 1/n_l and β = n/(n_l n_u).
+"""
+
+import math
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.risk import On
+
+Population = Literal["infinite", "finite"]
+Lambda = TypeVar("Lambda", float, Tensor, NDArray[np.float64])
+
+
+class Coefficients(NamedTuple):
+    """The factors α, β, γ of V(λ) = α V(L) + λ² β V(H) − 2λ γ Cov(L, H)."""
+
+    loss: float
+    h: float
+    covariance: float
+
+    @property
+    def optimal_multiple(self) -> float:
+        """λ_opt as a multiple of the regression slope Cov(L, H)/V(H)."""
+        return self.covariance / self.h if self.h else 0.0
+
+
+def coefficients(
+    n_labelled: int,
+    n_unlabelled: int,
+    *,
+    on: On = "unlabelled",
+    subset: tuple[int, int] | None = None,
+    population: Population = "infinite",
+) -> Coefficients:
+    """Return the coefficients of the variance for one form of the debiased risk.
+
+    Args:
+        n_labelled: n_l, at least 1.
+        n_unlabelled: n_u, at least 1.
+        on: ``"unlabelled"`` or ``"all"``, as in :func:`dessl.debiased_risk`.
+        subset: (l, u) for debiasing on l labelled and u unlabelled rows instead of all labelled
+            ones; goes with ``on="unlabelled"``.
+        population: ``"infinite"``: rows are i.i.d. draws. ``"finite"``: the n rows are all there is
+            and only the choice of which are labelled is random; moments are then those of the n
+            rows, with divisor n − 1.
+
+    >>> coefficients(4, 12)
+    Coefficients(loss=0.25, h=0.3333333333333333, covariance=0.25)
+    """
+    n_l = _checks.whole_number("n_labelled", n_labelled, low=1)
+    n_u = _checks.whole_number("n_unlabelled", n_unlabelled, low=1)
+    _checks.one_of("on", on, ("unlabelled", "all"))
+    _checks.one_of("population", population, ("infinite", "finite"))
+    n = n_l + n_u
+    # Every form weighs L by 1/n_l on labelled rows and H by weights that sum to zero. Drawing the
+    # labelled rows from a fixed population centres the weights, which changes only those of L.
+    loss = 1 / n_l - (1 / n if population == "finite" else 0.0)
+    if subset is not None:
+        return _subset_coefficients(loss, n_l, n_u, on, subset)
+    if on == "all":
+        return Coefficients(loss, n_u / (n * n_l), n_u / (n * n_l))
+    return Coefficients(loss, n / (n_l * n_u), 1 / n_l)
+
+
+def _subset_coefficients(
+    loss: float, n_l: int, n_u: int, on: On, subset: tuple[int, int]
+) -> Coefficients:
+    if on != "unlabelled":
+        raise ValueError("subset goes with on='unlabelled'; got on='all'. Leave one of them out.")
+    labelled = _checks.whole_number("subset[0]", subset[0], low=0, high=n_l)
+    unlabelled = _checks.whole_number("subset[1]", subset[1], low=0, high=n_u)
+    size = labelled + unlabelled
+    _checks.whole_number("the size of the subset", size, low=1)
+    return Coefficients(loss, (n_u - unlabelled + labelled) / (n_u * size), labelled / (n_l * size))
+
+
+def risk_variance(
+    variance_loss: float,
+    variance_h: float,
+    covariance: float,
+    n_labelled: int,
+    n_unlabelled: int,
+    lam: Lambda,
+    *,
+    on: On = "unlabelled",
+    subset: tuple[int, int] | None = None,
+    population: Population = "infinite",
+) -> Lambda:
+    """Return the variance of the debiased risk at λ, given which rows are labelled.
+
+    Args:
+        variance_loss: V(L).
+        variance_h: V(H).
+        covariance: Cov(L, H).
+        n_labelled: n_l.
+        n_unlabelled: n_u.
+        lam: λ, a number, or an array or tensor of several.
+        on: As in :func:`coefficients`, like the two arguments after it.
+        subset: See :func:`coefficients`.
+        population: See :func:`coefficients`.
+
+    >>> risk_variance(2.0, 3.0, 1.5, 4, 12, lam=0.375)
+    0.359375
+    """
+    _check_moments(variance_loss, variance_h, covariance)
+    c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset, population=population)
+    quadratic = lam * lam * (c.h * variance_h)
+    return quadratic - lam * (2 * c.covariance * covariance) + c.loss * variance_loss
+
+
+def optimal_lambda_from_moments(
+    variance_h: float,
+    covariance: float,
+    n_labelled: int,
+    n_unlabelled: int,
+    *,
+    on: On = "unlabelled",
+    subset: tuple[int, int] | None = None,
+) -> float:
+    """Return the λ of least variance, for known V(H) and Cov(L, H).
+
+    (n_u/n) b in the main form and b in the all-data form, with b = Cov(L, H)/V(H). It is the same
+    for a finite population. A constant H has no best λ: the answer is then 0.
+
+    >>> optimal_lambda_from_moments(3.0, 1.5, 4, 12)
+    0.375
+    """
+    _checks.number("variance_h", variance_h, low=0.0)
+    c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset)
+    return c.optimal_multiple * covariance / variance_h if variance_h else 0.0
+
+
+def variance_ratio(
+    correlation: float, n_labelled: int, n_unlabelled: int, *, population: Population = "infinite"
+) -> float:
+    """Return V(λ_opt)/V(0) = 1 − (n_u/n) ρ²; 1 − ρ² over the labellings of a finite population.
+
+    >>> variance_ratio(0.5, 4, 12)
+    0.8125
+    """
+    rho = _checks.number("correlation", correlation, low=-1.0, high=1.0)
+    c = coefficients(n_labelled, n_unlabelled, population=population)
+    return 1 - c.covariance**2 / (c.h * c.loss) * rho**2
+
+
+def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
+    """Return Pearson's correlation of L and H over the labelled rows; 0 where either is constant.
+
+    >>> round(correlation([1.0, 2.0, 4.0], [0.5, 1.0, 2.0]), 6)
+    1.0
+    """
+    loss_ = _checks.float64("loss", loss, ndim=1)
+    h_ = _checks.float64("h_labelled", h_labelled, ndim=1)
+    _checks.same_length("loss", loss_, "h_labelled", h_)
+    loss_, h_ = loss_ - loss_.mean(), h_ - h_.mean()
+    scale = float(loss_.norm() * h_.norm())
+    return max(-1.0, min(1.0, float(loss_ @ h_) / scale)) if scale else 0.0
+
+
+def _check_moments(variance_loss: float, variance_h: float, covariance: float) -> None:
+    _checks.number("variance_loss", variance_loss, low=0.0)
+    _checks.number("variance_h", variance_h, low=0.0)
+    limit = math.sqrt(variance_loss * variance_h)
+    if abs(covariance) > limit * (1 + 1e-9):
+        raise ValueError(
+            f"|covariance| must be at most sqrt(variance_loss * variance_h) = {limit:g}; "
+            f"got {covariance:g}. Compute all three from the same rows with the same divisor."
+        )
