@@ -1,0 +1,172 @@
+"""Two endless, independent streams of rows, one labelled and one unlabelled, drawn on the device.
+
+A stream is a row of random permutations of its pool, one an epoch, cut into batches of one size:
+within an epoch no row comes twice, and a batch that meets the end of an epoch takes its remaining
+rows and goes on with the first of the next. The host only counts, and never waits for the device:
+where an epoch ends is known from the sizes alone.
+
+For a CUDA graph, draw the row numbers outside of it and copy them into fixed tensors, a
+device-to-device copy; :meth:`Batches.gather` may be captured, since all its shapes are fixed::
+
+    rows = batches.draw()
+    for buffer, drawn in zip(buffers, rows):
+        buffer.copy_(drawn)
+    graph.replay()  # captured: batch = batches.gather(buffers); ...
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl.data.semi import SemiData
+
+
+class RowNumbers(NamedTuple):
+    """Positions in the data's x of one batch's rows."""
+
+    labelled: Tensor  # (labelled_size,)
+    unlabelled: Tensor  # (unlabelled_size,)
+
+
+class Batch(NamedTuple):
+    """Labelled rows with their classes, and unlabelled rows."""
+
+    x_labelled: Tensor  # (labelled_size, ...)
+    y: Tensor  # (labelled_size,)
+    ids_labelled: Tensor  # (labelled_size,)
+    x_unlabelled: Tensor  # (unlabelled_size, ...)
+    ids_unlabelled: Tensor  # (unlabelled_size,)
+
+
+class Stream:
+    """An endless row of permutations of ``pool`` (m,), handed out ``size`` at a time."""
+
+    def __init__(self, pool: Tensor, size: int, seed: int) -> None:
+        self.pool, self.size = pool, size
+        self.generator = torch.Generator(pool.device).manual_seed(seed)
+        self.permutation = self._permutation()
+        self.position = 0
+
+    def _permutation(self) -> Tensor:
+        m, device = len(self.pool), self.pool.device
+        return torch.randperm(m, generator=self.generator, device=device)
+
+    def draw(self) -> Tensor:
+        """The next ``size`` entries of the pool, shape (size,)."""
+        pieces = [self.permutation[self.position : self.position + self.size]]
+        self.position += self.size
+        while self.position > len(self.pool):  # the epoch ended inside this batch
+            self.position -= len(self.pool)
+            self.permutation = self._permutation()
+            pieces.append(self.permutation[: self.position])
+        return self.pool[torch.cat(pieces)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and whole numbers from which the stream goes on as if never stopped."""
+        return {
+            "generator": self.generator.get_state(),
+            "permutation": self.permutation.clone(),
+            "position": self.position,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        permutation = state["permutation"]
+        if permutation.shape != self.pool.shape:
+            raise ValueError(
+                f"the saved stream drew from {len(permutation)} rows; this one draws from "
+                f"{len(self.pool)}. Resume with the same data and the same label draw."
+            )
+        generator = state["generator"]
+        if generator.shape != self.generator.get_state().shape:
+            raise ValueError(
+                "the saved stream drew on another kind of device, whose random numbers "
+                f"{self.pool.device.type} cannot go on with. Resume on the kind it was saved on."
+            )
+        self.generator.set_state(generator.cpu())
+        self.permutation = permutation.to(self.pool.device, copy=True)
+        self.position = _checks.whole_number("position", state["position"], high=len(self.pool))
+
+
+class Batches(Iterator[Batch]):
+    """Endless batches from two independent streams.
+
+    Args:
+        data: Where its tensors are, the batches are drawn.
+        labelled_size: Labelled rows in a batch; a pool smaller than that is gone through more than
+            once within the batch.
+        unlabelled_size: Unlabelled rows in a batch; 0 for the complete case, which sees none.
+        seed: Each stream has a generator of its own, seeded apart from the other's.
+        include_labelled: Whether the unlabelled stream draws from the labelled rows too, without
+            their labels: the all-data form of the debiased risk (``on="all"``).
+
+    Example:
+        >>> data = SemiData(torch.rand(6, 2), [0, 1, -1, -1, -1, -1])
+        >>> batches = Batches(data, 2, 3, seed=0)
+        >>> batch = next(batches)
+        >>> batch.x_unlabelled.shape, sorted(batch.y.tolist())
+        (torch.Size([3, 2]), [0, 1])
+        >>> both = torch.cat([batch.ids_unlabelled, next(batches).ids_unlabelled])
+        >>> len(set(both[:4].tolist()))  # an epoch of the unlabelled stream
+        4
+    """
+
+    def __init__(
+        self,
+        data: SemiData,
+        labelled_size: int,
+        unlabelled_size: int,
+        *,
+        seed: int,
+        include_labelled: bool = False,
+    ) -> None:
+        self.data = data
+        labelled_size = _checks.whole_number("labelled_size", labelled_size, low=1)
+        unlabelled_size = _checks.whole_number("unlabelled_size", unlabelled_size)
+        if data.n_labelled == 0:
+            raise ValueError("data must have labelled rows to draw from; it has none.")
+        pool = data.unlabelled_rows
+        if include_labelled:
+            pool = torch.cat([data.labelled_rows, pool])
+        if unlabelled_size and len(pool) == 0:
+            raise ValueError(
+                f"unlabelled_size is {unlabelled_size}, but data has no unlabelled rows. Hide "
+                "labels with data.with_labels, or pass unlabelled_size=0 for the complete case."
+            )
+        seeds = np.random.SeedSequence(_checks.whole_number("seed", seed)).generate_state(2)
+        self.labelled = Stream(data.labelled_rows, labelled_size, int(seeds[0]))
+        self.unlabelled = Stream(pool, unlabelled_size, int(seeds[1]))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        return self.gather(self.draw())
+
+    def draw(self) -> RowNumbers:
+        """The rows of the next batch; this is what moves the streams on."""
+        return RowNumbers(self.labelled.draw(), self.unlabelled.draw())
+
+    def gather(self, rows: RowNumbers) -> Batch:
+        """The batch of given rows; a pure function of fixed shapes, fit for a CUDA graph."""
+        x, y, ids = self.data.x, self.data.y, self.data.ids
+        return Batch(
+            x[rows.labelled],
+            y[rows.labelled],
+            ids[rows.labelled],
+            x[rows.unlabelled],
+            ids[rows.unlabelled],
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Both streams' states, of tensors and whole numbers (``weights_only`` can load them)."""
+        return {"labelled": self.labelled.state_dict(), "unlabelled": self.unlabelled.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on, bit for bit, from where the state was saved."""
+        self.labelled.load_state_dict(state["labelled"])
+        self.unlabelled.load_state_dict(state["unlabelled"])
