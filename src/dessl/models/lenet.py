@@ -1,0 +1,64 @@
+"""LeNet as the paper's MNIST experiments have it: 6@5 - pool - 16@5 - pool - 120 - 84 - K."""
+
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.models.inputs import check_image_size
+
+
+class LeNet(nn.Module):
+    """Two convolutions with ReLU and max pooling, then three linear layers.
+
+    The convolutions are not padded, as in the paper, so that 28 × 28 images come to 16 maps of
+    4 × 4. Images with a side below 16 would come to nothing: for them both convolutions are padded
+    by 2 and keep the size, so that 8 × 8 images come to 16 maps of 2 × 2.
+
+    Args:
+        n_classes: Columns of the logits.
+        in_channels: 1 for grey images, 3 for colour.
+        size: Height and width of the images, or their one side; at least 4.
+
+    Shape:
+        (n, in_channels, height, width) to (n, n_classes).
+
+    Example:
+        >>> import torch
+        >>> LeNet()(torch.rand(2, 1, 28, 28)).shape
+        torch.Size([2, 10])
+        >>> LeNet(size=8)(torch.rand(2, 1, 8, 8)).shape
+        torch.Size([2, 10])
+    """
+
+    def __init__(
+        self, n_classes: int = 10, in_channels: int = 1, *, size: int | tuple[int, int] = 28
+    ) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.size = (size, size) if isinstance(size, int) else size
+        _checks.whole_number("size", min(self.size), low=4)
+        padding = 2 if min(self.size) < 16 else 0
+        self.maps = nn.Sequential(
+            nn.Conv2d(in_channels, 6, 5, padding=padding),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5, padding=padding),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+        )
+        height, width = (
+            ((side - 4 + 2 * padding) // 2 - 4 + 2 * padding) // 2 for side in self.size
+        )
+        self.head = nn.Sequential(
+            nn.Linear(16 * height * width, 120),
+            nn.ReLU(),
+            nn.Linear(120, 84),
+            nn.ReLU(),
+            nn.Linear(84, n_classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (n, n_classes) of images (n, in_channels, height, width)."""
+        check_image_size(x, self.in_channels, self.size)
+        logits: Tensor = self.head(self.maps(x))
+        return logits
