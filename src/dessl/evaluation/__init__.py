@@ -1,0 +1,29 @@
+"""What a trained model is worth: metrics of its predictions, and statistics over runs."""
+
+from dessl.evaluation.metrics import (
+    Metrics,
+    StreamingMetrics,
+    evaluate,
+    metrics_from_logits,
+    metrics_from_probabilities,
+)
+from dessl.evaluation.statistics import (
+    holm,
+    mcnemar,
+    mean_interval,
+    paired_t_test,
+    wilcoxon_test,
+)
+
+__all__ = [
+    "Metrics",
+    "StreamingMetrics",
+    "evaluate",
+    "holm",
+    "mcnemar",
+    "mean_interval",
+    "metrics_from_logits",
+    "metrics_from_probabilities",
+    "paired_t_test",
+    "wilcoxon_test",
+]

@@ -1,0 +1,167 @@
+"""Top-label calibration: how far accuracy lies from confidence, bin by bin.
+
+With bins b of n_b rows, mean confidence f_b and accuracy a_b (Guo et al., 2017):
+
+    l1: Σ_b (n_b/n)·|a_b − f_b|     l2: (Σ_b (n_b/n)·(a_b − f_b)²)^½     max: max_b |a_b − f_b|
+
+Bins are closed on the right, (low, high]. Each form with few rows in a bin is biased upwards,
+since |a_b − f_b| is positive even for a calibrated model; ``debiased_ece`` takes that bias back.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.metrics.debiased_bins import debiased_calibration
+from dessl.evaluation.metrics.predictions import checked_pair
+
+Norm = Literal["l1", "l2", "max"]
+Spacing = Literal["equal_width", "equal_mass"]
+
+
+class Reliability(NamedTuple):
+    """The data of a reliability diagram; means are NaN in a bin without rows."""
+
+    edges: Tensor  # (bins + 1,)
+    rows: Tensor  # (bins,) how many
+    confidence: Tensor  # (bins,) mean confidence
+    accuracy: Tensor  # (bins,) share predicted right
+
+
+def bin_edges(confidence: Tensor, bins: int, spacing: Spacing) -> Tensor:
+    """Edges (bins + 1,) over [0, 1], of equal width or with as equally many rows as ties allow.
+
+    Equal-mass edges are confidences; rows that tie share a bin, so fewer bins may come out and
+    the order of the rows never matters.
+    """
+    if spacing == "equal_width":
+        return torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=confidence.device)
+    n = confidence.shape[0]
+    last = torch.arange(1, bins, device=confidence.device) * n // bins - 1
+    inner = torch.unique(confidence.sort().values[last[last >= 0]])
+    inner = inner[(inner > 0) & (inner < 1)]
+    return torch.cat([inner.new_zeros(1), inner, inner.new_ones(1)])
+
+
+def bin_index(confidence: Tensor, edges: Tensor) -> Tensor:
+    """Each row's bin, (n,): b where edges[b] < confidence ≤ edges[b + 1]."""
+    return torch.bucketize(confidence, edges[1:-1].contiguous())
+
+
+def binned(confidence: Tensor, correct: Tensor, edges: Tensor) -> Reliability:
+    """Count and average confidences (n,) and hits (n,) within the bins of the edges."""
+    index = bin_index(confidence, edges)
+    count = torch.bincount(index, minlength=edges.shape[0] - 1)
+    sums = confidence.new_zeros(2, count.shape[0])
+    sums.index_add_(1, index, torch.stack([confidence, correct.to(confidence)]))
+    means = sums / count
+    return Reliability(edges, count, means[0], means[1])
+
+
+def calibration_error(diagram: Reliability, norm: Norm) -> float:
+    """Reduce a reliability diagram to one number."""
+    _checks.one_of("norm", norm, ("l1", "l2", "max"))
+    filled = diagram.rows > 0
+    gap = (diagram.accuracy - diagram.confidence)[filled].abs()
+    share = diagram.rows[filled] / diagram.rows.sum()
+    if norm == "max":
+        return float(gap.max())
+    if norm == "l2":
+        return float((share * gap.square()).sum().sqrt())
+    return float((share * gap).sum())
+
+
+def _top_label(probabilities: ArrayLike, y: ArrayLike, bins: int) -> tuple[Tensor, Tensor]:
+    _checks.whole_number("bins", bins, low=1)
+    values, labels = checked_pair(probabilities, y)
+    confidence, predicted = values.max(dim=1)
+    return confidence, predicted == labels
+
+
+def reliability(
+    probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, spacing: Spacing = "equal_width"
+) -> Reliability:
+    """Give the reliability diagram's data: edges, rows, mean confidence and accuracy of each bin.
+
+    Args:
+        probabilities: (n, classes), rows summing to one.
+        y: (n,) class numbers.
+        bins: how many bins.
+        spacing: "equal_width" over [0, 1], or "equal_mass": as many rows in each bin.
+
+    >>> reliability([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=4).rows
+    tensor([0, 0, 1, 2])
+    """
+    _checks.one_of("spacing", spacing, ("equal_width", "equal_mass"))
+    confidence, correct = _top_label(probabilities, y, bins)
+    return binned(confidence, correct, bin_edges(confidence, bins, spacing))
+
+
+def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, norm: Norm = "l1") -> float:
+    """Give the expected calibration error of the top label, in bins of equal width.
+
+    Args:
+        probabilities: (n, classes), rows summing to one.
+        y: (n,) class numbers.
+        bins: how many bins over [0, 1].
+        norm: "l1" (the usual), "l2" (root mean square) or "max" (the worst bin).
+
+    >>> round(ece([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=5), 4)
+    0.3
+    """
+    return calibration_error(reliability(probabilities, y, bins=bins), norm)
+
+
+def adaptive_ece(
+    probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, norm: Norm = "l1"
+) -> float:
+    """Give the calibration error of the top label, in bins of equally many rows.
+
+    Rows of the same confidence share a bin, so the order of the rows does not matter.
+
+    Args:
+        probabilities: (n, classes), rows summing to one.
+        y: (n,) class numbers.
+        bins: how many bins.
+        norm: "l1", "l2" or "max".
+
+    >>> round(adaptive_ece([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=3), 4)
+    0.3
+    """
+    return calibration_error(reliability(probabilities, y, bins=bins, spacing="equal_mass"), norm)
+
+
+def debiased_ece(
+    probabilities: ArrayLike,
+    y: ArrayLike,
+    *,
+    bins: int = 15,
+    norm: Literal["l1", "l2"] = "l1",
+    spacing: Spacing = "equal_mass",
+) -> float:
+    """Give the calibration error less the bias of few rows in a bin; see ``debiased_bins``.
+
+    Zero stands for an estimate that came out negative. Bins of one row carry no estimate of their
+    own noise and are left out; NaN when every bin is such.
+
+    Args:
+        probabilities: (n, classes), rows summing to one.
+        y: (n,) class numbers.
+        bins: how many bins.
+        norm: "l1" or "l2".
+        spacing: "equal_mass" or "equal_width".
+
+    >>> p = [[0.7, 0.3]] * 10
+    >>> round(ece(p, [0] * 6 + [1] * 4, norm="l2"), 4)  # 6 of 10 right is no evidence
+    0.1
+    >>> debiased_ece(p, [0] * 6 + [1] * 4, norm="l2")
+    0.0
+    """
+    _checks.one_of("spacing", spacing, ("equal_width", "equal_mass"))
+    confidence, correct = _top_label(probabilities, y, bins)
+    index = bin_index(confidence, bin_edges(confidence, bins, spacing))
+    estimate = debiased_calibration(confidence, correct, index, norm)
+    return max(0.0, estimate) if estimate == estimate else estimate

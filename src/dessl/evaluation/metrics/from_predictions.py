@@ -1,0 +1,155 @@
+"""Metrics of probabilities, of logits, and of a model run over labelled rows."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.metrics.predictions import (
+    checked_labels,
+    checked_logits,
+    checked_probabilities,
+)
+from dessl.evaluation.metrics.ranking import class_auc, log_odds, macro_auc
+from dessl.evaluation.metrics.streaming import StreamingMetrics
+from dessl.evaluation.metrics.summary import Metrics
+from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
+
+
+def metrics_from_probabilities(
+    probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15
+) -> Metrics:
+    """Measure probabilities against labels.
+
+    Args:
+        probabilities: (n, classes), rows summing to one (within 1e-6 in float64, 1e-5 in float32).
+        y: (n,) class numbers.
+        bins: of the calibration errors.
+
+    >>> metrics = metrics_from_probabilities([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1])
+    >>> metrics.balanced_accuracy
+    0.75
+    """
+    values = checked_probabilities(probabilities)
+    return _exact(probabilities, y, "probabilities", values, bins)
+
+
+def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
+    """Measure logits against labels; nothing underflows on the way, as it may in probabilities.
+
+    Args:
+        logits: (n, classes), or (n,) or (n, 1) for a one-logit binary model.
+        y: (n,) class numbers.
+        bins: of the calibration errors.
+
+    >>> metrics = metrics_from_logits([[-2.0], [1.0], [3.0]], [0, 0, 1])
+    >>> metrics.confusion
+    tensor([[1, 1],
+            [0, 1]])
+    """
+    values = checked_logits(logits)
+    return _exact(logits, y, "logits", log_odds(values), bins)
+
+
+def _exact(
+    predictions: ArrayLike,
+    y: ArrayLike,
+    inputs: Literal["logits", "probabilities"],
+    scores: Tensor,
+    bins: int,
+) -> Metrics:
+    """Metrics with the exact AUC of the scores (n, classes), which all lie at hand here."""
+    rows, classes = scores.shape
+    labels = checked_labels(y, rows=rows, classes=classes, device=scores.device)
+    streaming = StreamingMetrics(classes, inputs=inputs, bins=bins, auc_bins=None)
+    streaming.update(predictions, labels)
+    auc = macro_auc(class_auc(scores, labels))
+    return dataclasses.replace(streaming.compute(), auc=auc, auc_error=0.0)
+
+
+def predicted_logits(
+    model: Callable[[Tensor], Tensor],
+    x: Tensor,
+    *,
+    batch_size: int = 512,
+    transform: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Run a model over x in batches: in eval mode, without gradients, every mode restored after.
+
+    Args:
+        model: maps (batch, ...) to logits, (batch, classes), (batch, 1) or (batch,).
+        x: (n, ...); batches go to the device of the model's parameters.
+        batch_size: rows in a forward pass.
+        transform: applied to each batch on the device, for instance to scale uint8 images.
+
+    >>> predicted_logits(nn.Identity(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), batch_size=1)
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
+    _checks.whole_number("batch_size", batch_size, low=1)
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a torch.Tensor; got {type(x).__name__}.")
+    if x.ndim == 0 or len(x) == 0:
+        raise ValueError(f"x must hold one row at least; got shape {tuple(x.shape)}.")
+    if x.dtype == torch.uint8 and transform is None:
+        raise TypeError(
+            "x is uint8 and no transform was given. Pass the one that the model was trained with, "
+            "for instance transform=lambda x: x.float() / 255."
+        )
+    parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
+    device = next((parameter.device for parameter in parameters), x.device)
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        if isinstance(model, nn.Module):
+            model.eval()
+        with torch.inference_mode():
+            outputs = []
+            for first in range(0, len(x), batch_size):
+                batch = x[first : first + batch_size].to(device)
+                outputs.append(model(transform(batch) if transform else batch))
+            return torch.cat(outputs)
+    finally:
+        for module, training in zip(modules, modes, strict=True):
+            module.training = training
+
+
+def evaluate(
+    model: Callable[[Tensor], Tensor],
+    x: Tensor,
+    y: ArrayLike,
+    *,
+    batch_size: int = 512,
+    transform: Callable[[Tensor], Tensor] | None = None,
+    bins: int = 15,
+    validation: tuple[Tensor, ArrayLike] | None = None,
+) -> Metrics:
+    """Measure a model on labelled rows.
+
+    All logits are held together, 8·n·classes bytes and some; past what fits use StreamingMetrics.
+
+    Args:
+        model: maps (batch, ...) to logits, (batch, classes), or (batch, 1) for two classes.
+        x: (n, ...). uint8 needs a ``transform``: scaling is part of the model's recipe.
+        y: (n,) class numbers, all labelled.
+        batch_size: rows in a forward pass.
+        transform: applied to each batch on the model's device.
+        bins: of the calibration errors.
+        validation: (x, y), other rows to fit a temperature on. The metrics at that temperature
+            are reported apart, in ``Metrics.scaled``.
+
+    >>> evaluate(nn.Identity(), torch.tensor([[2.0, 0.0], [0.0, 1.0]]), [0, 1]).accuracy
+    1.0
+    """
+    logits = predicted_logits(model, x, batch_size=batch_size, transform=transform)
+    metrics = metrics_from_logits(logits, y, bins=bins)
+    if validation is None:
+        return metrics
+    held_out = predicted_logits(model, validation[0], batch_size=batch_size, transform=transform)
+    temperature = fitted_temperature(held_out, validation[1])
+    scaled = metrics_from_logits(temperature_scaled(logits, temperature), y, bins=bins)
+    return dataclasses.replace(metrics, temperature=temperature, scaled=scaled)

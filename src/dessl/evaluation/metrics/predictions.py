@@ -1,0 +1,95 @@
+"""Probabilities, logits and labels as every metric takes them: checked once, in float64."""
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+
+# How far a row's sum may lie from one: rounding of the type that the probabilities came in.
+SUM_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5}
+SUM_TOLERANCE_OTHERWISE = 1e-6  # float64, which often holds a float32 softmax
+
+
+def checked_probabilities(probabilities: ArrayLike) -> Tensor:
+    """Probabilities (n, classes) in float64, or an error saying what is wrong with them.
+
+    Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
+    2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised.
+    """
+    values = _checks.float64("probabilities", probabilities, ndim=(1, 2))
+    if values.ndim == 1 or values.shape[1] == 1:
+        raise ValueError(
+            f"probabilities must have shape (n, classes) with two classes or more; "
+            f"got {tuple(values.shape)}. For a binary model stack them: "
+            "torch.stack([1 - p, p], dim=1)."
+        )
+    came_in = str(getattr(probabilities, "dtype", "float64")).removeprefix("torch.")
+    tolerance = SUM_TOLERANCE.get(came_in, SUM_TOLERANCE_OTHERWISE)
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1 + tolerance:
+        raise ValueError(
+            f"probabilities must lie in [0, 1]; got values from {low:.6g} to {high:.6g}. "
+            "These look like logits: apply softmax, or call metrics_from_logits."
+        )
+    sums = values.sum(dim=1)
+    worst = float((sums - 1).abs().max())
+    if worst > tolerance:
+        row = int((sums - 1).abs().argmax())
+        raise ValueError(
+            f"each row of probabilities must sum to one within {tolerance:g}; row {row} sums to "
+            f"{float(sums[row]):.6g}. Normalise the rows, or call metrics_from_logits."
+        )
+    return values
+
+
+def checked_logits(logits: ArrayLike) -> Tensor:
+    """Logits (n, classes) in float64; (n,) and (n, 1) are a binary model's log-odds of class 1.
+
+    Probabilities passed here cannot be told from small logits: they would be pushed through a
+    second softmax. Pass those to the functions that say ``probabilities``.
+    """
+    values = _checks.float64("logits", logits, ndim=(1, 2))
+    if values.ndim == 1 or values.shape[1] == 1:
+        values = values.reshape(-1, 1)
+        values = torch.cat([torch.zeros_like(values), values], dim=1)
+    return values
+
+
+def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.device) -> Tensor:
+    """Labels (n,) in int64 on the device, each among the classes, one for each row."""
+    labels = y.detach() if isinstance(y, Tensor) else torch.as_tensor(y)
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(
+            f"y must hold class numbers 0 to {classes - 1}; got {labels.dtype}. "
+            "Convert it with .long()."
+        )
+    if labels.ndim != 1:
+        raise ValueError(
+            f"y must have shape (n,); got {tuple(labels.shape)}. "
+            "Squeeze a column of labels; take .argmax(1) of one-hot rows."
+        )
+    if labels.shape[0] != rows:
+        raise ValueError(
+            f"y must hold one label for each row of the predictions; "
+            f"got {labels.shape[0]} labels and {rows} rows."
+        )
+    labels = labels.to(device=device, dtype=torch.int64)
+    if unlabelled := int((labels == -1).sum()):
+        raise ValueError(
+            f"y must be labelled throughout; {unlabelled} of its {rows} rows are -1 (unlabelled). "
+            "Drop them first: keep = y >= 0."
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise ValueError(
+            f"y must hold class numbers 0 to {classes - 1}; got values from {low} to {high}."
+        )
+    return labels
+
+
+def checked_pair(probabilities: ArrayLike, y: ArrayLike) -> tuple[Tensor, Tensor]:
+    """Probabilities (n, classes) in float64 and their labels (n,) in int64."""
+    values = checked_probabilities(probabilities)
+    rows, classes = values.shape
+    return values, checked_labels(y, rows=rows, classes=classes, device=values.device)

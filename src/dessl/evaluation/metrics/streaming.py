@@ -1,0 +1,122 @@
+"""Metrics of predictions that come in pieces and are never held together."""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.metrics.confusion import Confusion
+from dessl.evaluation.metrics.predictions import (
+    checked_labels,
+    checked_logits,
+    checked_probabilities,
+)
+from dessl.evaluation.metrics.ranking import AucHistogram, log_odds
+from dessl.evaluation.metrics.scoring import squared_errors, true_class
+from dessl.evaluation.metrics.summary import Metrics, summarised
+
+CELLS_AT_ONCE = 1 << 20  # predictions in float64 at a time: 8 MB for each temporary
+
+
+class StreamingMetrics:
+    """Accumulate predictions, then ``compute()`` the Metrics of all of them.
+
+    Kept are the confusion counts, two sums, and nine bytes for each row (its confidence and whether
+    it was right): every metric but the AUC comes out as from all rows at once. The AUC would need
+    all scores; it is counted in a histogram for each class instead, and ``Metrics.auc_error``
+    bounds its error (see ``AucHistogram``). A million rows of a thousand classes take some 100 MB.
+
+    Args:
+        classes: how many.
+        inputs: what ``update`` gets, "logits" or "probabilities".
+        bins: of the calibration errors.
+        auc_bins: of the AUC's histograms, 16·classes·auc_bins bytes; None leaves the AUC out (NaN).
+
+    >>> metrics = StreamingMetrics(2, inputs="probabilities")
+    >>> metrics.update([[0.9, 0.1], [0.4, 0.6]], [0, 0])
+    >>> metrics.update([[0.2, 0.8]], [1])
+    >>> round(metrics.compute().accuracy, 4)
+    0.6667
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        *,
+        inputs: Literal["logits", "probabilities"],
+        bins: int = 15,
+        auc_bins: int | None = 2000,
+    ) -> None:
+        _checks.one_of("inputs", inputs, ("logits", "probabilities"))
+        self.classes = _checks.whole_number("classes", classes, low=2)
+        self.inputs = inputs
+        self.bins = _checks.whole_number("bins", bins, low=1)
+        if auc_bins is not None:
+            _checks.whole_number("auc_bins", auc_bins, low=2)
+        self.auc_bins = auc_bins
+        self._histogram: AucHistogram | None = None
+        self._counts: Tensor | None = None
+        self._cross_entropy = 0.0
+        self._brier = 0.0
+        self._confidence: list[Tensor] = []
+        self._correct: list[Tensor] = []
+
+    def update(self, predictions: ArrayLike, y: ArrayLike) -> None:
+        """Take rows of predictions, (n, classes), and their labels, (n,).
+
+        Rows are worked on a few at a time, so a piece may be of any size. A refused piece may have
+        been counted in part: start anew after an error.
+        """
+        rows = len(predictions)
+        if rows == 0 or rows != len(y):
+            raise ValueError(
+                f"predictions and y must hold the same rows, one at least; got {rows} and {len(y)}."
+            )
+        step = max(1, CELLS_AT_ONCE // self.classes)
+        for first in range(0, rows, step):
+            self._update(predictions[first : first + step], y[first : first + step])
+
+    def _update(self, predictions: ArrayLike, y: ArrayLike) -> None:
+        checked = checked_logits if self.inputs == "logits" else checked_probabilities
+        values = checked(predictions)
+        if values.shape[1] != self.classes:
+            raise ValueError(
+                f"predictions must have shape (n, {self.classes}); got {tuple(values.shape)}."
+            )
+        labels = checked_labels(y, rows=len(values), classes=self.classes, device=values.device)
+        predicted = values.argmax(dim=1)
+        log_p = torch.log_softmax(values, dim=1) if self.inputs == "logits" else None
+        p = values if log_p is None else log_p.exp()
+        log_right = true_class(p, labels).log() if log_p is None else true_class(log_p, labels)
+        counts = Confusion.of(predicted, labels, self.classes).counts
+        self._counts = counts if self._counts is None else self._counts + counts
+        self._cross_entropy -= float(log_right.sum())
+        self._brier += float(squared_errors(p, labels).sum())
+        self._confidence.append(true_class(p, predicted))
+        self._correct.append(predicted == labels)
+        if self.auc_bins is not None:
+            odds = torch.logit(values.clamp(max=1)) if log_p is None else log_odds(values)
+            if self._histogram is None:
+                self._histogram = AucHistogram(self.classes, self.auc_bins, values.device)
+            self._histogram.update(odds, labels)
+
+    def compute(self) -> Metrics:
+        """Give the metrics of all rows seen so far."""
+        if self._counts is None:
+            raise ValueError("no predictions have been seen; call update(predictions, y) first.")
+        auc = (math.nan, math.nan)
+        if self._histogram is not None:
+            auc = self._histogram.macro_auc_and_bound()
+        n = sum(len(part) for part in self._correct)
+        return summarised(
+            Confusion(self._counts),
+            torch.cat(self._confidence),
+            torch.cat(self._correct),
+            cross_entropy=self._cross_entropy / n,
+            brier=self._brier / n,
+            auc=auc,
+            bins=self.bins,
+        )

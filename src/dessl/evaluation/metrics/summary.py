@@ -1,0 +1,107 @@
+"""Metrics: everything measured of one model's predictions on one labelled set."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import Tensor
+
+from dessl.evaluation.metrics.calibration import (
+    Reliability,
+    bin_edges,
+    bin_index,
+    binned,
+    calibration_error,
+)
+from dessl.evaluation.metrics.confusion import Confusion
+from dessl.evaluation.metrics.debiased_bins import debiased_calibration
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics:
+    """What one model's predictions are worth on n labelled rows; tensors are on the CPU.
+
+    A class absent from y is NaN in ``per_class_accuracy``, and left out of ``balanced_accuracy``,
+    ``worst_class_accuracy`` and ``auc``. ``auc`` is NaN when y holds one class only. ``auc_error``
+    bounds the error of ``auc``: zero unless it was computed in a streaming way. ``ece`` has bins of
+    equal width, ``adaptive_ece`` of equal mass, both in l1; ``debiased_ece`` is the latter with
+    the bias of few rows taken back. ``scaled`` holds the metrics at ``temperature`` where
+    validation rows to fit it on were given; the others are of the model as it is.
+    """
+
+    n: int
+    accuracy: float
+    balanced_accuracy: float
+    worst_class_accuracy: float
+    macro_f1: float
+    cross_entropy: float
+    brier: float
+    ece: float
+    adaptive_ece: float
+    debiased_ece: float
+    auc: float
+    auc_error: float
+    per_class_accuracy: Tensor  # (classes,)
+    class_counts: Tensor  # (classes,)
+    confusion: Tensor  # (classes, classes): row = the true class
+    reliability: Reliability
+    temperature: float | None = None
+    scaled: "Metrics | None" = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON takes them: lists for tensors, None for NaN, "Infinity" for ∞.
+
+        ``float("Infinity")`` reads the last one back.
+        """
+        return {field.name: _json_ready(getattr(self, field.name)) for field in fields(self)}
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, Metrics):
+        return value.as_dict()
+    if isinstance(value, Reliability):
+        return {name: _json_ready(part) for name, part in value._asdict().items()}
+    if isinstance(value, Tensor):
+        return _json_ready(value.tolist())
+    if isinstance(value, list):
+        return [_json_ready(entry) for entry in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def summarised(
+    confusion: Confusion,
+    confidence: Tensor,
+    correct: Tensor,
+    *,
+    cross_entropy: float,
+    brier: float,
+    auc: tuple[float, float],
+    bins: int,
+) -> Metrics:
+    """Build Metrics from counts, the rows' confidences and hits, two means, and AUC with bound."""
+    diagram = binned(confidence, correct, bin_edges(confidence, bins, "equal_width"))
+    equal_mass = bin_edges(confidence, bins, "equal_mass")
+    index = bin_index(confidence, equal_mass)
+    debiased = debiased_calibration(confidence, correct, index, "l1")
+    return Metrics(
+        n=confidence.shape[0],
+        accuracy=confusion.accuracy,
+        balanced_accuracy=confusion.balanced_accuracy,
+        worst_class_accuracy=confusion.worst_class_accuracy,
+        macro_f1=confusion.macro_f1,
+        cross_entropy=cross_entropy,
+        brier=brier,
+        ece=calibration_error(diagram, "l1"),
+        adaptive_ece=calibration_error(binned(confidence, correct, equal_mass), "l1"),
+        debiased_ece=debiased if math.isnan(debiased) else max(0.0, debiased),
+        auc=auc[0],
+        auc_error=auc[1],
+        per_class_accuracy=confusion.per_class_accuracy.cpu(),
+        class_counts=confusion.class_counts.cpu(),
+        confusion=confusion.counts.cpu(),
+        reliability=Reliability(*(part.cpu() for part in diagram)),
+    )

@@ -1,0 +1,37 @@
+"""Holm's correction: p-values that stay honest when a whole λ grid was tested.
+
+With the m p-values in rising order, p̃_(i) = max_{j ≤ i} min(1, (m − j + 1)·p_(j)).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl._checks import ArrayLike
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Give adjusted p-values, (n,), in the order they came.
+
+    Rejecting where the adjusted value is at most α keeps the chance of any false rejection at or
+    below α, whatever the tests' dependence. NaN (a test that was not done) stays NaN and does not
+    count among the m.
+
+    Args:
+        p_values: (n,), each in [0, 1] or NaN.
+
+    >>> holm([0.01, 0.04, 0.03, float("nan")])
+    array([0.03, 0.06, 0.06,  nan])
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    if values.ndim != 1 or values.shape[0] == 0:
+        raise ValueError(f"p_values must have shape (n,), not empty; got {values.shape}.")
+    done = ~np.isnan(values)
+    if np.any((values[done] < 0) | (values[done] > 1)):
+        raise ValueError(
+            f"p_values must lie in [0, 1]; got {values[done].min():g} to {values[done].max():g}."
+        )
+    order = np.argsort(values, kind="stable")[: int(done.sum())]  # NaN sorts last
+    remaining = np.arange(order.shape[0], 0, -1)
+    adjusted = np.full_like(values, np.nan)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, remaining * values[order]))
+    return adjusted
