@@ -84,8 +84,8 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
 def _is_missing(value: object) -> bool:
     if isinstance(value, float | np.floating):
         return math.isnan(value)
-    # pandas' own marks, known by name so that pandas need not be imported
-    return value is None or value == "" or type(value).__name__ in ("NAType", "NaTType")
+    # pandas' own marks, known by name so that pandas need not be imported; NA refuses ==
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:

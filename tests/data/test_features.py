@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+import torch
+
+from dessl.data.features import feature_tensor
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "order"),
+    [
+        ((5, 3, 8, 9), None, (0, 1, 2, 3)),
+        ((5, 1, 8, 9), None, (0, 1, 2, 3)),
+        ((5, 8, 9, 3), None, (0, 3, 1, 2)),
+        ((5, 8, 9, 1), None, (0, 3, 1, 2)),
+        ((5, 3, 8, 3), "NCHW", (0, 1, 2, 3)),
+        ((5, 3, 8, 3), "NHWC", (0, 3, 1, 2)),
+        ((5, 8, 9, 4), "NHWC", (0, 3, 1, 2)),
+        ((5, 6, 8, 9), "NCHW", (0, 1, 2, 3)),
+    ],
+)
+@pytest.mark.parametrize("kind", [np.asarray, torch.from_numpy])
+def test_images_become_channels_first_in_their_own_memory(shape, layout, order, kind) -> None:
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    given = kind(images)
+    tensor = feature_tensor("x", given, layout=layout)
+    assert tensor.dtype == torch.uint8
+    assert np.array_equal(tensor.numpy(), images.transpose(order))
+    assert tensor.data_ptr() == images.ctypes.data
+
+
+def test_channels_last_images_need_no_other_memory_format() -> None:
+    tensor = feature_tensor("x", np.zeros((4, 8, 8, 3), np.uint8))
+    assert tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_grey_images_get_a_channel() -> None:
+    images = np.arange(2 * 4 * 5, dtype=np.uint8).reshape(2, 4, 5)
+    tensor = feature_tensor("x", images)
+    assert tensor.shape == (2, 1, 4, 5)
+    assert tensor.data_ptr() == images.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int64, np.uint8, np.bool_, ">f4"])
+def test_tables_become_float32(dtype) -> None:
+    table = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(dtype)
+    tensor = feature_tensor("x", table)
+    assert tensor.dtype == torch.float32
+    assert np.array_equal(tensor.numpy(), table.astype(np.float32))
+
+
+def test_a_float32_table_is_shared_even_when_read_only() -> None:
+    table = np.random.default_rng(0).random((4, 3), dtype=np.float32)
+    table.flags.writeable = False
+    assert feature_tensor("x", table).data_ptr() == table.ctypes.data
+
+
+def test_a_reversed_array_is_read_rightly() -> None:
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)[::-1]
+    assert np.array_equal(feature_tensor("x", table).numpy(), table)
+
+
+def test_float_sequences_keep_their_shape() -> None:
+    assert feature_tensor("x", np.zeros((4, 7, 2), np.float32)).shape == (4, 7, 2)
+
+
+@pytest.mark.parametrize(
+    ("x", "layout", "error", "message"),
+    [
+        (np.zeros((5, 3, 8, 3), np.uint8), None, ValueError, "either end could be a channel axis"),
+        (np.zeros((5, 4, 8, 8), np.uint8), None, ValueError, "neither end is .* Pass layout="),
+        (np.zeros((5, 4, 8, 8), np.uint8), "HWCN", ValueError, "layout must be one of 'NCHW'"),
+        (np.zeros((5, 8, 8), np.uint8), "NCHW", ValueError, r"got \(5, 8, 8\) with layout='NCHW'"),
+        (np.zeros((5, 1, 1, 8, 8), np.uint8), None, ValueError, r"got \(5, 1, 1, 8, 8\)\."),
+        (np.zeros((5, 3)), "NCHW", ValueError, "speaks of uint8 images; .* Leave layout out"),
+        (
+            np.zeros((5, 8, 8, 3), np.int64),
+            None,
+            TypeError,
+            r"got torch.int64. .*astype\('uint8'\)",
+        ),
+        (np.zeros(5), None, ValueError, r"one row of features for each sample"),
+        (np.zeros((0, 3)), None, ValueError, r"x must not be empty; got shape \(0, 3\)"),
+        (np.zeros((5, 0)), None, ValueError, "must not be empty"),
+        (np.array([["a", "b"]]), None, TypeError, "real numbers; got dtype <U1. Encode text"),
+        (
+            torch.zeros(2, 2, dtype=torch.complex64),
+            None,
+            TypeError,
+            "real numbers; got .*complex64",
+        ),
+        (
+            np.array([[1.0, np.nan], [np.nan, 1]]),
+            None,
+            ValueError,
+            r"2 entries .* column\(s\) 0, 1\. ",
+        ),
+        (np.full((2, 9), np.inf), None, ValueError, r"18 entries .* 6, 7, \.\.\.\. Impute"),
+        (np.array([[1e300]]), None, ValueError, "finite in float32; 1 entries"),
+    ],
+)
+def test_what_cannot_be_features_is_refused(x, layout, error, message) -> None:
+    with pytest.raises(error, match=message):
+        feature_tensor("x", x, layout=layout)

@@ -1,0 +1,108 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.preprocessing import LabelEncoder
+
+from dessl.data.labels import label_codes
+
+
+def coded(y, names=None):
+    codes, names = label_codes({"y": y}, names)
+    return codes["y"].tolist(), names
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [0, 2, -1, 1],
+        (0, 2, None, 1),
+        [0, 2, math.nan, 1.0],
+        np.array([0, 2, -1, 1], dtype=np.int8),
+        np.array([0, 2, np.nan, 1]),
+        np.array([0, 2, None, 1], dtype=object),
+        [np.int64(0), np.float32(2), np.float32("nan"), np.uint8(1)],
+        torch.tensor([0, 2, -1, 1]),
+        torch.tensor([0.0, 2.0, math.nan, 1.0]),
+        pd.Series([0, 2, None, 1]),
+        pd.array([0, 2, None, 1], dtype="Int64"),
+    ],
+)
+def test_whole_numbers_are_class_numbers(y) -> None:
+    assert coded(y) == ([0, 2, -1, 1], ("0", "1", "2"))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["b", None, "a", "b", "c"],
+        ["b", math.nan, "a", "b", "c"],
+        ("b", "", "a", "b", "c"),
+        np.array(["b", "", "a", "b", "c"]),
+        np.array(["b", None, "a", "b", "c"], dtype=object),
+        pd.Series(["b", None, "a", "b", "c"]),
+        pd.Series(["b", None, "a", "b", "c"], dtype="string"),
+        pd.Categorical(["b", None, "a", "b", "c"]),
+    ],
+)
+def test_text_is_mapped_in_sorted_order(y) -> None:
+    assert coded(y) == ([1, -1, 0, 1, 2], ("a", "b", "c"))
+
+
+def test_text_is_coded_as_scikit_learn_codes_it() -> None:
+    labels = np.random.default_rng(0).choice(["10", "9", "cat", "Ärzte", "_"], 200)
+    encoder = LabelEncoder().fit(labels)
+    assert coded(labels) == (encoder.transform(labels).tolist(), tuple(encoder.classes_))
+
+
+def test_truth_values_are_two_classes() -> None:
+    assert coded([True, False, None]) == ([1, 0, -1], ("False", "True"))
+    assert coded(torch.tensor([True, False])) == ([1, 0], ("False", "True"))
+
+
+def test_mixed_labels_are_mapped_by_their_text() -> None:
+    assert coded(["x", 3, 2.5, None]) == ([2, 1, 0, -1], ("2.5", "3", "x"))
+
+
+def test_given_names_fix_the_order_and_allow_absent_classes() -> None:
+    assert coded(["b", "a"], ["c", "b", "a"]) == ([1, 2], ("c", "b", "a"))
+    assert coded([3, -1], list("abcde")) == ([3, -1], tuple("abcde"))
+
+
+def test_parts_are_coded_alike() -> None:
+    codes, names = label_codes({"y": ["b", None], "test y": ["a", "c"], "validation y": [None]})
+    assert names == ("a", "b", "c")
+    assert {name: code.tolist() for name, code in codes.items()} == {
+        "y": [1, -1],
+        "test y": [0, 2],
+        "validation y": [-1],
+    }
+
+
+@pytest.mark.parametrize(
+    ("y", "names", "error", "message"),
+    [
+        ([0, 2], None, ValueError, "2 occurs but 1 does not. .* pass class_names="),
+        ([1, 2], None, ValueError, "2 occurs but 0 does not"),
+        ([0, -2], None, ValueError, r"-1 \(missing\) or a class number 0, 1, ...; got -2"),
+        ([0, 1.5], None, ValueError, "got the fraction 1.5"),
+        ([0, 3], ["a", "b"], ValueError, "class numbers below 2, .* got 3"),
+        (["a", "z"], ["a", "b"], ValueError, r"y holds 'z', which is not among .*\('a', 'b'\)"),
+        (["a", -1, "b"], None, ValueError, "mixes '-1' with text labels.* Use None"),
+        ([0, 0, -1], None, ValueError, r"at least 2 classes; got 1: \('0',\)"),
+        ([None, None], None, ValueError, "at least 2 classes; got 0"),
+        (["a", "b"], ["a", "a"], ValueError, "class_names must differ"),
+        (np.eye(3), None, ValueError, r"got \(3, 3\). .*argmax"),
+        ([[0], [1]], None, ValueError, r"got rows of labels. .*ravel"),
+    ],
+)
+def test_what_cannot_be_labels_is_refused(y, names, error, message) -> None:
+    with pytest.raises(error, match=message):
+        label_codes({"y": y}, names)
+
+
+def test_numbers_and_text_do_not_mix_between_parts() -> None:
+    with pytest.raises(TypeError, match=r"one kind .* whole numbers in y, text in test y"):
+        label_codes({"y": [0, 1], "test y": ["0", "1"]})
