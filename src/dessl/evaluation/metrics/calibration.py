@@ -66,7 +66,7 @@ def calibration_error(diagram: Reliability, norm: Norm) -> float:
     _checks.one_of("norm", norm, ("l1", "l2", "max"))
     filled = diagram.rows > 0
     gap = (diagram.accuracy - diagram.confidence)[filled].abs()
-    share = diagram.rows[filled] / diagram.rows.sum()
+    share = diagram.rows[filled].double() / diagram.rows.sum()
     if norm == "max":
         return float(gap.max())
     if norm == "l2":
@@ -139,7 +139,7 @@ def debiased_ece(
     y: ArrayLike,
     *,
     bins: int = 15,
-    norm: Literal["l1", "l2"] = "l1",
+    norm: Literal["l1", "l2"] = "l2",
     spacing: Spacing = "equal_mass",
 ) -> float:
     """Give the calibration error less the bias of few rows in a bin; see ``debiased_bins``.
@@ -151,13 +151,13 @@ def debiased_ece(
         probabilities: (n, classes), rows summing to one.
         y: (n,) class numbers.
         bins: how many bins.
-        norm: "l1" or "l2".
+        norm: "l2", whose square is unbiased, or "l1", where a part of the bias stays.
         spacing: "equal_mass" or "equal_width".
 
     >>> p = [[0.7, 0.3]] * 10
     >>> round(ece(p, [0] * 6 + [1] * 4, norm="l2"), 4)  # 6 of 10 right is no evidence
     0.1
-    >>> debiased_ece(p, [0] * 6 + [1] * 4, norm="l2")
+    >>> debiased_ece(p, [0] * 6 + [1] * 4,)
     0.0
     """
     _checks.one_of("spacing", spacing, ("equal_width", "equal_mass"))

@@ -8,7 +8,8 @@ The first is exactly unbiased for Σ_b w_b·(E d)² with fixed bins and weights.
 share a confidence, s_b²/n_b = a_b(1 − a_b)/(n_b − 1) and it is the debiased estimator of Kumar,
 Liang and Ma (2019, "Verified uncertainty calibration") and of Bröcker (2012) and Ferro and Fricker
 (2012) for the reliability term of the Brier score. The second takes back the bias as a normal law
-would have it, as Kumar et al. do for l1, with the folded normal's mean in closed form.
+would have it, as Kumar et al. do for l1, with the folded normal's mean in closed form: no unbiased
+estimator of |E d| exists, and for a calibrated model somewhat over half of the bias stays.
 """
 
 import math
@@ -47,7 +48,7 @@ def debiased_calibration(
         return math.nan
     count, mean, squares = count[several], mean[several], squares[several]
     noise = squares / (count - 1) / count  # the variance of the mean gap
-    weight = count / count.sum()
+    weight = count.double() / count.sum()
     if norm == "l1":
         return float((weight * (2 * mean.abs() - folded_normal_mean(mean, noise))).sum())
     value = float((weight * (mean.square() - noise)).sum())

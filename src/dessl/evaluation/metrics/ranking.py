@@ -59,7 +59,7 @@ def class_auc(scores: Tensor, y: Tensor) -> Tensor:
         below_or_equal = torch.searchsorted(ordered, padded, right=True)
         doubled_wins[part] = ((below + below_or_equal) * inside).sum(dim=1)
     # Against rows of its own class a class always scores n₊² in doubled wins, whatever the scores.
-    return (doubled_wins - counts.square()) / (2.0 * counts * (n - counts)).double()
+    return (doubled_wins - counts.square()).double() / (2 * counts * (n - counts))
 
 
 def macro_auc(of_each_class: Tensor) -> float:
@@ -119,7 +119,7 @@ class AucHistogram:
         """Give the macro AUC and how far at most it lies from the exact one."""
         rest = self.all - self.own
         below = rest.cumsum(dim=1) - rest
-        pairs = (2.0 * self.own.sum(dim=1) * rest.sum(dim=1)).double()
+        pairs = 2 * self.own.sum(dim=1).double() * rest.sum(dim=1)
         value = (self.own * (2 * below + rest)).sum(dim=1) / pairs
         bound = (self.own * rest).sum(dim=1) / pairs
         return macro_auc(value), macro_auc(bound)

@@ -24,9 +24,10 @@ class Metrics:
     A class absent from y is NaN in ``per_class_accuracy``, and left out of ``balanced_accuracy``,
     ``worst_class_accuracy`` and ``auc``. ``auc`` is NaN when y holds one class only. ``auc_error``
     bounds the error of ``auc``: zero unless it was computed in a streaming way. ``ece`` has bins of
-    equal width, ``adaptive_ece`` of equal mass, both in l1; ``debiased_ece`` is the latter with
-    the bias of few rows taken back. ``scaled`` holds the metrics at ``temperature`` where
-    validation rows to fit it on were given; the others are of the model as it is.
+    equal width, ``adaptive_ece`` of equal mass, both in l1; ``debiased_ece`` has bins of equal mass
+    in l2 (which is never below l1 for the same gaps), the bias of few rows taken back. ``scaled``
+    holds the metrics at ``temperature`` where validation rows to fit it on were given; the others
+    are of the model as it is.
     """
 
     n: int
@@ -86,7 +87,7 @@ def summarised(
     diagram = binned(confidence, correct, bin_edges(confidence, bins, "equal_width"))
     equal_mass = bin_edges(confidence, bins, "equal_mass")
     index = bin_index(confidence, equal_mass)
-    debiased = debiased_calibration(confidence, correct, index, "l1")
+    debiased = debiased_calibration(confidence, correct, index, "l2")
     return Metrics(
         n=confidence.shape[0],
         accuracy=confusion.accuracy,

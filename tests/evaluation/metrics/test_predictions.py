@@ -1,0 +1,99 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dessl.evaluation.metrics.predictions import (
+    checked_labels,
+    checked_logits,
+    checked_pair,
+    checked_probabilities,
+)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "inside", "outside"),
+    [
+        (torch.float64, 5e-7, 2e-6),
+        (torch.float32, 8e-6, 2e-5),
+        (torch.float16, 1e-3, 4e-3),
+        (torch.bfloat16, 8e-3, 4e-2),
+    ],
+)
+def test_the_sum_may_be_off_by_the_rounding_of_its_type(dtype, inside, outside):
+    for error, accepted in ((inside, True), (outside, False)):
+        row = torch.tensor([[0.5 - error, 0.5]], dtype=torch.float64).to(dtype)
+        if accepted:
+            assert torch.equal(checked_probabilities(row), row.double())
+        else:
+            with pytest.raises(ValueError, match=r"sum to one within .*; row 0 sums to 0\.9"):
+                checked_probabilities(row)
+
+
+def test_a_numpy_array_has_the_tolerance_of_its_own_type():
+    row = np.array([[0.5 - 5e-6, 0.5]])
+    checked_probabilities(row.astype(np.float32))
+    with pytest.raises(ValueError, match="within 1e-06"):
+        checked_probabilities(row)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_every_softmax_passes(dtype):
+    logits = 5 * torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
+    softmax = logits.to(dtype).softmax(1)
+    checked_probabilities(softmax)
+    checked_probabilities(logits.softmax(1).double())
+
+
+@pytest.mark.parametrize("rows", [[[-0.5, 1.5]], [[3.0, -2.0]], [[0.2, 1.1]]])
+def test_logits_passed_as_probabilities_are_named(rows):
+    with pytest.raises(ValueError, match="look like logits: apply softmax, or call metrics_from"):
+        checked_probabilities(rows)
+
+
+@pytest.mark.parametrize("probabilities", [[0.2, 0.9], [[0.2], [0.9]]])
+def test_binary_probabilities_in_one_column_are_refused(probabilities):
+    with pytest.raises(ValueError, match=r"torch.stack\(\[1 - p, p\], dim=1\)"):
+        checked_probabilities(probabilities)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("checked", [checked_probabilities, checked_logits])
+def test_what_is_not_finite_is_refused(checked, bad):
+    with pytest.raises(ValueError, match="must be finite; 1 of its 4 entries"):
+        checked([[0.5, 0.5], [bad, 0.5]])
+
+
+@pytest.mark.parametrize("checked", [checked_probabilities, checked_logits])
+def test_empty_predictions_are_refused(checked):
+    with pytest.raises(ValueError, match="must not be empty"):
+        checked(torch.zeros(0, 3))
+
+
+@pytest.mark.parametrize("logits", [[-1.0, 2.0], [[-1.0], [2.0]]])
+def test_one_logit_stands_for_two_classes(logits):
+    p = checked_logits(logits).softmax(1)
+    assert torch.allclose(p[:, 1], torch.tensor([-1.0, 2.0], dtype=torch.float64).sigmoid())
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        ([0, 1], ValueError, "got 2 labels and 3 rows"),
+        ([0, -1, -1], ValueError, "2 of its 3 rows are -1 .unlabelled.. Drop them first"),
+        ([0, 1, 3], ValueError, "class numbers 0 to 2; got values from 0 to 3"),
+        ([0, 1, -2], ValueError, "class numbers 0 to 2; got values from -2 to 1"),
+        ([0.0, 1.0, 2.0], TypeError, r"got torch.float32. Convert it with .long\(\)"),
+        ([[0], [1], [2]], ValueError, r"shape \(n,\); got \(3, 1\). Squeeze"),
+    ],
+)
+def test_wrong_labels_are_refused(y, error, message):
+    with pytest.raises(error, match=message):
+        checked_labels(y, rows=3, classes=3, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, bool])
+def test_labels_of_every_whole_type_are_taken(kind):
+    _, y = checked_pair([[0.1, 0.9], [0.7, 0.3]], np.array([1, 0], dtype=kind))
+    assert torch.equal(y, torch.tensor([1, 0]))
