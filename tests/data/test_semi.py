@@ -1,0 +1,228 @@
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from dessl.data import LabelDraw, Part, SemiData, draw_labels
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (20, 3, 8, 8), dtype=np.uint8)
+
+
+# what it holds
+
+
+def test_text_labels_are_mapped_and_remembered(images: np.ndarray) -> None:
+    labels = ["dog", "cat", None, None] * 5
+    data = SemiData(images, labels, test=(images[:3], ["ant", "dog", "cat"]), name="pets")
+    assert data.class_names == ("ant", "cat", "dog")
+    assert (data.n_classes, data.n_labelled, data.n_unlabelled) == (3, 10, 10)
+    assert data.y[:4].tolist() == [2, 1, -1, -1]
+    assert data.test.y.tolist() == [0, 2, 1]
+    assert data.labelled_rows.tolist() == [row for row in range(20) if row % 4 < 2]
+    assert data.unlabelled_rows.tolist() == [row for row in range(20) if row % 4 >= 2]
+    assert data.ids.tolist() == list(range(20))
+    assert data.is_image
+    assert data.validation is None
+    assert len(data) == 20
+    assert repr(data) == (
+        "SemiData(pets: 20 images of shape (3, 8, 8), 3 classes: "
+        "10 labelled, 10 unlabelled, 3 test)"
+    )
+
+
+def test_parts_come_as_pairs_in_any_layout(images: np.ndarray) -> None:
+    last = images.transpose(0, 2, 3, 1)
+    data = SemiData(images, [0, 1] * 10, validation=(last, [0, 1] * 10), test=Part(last, [1] * 20))
+    assert np.array_equal(data.validation.x.numpy(), images)
+    assert np.array_equal(data.test.x.numpy(), images)
+    assert data.test.x.data_ptr() == images.ctypes.data
+
+
+def test_own_ids_are_kept() -> None:
+    data = SemiData(torch.rand(3, 2), [0, 1, -1], ids=np.array([30, 10, 20], dtype=np.int32))
+    assert data.ids.tolist() == [30, 10, 20]
+    assert data.ids.dtype == torch.int64
+
+
+def test_a_data_set_of_pairs_is_read() -> None:
+    rows, labels = torch.rand(6, 2), torch.tensor([0, 1, 2, -1, -1, 0])
+    data = SemiData.from_dataset(TensorDataset(rows, labels), name="pairs")
+    assert torch.equal(data.x, rows)
+    assert torch.equal(data.y, labels)
+    assert data.name == "pairs"
+
+
+# hiding labels
+
+
+def test_a_mask_hides_labels_without_touching_features(images: np.ndarray) -> None:
+    data = SemiData(images, [0, 1] * 10)
+    keep = np.arange(20) < 4
+    fewer = data.with_labels(keep)
+    assert fewer.y.tolist() == [0, 1, 0, 1] + [-1] * 16
+    assert data.n_labelled == 20
+    assert fewer.x.data_ptr() == data.x.data_ptr() == images.ctypes.data
+    assert fewer.with_labels(fewer.y == 0).labelled_rows.tolist() == [0, 2]
+
+
+def test_held_out_rows_leave_both_streams(images: np.ndarray) -> None:
+    data = SemiData(images, [0, 1] * 10, validation=(images[:2], [0, 1]))
+    draw = draw_labels(data.y, 10, n_validation=4, generator=seeded())
+    split = data.with_labels(draw)
+    assert (split.n_labelled, len(split.validation.y), split.n_unlabelled) == (6, 4, 10)
+    rows = [*split.labelled_rows, *split.unlabelled_rows, *split.validation_rows]
+    assert sorted(int(row) for row in rows) == list(range(20))
+    # their labels are to be had from the validation part only
+    assert (split.y[split.validation_rows] == -1).all()
+    assert torch.equal(split.validation.y, split.validation_rows % 2)
+    assert np.array_equal(split.validation.x.numpy(), images[split.validation_rows.numpy()])
+    assert split.x.data_ptr() == images.ctypes.data
+    assert len(data.validation.y) == 2  # the published part stays where nothing was drawn
+
+
+def test_a_draw_without_validation_keeps_the_published_part(images: np.ndarray) -> None:
+    data = SemiData(images, [0, 1] * 10, validation=(images[:2], [0, 1]))
+    split = data.with_labels(draw_labels(data.y, 10, generator=seeded()))
+    assert len(split.validation.y) == 2
+
+
+def test_rows_outside_a_draw_are_left_aside() -> None:
+    data = SemiData(torch.rand(5, 2), [0, 1, 0, 1, 0])
+    rows = [torch.tensor(r) for r in ([0, 1], [2], [4])]
+    split = data.with_labels(LabelDraw(*rows))
+    assert (split.n_labelled, split.n_unlabelled, len(split.validation.y)) == (2, 1, 1)
+    assert split.y.tolist() == [0, 1, -1, -1, -1]
+
+
+def test_labels_are_drawn_once_from_one_source() -> None:
+    data = SemiData(torch.rand(20, 2), [0, 1] * 10)
+    split = data.with_labels(draw_labels(data.y, 10, n_validation=2, generator=seeded()))
+    with pytest.raises(ValueError, match=r"drawn from this data before.*Draw again from the data"):
+        split.with_labels(split.y == 0)
+
+
+def test_a_label_that_is_not_there_cannot_be_kept() -> None:
+    data = SemiData(torch.rand(3, 2), [0, 1, -1])
+    with pytest.raises(ValueError, match="1 rows were to keep their label but have none"):
+        data.with_labels(np.array([True, True, True]))
+
+
+# devices
+
+
+def test_moving_takes_everything_along(images: np.ndarray) -> None:
+    data = SemiData(images, [0, 1] * 10, test=(images[:2], [0, 1]))
+    split = data.with_labels(draw_labels(data.y, 10, n_validation=2, generator=seeded()))
+    moved = split.to("meta")
+    tensors = [value for value in vars(moved).values() if isinstance(value, torch.Tensor)]
+    assert len(tensors) == 7
+    assert all(t.device.type == "meta" for t in [*tensors, *moved.test, *moved.validation])
+    assert moved.device.type == "meta"
+    assert split.device.type == "cpu"
+
+
+def test_staying_shares_the_memory(images: np.ndarray) -> None:
+    data = SemiData(images, [0, 1] * 10)
+    assert data.to("cpu").x.data_ptr() == images.ctypes.data
+
+
+# memory
+
+
+def test_images_cost_their_own_bytes_and_no_more() -> None:
+    n = 50_000
+    images = np.zeros((n, 32, 32, 3), dtype=np.uint8)
+    labels = np.arange(n) % 10
+    tracemalloc.start()
+    data = SemiData(images, labels)
+    split = data.with_labels(draw_labels(data.y, 4000, n_validation=400, generator=seeded()))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert split.x.data_ptr() == images.ctypes.data
+    assert split.x.untyped_storage().nbytes() == images.nbytes
+    assert peak < 0.02 * images.nbytes  # labels and row numbers
+
+
+RESIDENT = """
+import numpy as np, torch
+from dessl.data import SemiData, draw_labels
+def megabytes(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(field)) / 2**10
+SemiData(np.zeros((2, 3, 4, 4), np.uint8), [0, 1])  # lazy imports
+images = np.full((50_000, 3, 32, 32), 7, dtype=np.uint8)
+before = megabytes("VmRSS")
+data = SemiData(images, np.arange(50_000) % 10)
+g = torch.Generator().manual_seed(0)
+split = data.with_labels(draw_labels(data.y, 4000, n_validation=400, generator=g))
+print(images.nbytes / 2**20, megabytes("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_process_grows_by_little_more_than_the_images() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True
+    )
+    images, grown = map(float, result.stdout.split())
+    assert images > 140
+    assert grown < 0.1 * images
+
+
+def test_a_data_set_is_read_into_one_array() -> None:
+    class Blank(torch.utils.data.Dataset):
+        def __len__(self) -> int:
+            return 2000
+
+        def __getitem__(self, row: int):
+            return np.full((3, 32, 32), row % 256, dtype=np.uint8), row % 2
+
+    tracemalloc.start()
+    data = SemiData.from_dataset(Blank())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert data.x[:, 0, 0, 0].tolist() == [row % 256 for row in range(2000)]
+    assert peak < 1.1 * data.x.nbytes
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ([0, 1], {}, "y must hold one label for each row of x; got 2 labels for 3 rows"),
+        ([0, 1, 2], {"class_names": ["a", "b"]}, "class numbers below 2"),
+        ([0, 0, -1], {}, "at least 2 classes"),
+        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0, -1])}, "test y must label every row; 1 of 2"),
+        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0])}, "test y must hold .* 1 labels for 2 rows"),
+        (
+            [0, 1, -1],
+            {"validation": (np.zeros((2, 3)), [0, 1])},
+            r"validation x must hold rows like x's, \(2,\) of torch.float32; got \(3,\)",
+        ),
+        (
+            [0, 1, -1],
+            {"test": (np.zeros((2, 2, 2), np.uint8), [0, 1])},
+            r"got \(1, 2, 2\) of torch.uint8",
+        ),
+        ([0, 1, -1], {"test": (np.full((1, 2), np.nan), [0])}, "test x must be finite"),
+        ([0, 1, -1], {"ids": np.array([1, 2])}, r"one whole number for each row, shape \(3,\)"),
+        ([0, 1, -1], {"ids": np.array([1.0, 2, 3])}, "got torch.float64"),
+        ([0, 1, -1], {"ids": np.array([1, 2, 1])}, "ids must differ from each other; 1 are"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(y, options, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SemiData(torch.rand(3, 2), y, **options)
