@@ -6,7 +6,13 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from dessl.evaluation import evaluate, metrics, metrics_from_logits, metrics_from_probabilities
+from dessl.evaluation import (
+    StreamingMetrics,
+    evaluate,
+    metrics,
+    metrics_from_logits,
+    metrics_from_probabilities,
+)
 from dessl.evaluation.metrics import predicted_logits, temperature_scaled
 
 SCALARS = (
@@ -169,6 +175,27 @@ def test_temperature_of_a_binary_model_is_a_logistic_regression(draw):
     regression = LogisticRegression(C=1e12, fit_intercept=False, tol=1e-10).fit(odds, y)
     found = evaluate(nn.Identity(), odds, y, validation=(odds, y))
     assert 1 / found.temperature == pytest.approx(regression.coef_.item(), rel=1e-4)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_cuda_device_gives_what_the_cpu_gives(draw):
+    logits, y = draw(n=3000, classes=7)
+    here = evaluate(nn.Identity(), logits, y, validation=(logits, y))
+    there = evaluate(nn.Identity(), logits.cuda(), y.cuda(), validation=(logits.cuda(), y))
+    streaming = StreamingMetrics(7, inputs="logits")
+    streaming.update(logits.cuda(), y)
+    for name in SCALARS:
+        assert getattr(there, name) == pytest.approx(getattr(here, name), abs=1e-11), name
+        if name != "auc":
+            found = getattr(streaming.compute(), name)
+            assert found == pytest.approx(getattr(here, name), abs=1e-11), name
+    assert abs(streaming.compute().auc - here.auc) <= streaming.compute().auc_error
+    assert there.temperature == pytest.approx(here.temperature, rel=1e-10)
+    assert torch.equal(there.confusion, here.confusion)
+    assert there.reliability.rows.device.type == "cpu"
+    moved = evaluate(nn.Linear(7, 3).cuda(), logits.float(), y % 3)  # batches go to the model
+    assert moved.n == 3000
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,6 @@ def checked_logits(logits: ArrayLike) -> Tensor:
 def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.device) -> Tensor:
     """Labels (n,) in int64 on the device, each among the classes, one for each row."""
     labels = y.detach() if isinstance(y, Tensor) else torch.as_tensor(y)
-    if labels.is_floating_point() or labels.is_complex():
-        raise TypeError(
-            f"y must hold class numbers 0 to {classes - 1}; got {labels.dtype}. "
-            "Convert it with .long()."
-        )
     if labels.ndim != 1:
         raise ValueError(
             f"y must have shape (n,); got {tuple(labels.shape)}. "
@@ -73,6 +68,11 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
         raise ValueError(
             f"y must hold one label for each row of the predictions; "
             f"got {labels.shape[0]} labels and {rows} rows."
+        )
+    if labels.is_floating_point() or labels.is_complex():
+        raise TypeError(
+            f"y must hold class numbers 0 to {classes - 1}; got {labels.dtype}. "
+            "Convert it with .long()."
         )
     labels = labels.to(device=device, dtype=torch.int64)
     if unlabelled := int((labels == -1).sum()):

@@ -130,12 +130,6 @@ def paired_t_test(
         mean, deviation = (0.0 if abs(mean) <= rounding else mean), 0.0
     effect = mean / deviation if deviation else (math.copysign(math.inf, mean) if mean else 0.0)
     statistic = effect * math.sqrt(n)
-    tails = {"greater": statistic, "less": -statistic, "two-sided": abs(statistic)}
-    p_value = float(stats.t.sf(tails[alternative], n - 1))
-    if alternative == "two-sided":
-        p_value *= 2
-    if statistic == 0 and deviation == 0:
-        p_value = 1.0
     level = (1 + confidence) / 2 if alternative == "two-sided" else confidence
     reach = float(stats.t.ppf(level, n - 1)) * deviation / math.sqrt(n)
     return PairedTTest(
@@ -143,13 +137,21 @@ def paired_t_test(
         low=-math.inf if alternative == "less" else mean - reach,
         high=math.inf if alternative == "greater" else mean + reach,
         statistic=statistic,
-        p_value=p_value,
+        p_value=1.0 if mean == deviation == 0 else _p_value(statistic, n - 1, alternative),
         effect_size=effect,
         corrected_effect_size=effect * hedges_factor(n - 1),
         n=n,
         alternative=alternative,
         confidence=confidence,
     )
+
+
+def _p_value(statistic: float, degrees: int, alternative: Alternative) -> float:
+    from scipy import stats
+
+    if alternative == "two-sided":
+        return 2 * float(stats.t.sf(abs(statistic), degrees))
+    return float(stats.t.sf(statistic if alternative == "greater" else -statistic, degrees))
 
 
 def hedges_factor(degrees: int) -> float:
