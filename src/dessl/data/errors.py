@@ -1,0 +1,20 @@
+"""The one error of reading data: which file, what was expected, what came, what to do."""
+
+from pathlib import Path
+
+
+class DataError(ValueError):
+    """A file that is missing, truncated, malformed, mislabelled or too large.
+
+    Every reader of :mod:`dessl.data` raises this and nothing else for what is wrong with a file.
+
+    >>> raise DataError.of("y.bin", expected="labels 0 to 9", got="label 17", do="Fetch it again.")
+    Traceback (most recent call last):
+        ...
+    dessl.data.errors.DataError: y.bin: expected labels 0 to 9; got label 17. Fetch it again.
+    """
+
+    @classmethod
+    def of(cls, path: str | Path, *, expected: str, got: str, do: str) -> "DataError":
+        """Word the error in the order that helps: file, expected, got, what to do."""
+        return cls(f"{path}: expected {expected}; got {got}. {do}")

@@ -1,0 +1,166 @@
+"""How a table becomes features: fitted once, kept as JSON, applied alike to every later table."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.data.errors import DataError
+from dessl.data.formats.arrays import Labels
+from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
+from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
+from dessl.data.formats.tables import Table
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class TableEncoding:
+    """A fitted encoding of tables: which columns become which features, and labels which classes.
+
+    Numbers are standardised, a missing one replaced by the median and marked in a feature of its
+    own. Categories become one 0/1 feature each; a category that was not there when the encoding
+    was fitted, or was too rare to be kept, gives zeros in all of them.
+
+    Attributes:
+        label: The column of the labels.
+        class_names: The classes in order.
+        columns: The encoded columns, in the order of their features.
+        left_out: Columns that carry nothing to learn from, and why.
+
+    >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
+    >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
+    >>> TableEncoding.from_dict(encoding.as_dict()) == encoding, encoding.feature_names
+    (True, ('age', 'age is missing'))
+    """
+
+    label: str
+    class_names: tuple[str, ...]
+    columns: tuple[EncodedColumn, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One name for each feature."""
+        return tuple(name for column in self.columns for name in column.feature_names)
+
+    def features(self, table: Table, *, max_bytes: int = MAX_BYTES) -> NDArray[np.float32]:
+        """A table's rows as float32 (n, features).
+
+        Raises:
+            DataError: A column is absent, or a cell of a numeric one is no number.
+        """
+        absent = [column.name for column in self.columns if column.name not in table.columns]
+        if absent:
+            raise DataError.of(
+                table.source,
+                expected=f"the column(s) {', '.join(map(repr, absent))}",
+                got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
+                do="Give a table with the columns that the encoding was fitted on.",
+            )
+        shape = (len(table), len(self.feature_names))
+        check_limit(table.source, byte_count(shape, 4), max_bytes)
+        x = np.empty(shape, np.float32)
+        start = 0
+        for column in self.columns:
+            width = len(column.feature_names)
+            with np.errstate(over="ignore"):
+                x[:, start : start + width] = column.features(table)
+            if not np.isfinite(x[:, start : start + width]).all():
+                raise DataError.of(
+                    table.source,
+                    expected=f"numbers of ordinary size in column {column.name!r}",
+                    got="some beyond float32 after scaling",
+                    do="Correct them, or take their logarithm.",
+                )
+            start += width
+        return x
+
+    def labels(self, table: Table) -> Labels:
+        """A table's labels as int64 (n,), -1 for an empty cell or where there is no such column.
+
+        Raises:
+            DataError: A label is none of the classes.
+        """
+        if self.label not in table.columns:
+            return np.full(len(table), -1, np.int64)
+        column = as_text(table.columns[self.label])
+        place = {"": -1} | {name: number for number, name in enumerate(self.class_names)}
+        unknown = [text for text in column.texts if text not in place]
+        if unknown:
+            raise DataError.of(
+                table.source,
+                expected=f"in column {self.label!r} one of {', '.join(self.class_names)}",
+                got=f"{unknown[0]!r}",
+                do="Correct the label, or empty the cell.",
+            )
+        return np.array([place[text] for text in column.texts], np.int64)[column.codes]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The encoding in what JSON can hold."""
+        return {
+            "version": VERSION,
+            "label": self.label,
+            "class_names": list(self.class_names),
+            "columns": [_column_dict(column) for column in self.columns],
+            "left_out": dict(self.left_out),
+        }
+
+    @classmethod
+    def from_dict(cls, entries: Any, *, source: str | Path = "the encoding") -> "TableEncoding":
+        """The encoding that :meth:`as_dict` gave.
+
+        Raises:
+            DataError: The entries are not those of an encoding.
+        """
+        try:
+            keys = {"version", "label", "class_names", "columns", "left_out"}
+            if set(entries) != keys or entries["version"] != VERSION:
+                raise ValueError(f"the entries {', '.join(map(str, entries))}")
+            return cls(
+                _text(entries["label"]),
+                tuple(_text(name) for name in entries["class_names"]),
+                tuple(_column(column) for column in entries["columns"]),
+                {_text(k): _text(v) for k, v in entries["left_out"].items()},
+            )
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise DataError.of(
+                source,
+                expected=f"a table encoding of version {VERSION}",
+                got=str(error)[:200],
+                do="Fit the encoding again.",
+            ) from error
+
+
+def _column_dict(column: EncodedColumn) -> dict[str, Any]:
+    kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
+    entries = {"kind": kind} | asdict(column)
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
+
+
+def _column(entries: Any) -> EncodedColumn:
+    values = dict(entries)
+    kind = values.pop("kind")
+    if not isinstance(values["indicator"], bool):
+        raise TypeError(f"indicator {values['indicator']!r}")
+    values["name"] = _text(values["name"])
+    if kind == "categorical":
+        values["categories"] = tuple(_text(category) for category in values["categories"])
+        return CategoricalColumn(**values)
+    if kind != "numeric":
+        raise ValueError(f"a column of kind {kind!r}")
+    for name in ("median", "mean", "scale"):
+        values[name] = float(values[name])
+        if not math.isfinite(values[name]) or (name == "scale" and values[name] <= 0):
+            raise ValueError(f"{name} {values[name]}")
+    return NumericColumn(**values)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} in place of text")
+    return value

@@ -1,0 +1,205 @@
+"""Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
+
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from dessl.data.errors import DataError
+from dessl.data.formats.arrays import RawData
+from dessl.data.formats.columns import (
+    MISSING_NUMBERS,
+    NUMERIC_SHARE,
+    CategoricalColumn,
+    EncodedColumn,
+    NumericColumn,
+    as_text,
+    numbers,
+    numeric_share,
+)
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.tables import Column, Table, open_table
+
+MAX_CATEGORIES = 64
+MAX_CLASSES = 1000
+
+
+def read_table(
+    path: str | Path,
+    *,
+    label: str,
+    categorical: Collection[str] = (),
+    ignore: Collection[str] = (),
+    delimiter: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[RawData, TableEncoding]:
+    r"""A CSV or Parquet table as data, and the encoding by which later tables become the same.
+
+    Args:
+        path: The file; see :func:`dessl.data.formats.tables.open_table`.
+        label: The column of the labels. An empty cell is an unlabelled row.
+        categorical: Columns to take as categories though they hold numbers.
+        ignore: Columns to leave out.
+        delimiter: Of a CSV, where it should not be guessed.
+        max_bytes: The most bytes that the file, or the features, may take.
+
+    Returns:
+        x float32 (n, features), standardised and one-hot; and the fitted encoding.
+
+    Raises:
+        DataError: The file is wrong, or a cell is not what its column holds.
+        ImportError: PyArrow is not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "people.csv"
+    ...     _ = path.write_text("age,town,sick\n30,Oslo,no\n,Bergen,yes\n50,Oslo,\n")
+    ...     data, encoding = read_table(path, label="sick")
+    >>> encoding.feature_names
+    ('age', 'age is missing', 'town=Bergen', 'town=Oslo')
+    >>> data.x[1].tolist(), data.y.tolist(), data.class_names
+    ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
+    """
+    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    encoding = fit_encoding(table, label=label, categorical=categorical, ignore=ignore)
+    return encoded_table(table, encoding, max_bytes=max_bytes), encoding
+
+
+def read_new_table(
+    path: str | Path,
+    encoding: TableEncoding,
+    *,
+    delimiter: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> RawData:
+    """A later table, encoded as the first one was; its label column may be absent.
+
+    Args:
+        path: The file.
+        encoding: From :func:`read_table`.
+        delimiter: Of a CSV, where it should not be guessed.
+        max_bytes: The most bytes that the file, or the features, may take.
+
+    Raises:
+        DataError: The file is wrong, or lacks a column that the encoding needs.
+    """
+    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    return encoded_table(table, encoding, max_bytes=max_bytes)
+
+
+def encoded_table(table: Table, encoding: TableEncoding, *, max_bytes: int = MAX_BYTES) -> RawData:
+    """A table's features and labels under an encoding."""
+    return RawData(
+        encoding.features(table, max_bytes=max_bytes),
+        encoding.labels(table),
+        encoding.class_names,
+        feature_names=encoding.feature_names,
+    )
+
+
+def fit_encoding(
+    table: Table, *, label: str, categorical: Collection[str] = (), ignore: Collection[str] = ()
+) -> TableEncoding:
+    """The encoding of a table: kinds of columns, medians, scales, categories, classes.
+
+    A column is numeric where all its non-empty cells are numbers. Where nine in ten are, the rest
+    are taken for mistakes and refused. All else is categories, the 64 most frequent kept. Columns
+    that are constant, count the rows, or hold another text in most rows are left out, with a
+    warning that says so.
+
+    Raises:
+        DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
+    """
+    _check_present(table, (label, *categorical, *ignore))
+    columns: list[EncodedColumn] = []
+    left_out: dict[str, str] = {}
+    for name, column in table.columns.items():
+        if name == label or name in ignore:
+            continue
+        fitted = _fitted(table, column, name in categorical)
+        if isinstance(fitted, str):
+            left_out[name] = fitted
+        else:
+            columns.append(fitted)
+    reasons = "; ".join(f"{name!r} {why}" for name, why in left_out.items())
+    if not columns:
+        raise DataError.of(
+            table.source,
+            expected="a column to learn from beside the label",
+            got=reasons or "none",
+            do="Add features to the table.",
+        )
+    if left_out:
+        warnings.warn(
+            f"{table.source}: left out of the features: {reasons}. "
+            "Name them in ignore= to say that this is right.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return TableEncoding(label, _class_names(table, label), tuple(columns), left_out)
+
+
+def _check_present(table: Table, names: Collection[str]) -> None:
+    for name in names:
+        if name not in table.columns:
+            raise DataError.of(
+                table.source,
+                expected=f"a column {name!r}",
+                got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
+                do="Check the name; upper and lower case differ.",
+            )
+
+
+def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str:
+    """The encoded column, or why it is left out."""
+    if not categorical and numeric_share(column) >= NUMERIC_SHARE:
+        return _numeric(table, column)
+    text = as_text(column)
+    counts = dict(zip(text.texts, np.bincount(text.codes, minlength=len(text.texts)), strict=True))
+    empty = int(counts.pop("", 0))
+    if len(counts) + bool(empty) < 2:
+        return "is constant"
+    filled = len(text) - empty
+    if not categorical and len(counts) > max(10, filled // 2):
+        return "holds another text in most rows"
+    frequent = sorted(counts, key=lambda category: (-counts[category], category))
+    return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
+
+
+def _numeric(table: Table, column: Column) -> EncodedColumn | str:
+    values = numbers(table, column)
+    observed = values[~np.isnan(values)]
+    missing = len(values) - len(observed)
+    if not len(observed):
+        return "is empty"
+    if not missing and observed.min() == observed.max():
+        return "is constant"
+    if not missing and len(observed) >= 10 and (np.diff(observed) == 1).all():
+        return "counts the rows"
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, scale = float(observed.mean()), float(observed.std())
+    if not np.isfinite([mean, scale]).all():
+        raise DataError.of(
+            table.source,
+            expected=f"numbers of ordinary size in column {column.name!r}",
+            got=f"values up to {np.abs(observed).max():g}",
+            do="Correct them, or take their logarithm.",
+        )
+    return NumericColumn(column.name, float(np.median(observed)), mean, scale or 1.0, missing > 0)
+
+
+def _class_names(table: Table, label: str) -> tuple[str, ...]:
+    """The labels that occur: numbers in the order of their size, else in that of the alphabet."""
+    texts = [str(text) for text in as_text(table.columns[label]).texts if text]
+    if not 2 <= len(texts) <= MAX_CLASSES:
+        raise DataError.of(
+            table.source,
+            expected=f"2 to {MAX_CLASSES} classes in the label column {label!r}",
+            got=f"{len(texts)}",
+            do="Is it the right column? Numbers to predict are not classes.",
+        )
+    if numeric_share(table.columns[label]) == 1.0 and not MISSING_NUMBERS.intersection(texts):
+        return tuple(sorted(texts, key=float))
+    return tuple(sorted(texts))

@@ -1,0 +1,81 @@
+"""MedMNIST's npz files: images and labels of a training, a validation and a test part."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dessl.data.errors import DataError
+from dessl.data.formats.arrays import Labels, RawData, RawPart, class_indices, digit_names
+from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.zipped import Npz, open_npz
+
+
+def read_medmnist(
+    path: str | Path,
+    *,
+    class_names: Sequence[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> RawData:
+    """A 2D set of MedMNIST, of any image size.
+
+    Args:
+        path: The publisher's npz: train_images, train_labels, and the same for val and test.
+        class_names: The classes in order; else they are numbered, up to the largest label.
+        max_bytes: The most bytes that one array may take.
+
+    Returns:
+        Images (n, 1 or 3, height, width), with the validation and test parts of the file.
+
+    Raises:
+        DataError: The file is missing, damaged, or of another kind (3D, multi-label).
+    """
+    with open_npz(path, max_bytes=max_bytes) as arrays:
+        labels = {part: _labels(arrays, part) for part in ("train", "val", "test")}
+        if class_names is None:
+            class_names = digit_names(1 + max(int(y.max()) for y in labels.values()))
+        parts = {part: _part(arrays, part, labels[part], len(class_names)) for part in labels}
+    train, validation, test = parts["train"], parts["val"], parts["test"]
+    for part in (validation, test):
+        if part.x.shape[1:] != train.x.shape[1:]:
+            raise DataError.of(
+                path,
+                expected="images of one shape in all parts",
+                got=f"{train.x.shape[1:]} and {part.x.shape[1:]}",
+                do="Fetch the file again.",
+            )
+    return RawData(train.x, train.y, tuple(class_names), validation=validation, test=test)
+
+
+def _labels(arrays: Npz, part: str) -> Labels:
+    name = f"{part}_labels"
+    header = arrays.header(name)
+    if len(header.shape) == 2 and header.shape[1] > 1:
+        raise DataError.of(
+            arrays.path,
+            expected="one label for each image",
+            got=f"{header.shape[1]} in {name}",
+            do="Multi-label sets such as ChestMNIST are not classification into one class.",
+        )
+    if header.dtype.kind not in "iu" or len(header.shape) not in (1, 2) or 0 in header.shape:
+        raise DataError.of(
+            arrays.path,
+            expected=f"whole numbers (n, 1) in {name}",
+            got=f"{header.dtype} of shape {header.shape}",
+            do="Check that the file is a MedMNIST set.",
+        )
+    # No classification task has more classes than a byte can name; a larger number is damage.
+    return class_indices(arrays.path, np.ascontiguousarray(arrays.array(name)), 256)
+
+
+def _part(arrays: Npz, part: str, labels: Labels, n_classes: int) -> RawPart:
+    n_images = arrays.header(f"{part}_images").shape[:1]
+    if n_images != (len(labels),):
+        raise DataError.of(
+            arrays.path,
+            expected=f"as many images as labels in the {part} part",
+            got=f"{n_images} images and {len(labels)} labels",
+            do="Fetch the file again.",
+        )
+    y = class_indices(arrays.path, labels, n_classes)
+    return RawPart(arrays.images(f"{part}_images"), y)

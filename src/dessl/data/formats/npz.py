@@ -1,0 +1,104 @@
+"""The user's own npz file: features under x, labels under y."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.data.errors import DataError
+from dessl.data.features import feature_tensor
+from dessl.data.formats.arrays import Labels, RawData, same_count
+from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.zipped import Npz, open_npz
+from dessl.data.labels import label_codes
+
+FEATURE_NAMES = ("x", "X", "images", "features")
+LABEL_NAMES = ("y", "Y", "labels")
+
+
+def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MAX_BYTES) -> RawData:
+    """Features and labels that a user saved with ``numpy.savez``.
+
+    The features are named x, X, images or features: uint8 images (n, height, width),
+    (n, height, width, channels) or (n, channels, height, width), or a table (n, features). The
+    labels are named y, Y or labels, shape (n,) or (n, 1): class numbers with -1 or NaN for missing,
+    or text with "" for missing. An array ``class_names`` of text gives the classes in order.
+
+    Args:
+        path: The file; it is never unpickled.
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape does not tell.
+        max_bytes: The most bytes that one array may take.
+
+    Raises:
+        DataError: The file is missing, damaged, or holds something else.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "mine.npz"
+    ...     np.savez(path, x=np.eye(3), y=["yes", "", "no"])
+    ...     data = read_npz(path)
+    >>> data.x.dtype, data.y.tolist(), data.class_names
+    (dtype('float32'), [1, -1, 0], ('no', 'yes'))
+    """
+    with open_npz(path, max_bytes=max_bytes) as arrays:
+        features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
+        labels = arrays.array(_name(arrays, LABEL_NAMES, "labels"))
+        names = _class_names(arrays)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    x = _features(Path(path), features, layout)
+    y, class_names = _labels(Path(path), labels, names)
+    same_count(Path(path), x, y)
+    return RawData(x, y, class_names)
+
+
+def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
+    found = [name for name in options if name in arrays.names]
+    if len(found) != 1:
+        raise DataError.of(
+            arrays.path,
+            expected=f"the {what} under one of the names {', '.join(options)}",
+            got=f"the arrays {', '.join(arrays.names[:12]) or 'none'}",
+            do=f"Save them with numpy.savez(path, {options[0]}=...).",
+        )
+    return found[0]
+
+
+def _class_names(arrays: Npz) -> list[str] | None:
+    if "class_names" not in arrays.names:
+        return None
+    names = arrays.array("class_names")
+    if names.ndim != 1 or names.dtype.kind != "U":
+        raise DataError.of(
+            arrays.path,
+            expected="class_names to be text (classes,)",
+            got=f"{names.dtype} of shape {names.shape}",
+            do="Save them with class_names=numpy.array([...]).",
+        )
+    try:
+        return [str(name) for name in names]
+    except ValueError as error:  # code points that are no characters
+        raise _unfit(arrays.path, "class_names to be text", error) from error
+
+
+def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray[Any]:
+    try:
+        tensor = feature_tensor("the features", features, layout=layout)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _unfit(path, "uint8 images or a table of numbers", error) from error
+    return np.ascontiguousarray(tensor.numpy())
+
+
+def _labels(
+    path: Path, labels: NDArray[Any], names: list[str] | None
+) -> tuple[Labels, tuple[str, ...]]:
+    try:
+        codes, class_names = label_codes({"the labels": labels}, names)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise _unfit(path, "one class for each row", error) from error
+    return codes["the labels"].numpy(), class_names
+
+
+def _unfit(path: Path, expected: str, error: Exception) -> DataError:
+    return DataError(f"{path}: expected {expected}; {error}")

@@ -1,0 +1,126 @@
+"""Bytes from files within bounds: sizes are checked before memory is taken."""
+
+import io
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.data.errors import DataError
+
+MAX_BYTES = 8 * 2**30
+DEFLATE_RATIO = 1032  # no deflate stream (gzip, zip, zlib) can grow by more than this
+CHUNK = 2**20
+FETCH_AGAIN = "The file is damaged or incomplete: fetch it again."
+
+
+class ByteSource(Protocol):
+    """Anything bytes can be read from: a file, a gzip stream, a zip member."""
+
+    def read(self, size: int, /) -> bytes:
+        """Give at most ``size`` bytes, none at the end."""
+
+
+@contextmanager
+def reading(path: Path, expected: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn the named errors, and the file system's, into a DataError about ``path``."""
+    caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
+    try:
+        yield
+    except DataError:
+        raise
+    except caught as error:
+        came = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError.of(path, expected=expected, got=came, do=FETCH_AGAIN) from error
+
+
+def file_size(path: Path, expected: str) -> int:
+    """Size of a file in bytes, refusing what is not a file."""
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        raise DataError.of(path, expected=expected, got=got, do="Check the path.")
+    with reading(path, expected):
+        return path.stat().st_size
+
+
+def byte_count(shape: Iterable[int], itemsize: int) -> int:
+    """Bytes of an array, in whole numbers that cannot overflow.
+
+    >>> byte_count((2**40, 2**40), 8) == 2**83
+    True
+    """
+    return math.prod(int(size) for size in shape) * itemsize
+
+
+def check_limit(path: Path, n_bytes: int, max_bytes: int) -> None:
+    """Refuse what would take more memory than the caller allows."""
+    if n_bytes > max_bytes:
+        raise DataError.of(
+            path,
+            expected=f"at most {max_bytes:,} bytes of data",
+            got=f"a promise of {n_bytes:,} bytes",
+            do="If the file is what you want, pass a larger max_bytes.",
+        )
+
+
+def check_deflated(path: Path, n_bytes: int, compressed: int) -> None:
+    """Refuse a promise that no deflate stream of this compressed size can keep."""
+    if n_bytes > DEFLATE_RATIO * compressed + CHUNK:
+        raise DataError.of(
+            path,
+            expected=f"data that {compressed:,} compressed bytes can hold",
+            got=f"a promise of {n_bytes:,} bytes",
+            do=FETCH_AGAIN,
+        )
+
+
+def exact_bytes(source: ByteSource, n_bytes: int, path: Path) -> bytes:
+    """The next ``n_bytes`` bytes, refusing a file that ends before them."""
+    pieces, missing = [], n_bytes
+    while missing:
+        piece = source.read(min(missing, CHUNK))
+        if not piece:
+            raise _cut_short(path, n_bytes, n_bytes - missing)
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
+
+
+def fill(source: ByteSource, array: NDArray[Any], path: Path) -> None:
+    """Read a C-contiguous array's bytes in place, in pieces, so that no second copy arises."""
+    view = array.reshape(-1).view(np.uint8)
+    done = 0
+    while done < len(view):
+        piece = source.read(min(len(view) - done, CHUNK))
+        if not piece:
+            raise _cut_short(path, len(view), done)
+        view[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+
+
+def check_end(source: ByteSource, path: Path) -> None:
+    """Refuse a stream that goes on after its promise; one byte is enough to know."""
+    if source.read(1):
+        raise DataError.of(
+            path,
+            expected="the data that its header promises",
+            got="more bytes after it",
+            do=FETCH_AGAIN,
+        )
+
+
+def text_lines(path: Path, expected: str) -> tuple[str, ...]:
+    """Non-empty lines of a short text file of class names."""
+    size = file_size(path, expected)
+    check_limit(path, size, 2**16)
+    with reading(path, expected, UnicodeDecodeError):
+        text = path.read_bytes().decode("utf-8")
+    return tuple(line.strip() for line in io.StringIO(text) if line.strip())
+
+
+def _cut_short(path: Path, promised: int, came: int) -> DataError:
+    return DataError.of(path, expected=f"{promised:,} bytes", got=f"only {came:,}", do=FETCH_AGAIN)
