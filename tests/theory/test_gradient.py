@@ -1,0 +1,145 @@
+"""λ_opt of the gradient: per-sample gradients, the last-layer closed form, simulation."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.functional import cross_entropy, entropy
+from dessl.theory import (
+    logit_gradients,
+    optimal_lambda,
+    optimal_lambda_gradient,
+    optimal_lambda_last_layer,
+)
+
+
+def labelled_rows(n: int, seed: int = 0) -> tuple[nn.Linear, Tensor, Tensor]:
+    torch.manual_seed(seed)
+    layer = nn.Linear(5, 3).double()
+    features = torch.randn(n, 5, dtype=torch.float64)
+    y = (3 * features[:, 0] * features[:, 1]).sigmoid().mul(3).long()  # no linear layer's law
+    return layer, features, y
+
+
+def per_sample_gradients(layer: nn.Linear, features: Tensor, term: Callable[..., Tensor]) -> Tensor:
+    """∇ of each row's term by one backward pass a row: the slow, independent way."""
+    rows = []
+    for index in range(len(features)):
+        value = term(layer(features[index : index + 1]), index).sum()
+        rows.append(
+            torch.cat([g.flatten() for g in torch.autograd.grad(value, layer.parameters())])
+        )
+    return torch.stack(rows)
+
+
+def test_the_last_layer_needs_no_per_sample_pass() -> None:
+    layer, features, y = labelled_rows(40)
+    g_loss = per_sample_gradients(layer, features, lambda z, i: cross_entropy(z, y[i : i + 1]))
+    g_h = per_sample_gradients(layer, features, lambda z, _: entropy(z))
+    logits = layer(features)
+    d_loss = logit_gradients(lambda z: cross_entropy(z, y), logits)
+    d_h = logit_gradients(entropy, logits)
+    for settings in ({}, {"shrink": None}, {"on": "all"}, {"shrink": "lower_bound"}):
+        slow = optimal_lambda_gradient(g_loss, g_h, 160, **settings)
+        fast = optimal_lambda_last_layer(features, d_loss, d_h, 160, **settings)
+        assert fast[:4] == pytest.approx(slow[:4], rel=1e-9)
+        assert fast.range == pytest.approx(slow.range, rel=1e-9)
+    no_bias = g_loss[:, :15], g_h[:, :15]
+    slow = optimal_lambda_gradient(*no_bias, 160)
+    fast = optimal_lambda_last_layer(features, d_loss, d_h, 160, bias=False)
+    assert fast.lam == pytest.approx(slow.lam, rel=1e-9)
+
+
+def test_one_parameter_is_the_scalar_case() -> None:
+    loss, h = torch.randn(2, 30, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    loss = loss + h
+    vector = optimal_lambda_gradient(loss[:, None], h[:, None], 50, shrink=None)
+    scalar = optimal_lambda(loss, h, torch.zeros(50), shrink=None)
+    assert vector.lam == pytest.approx(scalar.lam)
+    assert vector.correlation == pytest.approx(scalar.correlation)
+    assert vector.variance_ratio == pytest.approx(scalar.variance_ratio)
+
+
+def test_the_estimate_minimises_the_simulated_gradient_variance() -> None:
+    layer, features, y = labelled_rows(4000, seed=2)
+    logits = layer(features)
+    d_loss, d_h = (
+        logit_gradients(lambda z: cross_entropy(z, y), logits),
+        logit_gradients(entropy, logits),
+    )
+    g_loss = torch.einsum("nk,nd->nkd", d_loss, features).flatten(1)
+    g_h = torch.einsum("nk,nd->nkd", d_h, features).flatten(1)
+    estimate = optimal_lambda_gradient(g_loss, g_h, 60 * 4000 // 20, shrink=None)
+    generator = torch.Generator().manual_seed(3)
+
+    def trace(lam: float) -> float:
+        generator.manual_seed(3)
+        draws = []
+        for _ in range(2000):
+            rows = torch.randperm(4000, generator=generator)[:80]
+            labelled, unlabelled = rows[:20], rows[20:]
+            draws.append(
+                g_loss[labelled].mean(0) + lam * (g_h[unlabelled].mean(0) - g_h[labelled].mean(0))
+            )
+        return float(torch.stack(draws).var(0).sum())
+
+    # n_u/n is .75 both in the estimate and in the draws.
+    assert trace(estimate.lam) < min(trace(estimate.lam - 0.5), trace(estimate.lam + 0.5))
+    ratio = trace(estimate.lam) / trace(0.0)
+    assert ratio == pytest.approx(estimate.variance_ratio, rel=0.06)
+    assert trace(2 * estimate.lam) == pytest.approx(trace(0.0), rel=0.06)
+
+
+def test_the_standard_error_is_the_spread_over_data_sets() -> None:
+    generator = torch.Generator().manual_seed(4)
+    estimates = []
+    for _ in range(600):
+        g_h = torch.randn(100, 6, generator=generator, dtype=torch.float64)
+        g_loss = 0.6 * g_h + torch.randn(100, 6, generator=generator, dtype=torch.float64)
+        estimates.append(optimal_lambda_gradient(g_loss, g_h, 300, shrink=None))
+    spread = torch.tensor([estimate.lam for estimate in estimates]).std()
+    claimed = torch.tensor([estimate.standard_error for estimate in estimates]).mean()
+    assert float(claimed) == pytest.approx(float(spread), rel=0.1)
+
+
+def test_logit_gradients_are_those_of_autograd_row_by_row() -> None:
+    logits = torch.randn(4, 3, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    ours = logit_gradients(entropy, logits)
+    for row, gradient in zip(logits, ours, strict=True):
+        leaf = row.clone().requires_grad_()
+        entropy(leaf.unsqueeze(0)).sum().backward()
+        torch.testing.assert_close(gradient, leaf.grad)
+    assert not logits.requires_grad
+
+
+def test_a_gradient_that_does_not_vary_says_nothing() -> None:
+    g_loss = torch.randn(5, 2, generator=torch.Generator().manual_seed(6))
+    estimate = optimal_lambda_gradient(g_loss, torch.ones(5, 2), 10)
+    assert (estimate.lam, estimate.variance_ratio) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: optimal_lambda_gradient(torch.ones(4, 2), torch.ones(4, 3), 9),
+            "same rows and param",
+        ),
+        (
+            lambda: optimal_lambda_gradient(torch.ones(2, 2), torch.ones(2, 2), 9),
+            "at least 3 labelled",
+        ),
+        (lambda: optimal_lambda_gradient(torch.ones(4), torch.ones(4), 9), "must have 2 dimension"),
+        (
+            lambda: optimal_lambda_last_layer(
+                torch.ones(3, 5), torch.ones(4, 2), torch.ones(4, 2), 9
+            ),
+            "must speak of the same rows and classes; got \\(3, 5\\), \\(4, 2\\) and \\(4, 2\\)",
+        ),
+    ],
+)
+def test_bad_input_is_refused_with_a_remedy(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
