@@ -1,0 +1,18 @@
+"""Augmentation on the device: batched, one independent draw for each image, exact to Pillow's."""
+
+from dessl.augment.mixup import Mixed, mixup
+from dessl.augment.noise import noisy, translated
+from dessl.augment.randaugment import Operation
+from dessl.augment.views import Strong, StrongDraw, Weak, WeakDraw
+
+__all__ = [
+    "Mixed",
+    "Operation",
+    "Strong",
+    "StrongDraw",
+    "Weak",
+    "WeakDraw",
+    "mixup",
+    "noisy",
+    "translated",
+]

@@ -1,0 +1,54 @@
+"""16.16 fixed-point numbers: the integers in which magnitudes are drawn and pixels are moved.
+
+Pillow walks an affine map in 16.16 integers and blends with a factor that float32 carries exactly
+when it lies on the same grid. Drawing on that grid makes each operation integer arithmetic, so
+that one draw gives one result: eager or compiled, CPU or GPU, fused multiply-adds or not.
+"""
+
+from torch import Tensor
+
+ONE = 1 << 16
+HALF = ONE >> 1
+
+
+def fixed(value: float) -> int:
+    """Return the 16.16 number nearest to a value.
+
+    >>> fixed(0.5), fixed(-1)
+    (32768, -65536)
+    """
+    return round(value * ONE)
+
+
+def between(low: float, high: float, strength: Tensor) -> Tensor:
+    """Return the 16.16 number a share ``strength`` of the way from ``low`` to ``high``.
+
+    Args:
+        low: value at strength 0.
+        high: value at strength 1.
+        strength: int64 (n,), a share in 16.16, from 0 to ``ONE``.
+
+    Returns:
+        int64 (n,), in 16.16.
+
+    >>> import torch
+    >>> (between(-30, 30, torch.tensor([0, HALF, ONE])) >> 16).tolist()
+    [-30, 0, 30]
+    """
+    start = fixed(low)
+    return start + ((strength * (fixed(high) - start)) >> 16)
+
+
+def blended(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return first + weight · (second − first), rounded down, as Pillow's ``Image.blend`` does.
+
+    Args:
+        first: int32, levels from 0 to 255.
+        second: int32, levels from 0 to 255, broadcast against ``first``.
+        weight: int32 in 16.16, from 0 to ``ONE``; at ``ONE`` the result is ``second``.
+
+    >>> import torch
+    >>> blended(*torch.tensor([[0, 255], [255, 0], [HALF, ONE]], dtype=torch.int32)).tolist()
+    [127, 0]
+    """
+    return first + (((second - first) * weight) >> 16)

@@ -1,0 +1,180 @@
+"""The two views of consistency training: weak (flip, shift) and strong (RandAugment, Cutout).
+
+Both take uint8 images and give normalised floats, with one independent draw for each image.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl.augment.cutout import CutoutDraw, cut_out, drawn_cutout
+from dessl.augment.geometric import shifted
+from dessl.augment.images import (
+    checked_generator,
+    checked_images,
+    checked_normalisation,
+    normalised,
+)
+from dessl.augment.randaugment import RandAugmentDraw, drawn_operations, randaugmented
+
+
+class WeakDraw(NamedTuple):
+    """For each image whether it is flipped, bool (n,), and how far it moves, int64 (n,)."""
+
+    flip: Tensor
+    columns: Tensor
+    rows: Tensor
+
+
+class StrongDraw(NamedTuple):
+    """The three draws of a strong view, in the order in which they act."""
+
+    weak: WeakDraw
+    operations: RandAugmentDraw
+    cutout: CutoutDraw
+
+
+class Weak:
+    """Flip left and right with probability ½, then shift by whole pixels with reflection.
+
+    The default is the weak view of FixMatch: up to 12.5 % of a side, 4 pixels of 32.
+
+    Args:
+        flip: whether images may be flipped; switch it off for digits and writing.
+        shift: largest shift, in pixels if a whole number, as a share of the side if a float.
+        mean: of levels in [0, 1]; one number, or one for each channel.
+        std: likewise.
+        dtype: of the result.
+
+    >>> weak = Weak(mean=0.5, std=0.5)
+    >>> x = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
+    >>> view = weak(x, torch.Generator().manual_seed(0))
+    >>> view.shape, view.dtype, view.unique().tolist()
+    (torch.Size([2, 3, 32, 32]), torch.float32, [-1.0])
+    """
+
+    def __init__(
+        self,
+        *,
+        flip: bool = True,
+        shift: float = 0.125,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if isinstance(shift, int):
+            _checks.whole_number("shift", shift)
+        else:
+            _checks.number("shift", shift, low=0, high=1, open_high=True)
+        self.flip = flip
+        self.shift = shift
+        self.mean, self.std = checked_normalisation(mean, std, dtype)
+        self.dtype = dtype
+
+    def draw(self, images: Tensor, generator: torch.Generator) -> WeakDraw:
+        """Draw flips and shifts for a batch; nothing of the images but shape and device is used."""
+        n, _, height, width = checked_images(images).shape
+        device = images.device
+        checked_generator(generator, device)
+        if self.flip:
+            flip = torch.randint(2, (n,), generator=generator, device=device) == 1
+        else:
+            flip = torch.zeros(n, device=device, dtype=torch.bool)
+        down, across = self._reach(height), self._reach(width)
+        columns = torch.randint(-across, across + 1, (n,), generator=generator, device=device)
+        rows = torch.randint(-down, down + 1, (n,), generator=generator, device=device)
+        return WeakDraw(flip, columns, rows)
+
+    def apply(self, images: Tensor, draw: WeakDraw) -> Tensor:
+        """Return the view that a draw gives: floats (n, channels, height, width)."""
+        moved = shifted(checked_images(images), draw.columns, draw.rows, draw.flip)
+        return normalised(moved, self.mean, self.std, self.dtype)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a weak view of uint8 images (n, channels, height, width), as floats."""
+        return self.apply(images, self.draw(images, generator))
+
+    def _reach(self, side: int) -> int:
+        reach = self.shift if isinstance(self.shift, int) else round(self.shift * side)
+        if reach >= side:
+            raise ValueError(
+                f"shift must be smaller than the images' sides; got {self.shift} for a side of "
+                f"{side}. Pass a share of the side, such as 0.125."
+            )
+        return reach
+
+
+class Strong:
+    """Flip and shift, then RandAugment, then Cutout: the strong view of FixMatch.
+
+    The defaults are those of DeFixMatch: three operations of random magnitude.
+
+    Args:
+        n_ops: operations for each image.
+        magnitude: share of each operation's range, from 0 to 1; drawn for each if not given.
+        cutout: largest side of the square, as a share of the width; 0 for none.
+        flip: whether images may be flipped.
+        shift: largest shift, in pixels if a whole number, as a share of the side if a float.
+        fill: level of pixels that come from outside the image.
+        cutout_fill: level of the square.
+        mean: of levels in [0, 1]; one number, or one for each channel.
+        std: likewise.
+        dtype: of the result.
+
+    >>> strong = Strong(n_ops=3, mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26))
+    >>> x = torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8)
+    >>> strong(x, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3, 32, 32])
+    """
+
+    def __init__(
+        self,
+        *,
+        n_ops: int = 3,
+        magnitude: float | None = None,
+        cutout: float = 0.5,
+        flip: bool = True,
+        shift: float = 0.125,
+        fill: int = 0,
+        cutout_fill: int = 127,
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 1.0,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        if magnitude is not None:
+            _checks.number("magnitude", magnitude, low=0, high=1)
+        self.weak = Weak(flip=flip, shift=shift, mean=mean, std=std, dtype=dtype)
+        self.n_ops = _checks.whole_number("n_ops", n_ops)
+        self.magnitude = magnitude
+        self.cutout = _checks.number("cutout", cutout, low=0, high=1)
+        self.fill = _checks.whole_number("fill", fill, high=255)
+        self.cutout_fill = _checks.whole_number("cutout_fill", cutout_fill, high=255)
+
+    def draw(self, images: Tensor, generator: torch.Generator) -> StrongDraw:
+        """Draw all that happens to a batch; only its shape and device are used."""
+        checked_images(images, channels=(1, 3))
+        n, device = len(images), images.device
+        return StrongDraw(
+            self.weak.draw(images, generator),
+            drawn_operations(n, self.n_ops, generator, device, self.magnitude),
+            drawn_cutout(n, generator, device),
+        )
+
+    def levels(self, images: Tensor, draw: StrongDraw) -> Tensor:
+        """Return the view that a draw gives before normalisation: uint8, shaped as the images."""
+        checked_images(images, channels=(1, 3))
+        images = shifted(images, draw.weak.columns, draw.weak.rows, draw.weak.flip)
+        images = randaugmented(images, draw.operations, self.fill)
+        return cut_out(images, draw.cutout, self.cutout, self.cutout_fill)
+
+    def apply(self, images: Tensor, draw: StrongDraw) -> Tensor:
+        """Return the view that a draw gives: floats (n, channels, height, width)."""
+        weak = self.weak
+        return normalised(self.levels(images, draw), weak.mean, weak.std, weak.dtype)
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return a strong view of uint8 images (n, 1 or 3, height, width), as floats."""
+        return self.apply(images, self.draw(images, generator))
