@@ -25,12 +25,12 @@ def read_svhn(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
         DataError: A file is missing or wrong.
     """
     folder = Path(folder)
-    train = read_digits(folder / "train_32x32.mat", max_bytes=max_bytes)
-    test = read_digits(folder / "test_32x32.mat", max_bytes=max_bytes)
+    train = read_cropped_digits(folder / "train_32x32.mat", max_bytes=max_bytes)
+    test = read_cropped_digits(folder / "test_32x32.mat", max_bytes=max_bytes)
     return RawData(train.x, train.y, digit_names(), test=test)
 
 
-def read_digits(path: str | Path, *, max_bytes: int = MAX_BYTES) -> RawPart:
+def read_cropped_digits(path: str | Path, *, max_bytes: int = MAX_BYTES) -> RawPart:
     """One file of cropped digits: train, test or extra.
 
     Args:

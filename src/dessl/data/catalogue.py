@@ -1,0 +1,172 @@
+"""Public data sets by name: found on disk, else downloaded, else told where to put."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dessl._checks import one_of
+from dessl.data.descriptions import Description
+from dessl.data.download import download as download_file
+from dessl.data.download import extract
+from dessl.data.errors import DataError
+from dessl.data.formats.arrays import RawData
+from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.publishers import DATASETS
+from dessl.data.semi import SemiData
+
+VARIABLE = "DESSL_DATA"
+
+
+class Place(NamedTuple):
+    """Where a data set was found: the folder, and whether its file is a rebuilt one."""
+
+    root: Path
+    rebuilt: bool
+
+
+def load(
+    name: str,
+    *,
+    root: str | Path | None = None,
+    download: bool = True,
+    progress: bool = True,
+) -> SemiData:
+    """One of the public data sets of the catalogue, with every label its publisher gives.
+
+    The files are looked for below ``root``, then below the folder named by the environment variable
+    ``DESSL_DATA``, then in the user's cache; each set in the folder its publisher's archive makes.
+    If they are nowhere they are downloaded, to ``root`` or else to the cache.
+
+    Args:
+        name: A key of ``DATASETS``.
+        root: A folder to look in first, and to download to.
+        download: Whether to download what is not there.
+        progress: Whether to draw a progress bar while downloading.
+
+    Raises:
+        DataError: The files are not to be had (the message says which to put where), or are wrong.
+
+    Warns:
+        UserWarning: A file rebuilt from source images stands in for the publisher's. The set's
+            name then says "rebuilt", and so should any report.
+
+    >>> load("digits")
+    SemiData(digits: 1437 images of shape (1, 8, 8), 10 classes: 1437 labelled, 0 unlabelled,
+        360 test)
+    """
+    one_of("name", name, tuple(DATASETS))
+    description = DATASETS[name]
+    place = find(name, root=root)
+    if place is None and not download:
+        raise _not_found(name, root, "none of them, and download=False")
+    if place is None:
+        try:
+            place = Place(fetch(name, root=root, progress=progress), rebuilt=False)
+        except DataError as error:
+            raise _not_found(name, root, str(error)) from error
+    if not place.rebuilt:
+        return _semi(name, description, description.read(place.root))
+    path = place.root / str(description.rebuilt)
+    warnings.warn(
+        f"{path} is not the publisher's file but rebuilt from source images: report results as "
+        f"{name!r} (rebuilt).",
+        UserWarning,
+        stacklevel=2,
+    )
+    raw = read_medmnist(path, class_names=description.class_names)
+    return _semi(f"{name} (rebuilt)", description, raw)
+
+
+def find(name: str, *, root: str | Path | None = None) -> Place | None:
+    """Where the files of a data set lie, the publisher's before rebuilt ones; None if nowhere."""
+    one_of("name", name, tuple(DATASETS))
+    description = DATASETS[name]
+    for folder in _folders(root):
+        if all(_present(folder / file) for file in description.files):
+            return Place(folder, rebuilt=False)
+    for folder in _folders(root):
+        if description.rebuilt is not None and (folder / description.rebuilt).is_file():
+            return Place(folder, rebuilt=True)
+    return None
+
+
+def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -> Path:
+    """Download a data set's files, those that are not there yet, and check them.
+
+    Args:
+        name: A key of ``DATASETS``.
+        root: Where to put them; the user's cache when not given.
+        progress: Whether to draw a progress bar.
+
+    Returns:
+        The folder below which they lie now.
+
+    Raises:
+        DataError: A download failed or gave other bytes than the publisher's.
+    """
+    one_of("name", name, tuple(DATASETS))
+    folder = Path(root) if root is not None else _cache()
+    for file in DATASETS[name].remote:
+        if all(_present(folder / path) for path in file.members or (file.path,)):
+            continue
+        target = folder / file.path
+        download_file(file.urls, target, checksum=file.checksum, progress=progress)
+        if file.members:
+            extract(target, folder, file.members)
+            target.unlink()
+    return folder
+
+
+def _folders(root: str | Path | None) -> Iterator[Path]:
+    if root is not None:
+        yield Path(root)
+    if os.environ.get(VARIABLE):
+        yield Path(os.environ[VARIABLE])
+    yield _cache()
+
+
+def _cache() -> Path:
+    import pooch
+
+    return Path(pooch.os_cache("dessl"))
+
+
+def _present(path: Path) -> bool:
+    return path.is_file() or (path.suffix == ".gz" and path.with_suffix("").is_file())
+
+
+def _semi(name: str, description: Description, raw: RawData) -> SemiData:
+    sizes = (len(raw.y), *(len(part.y) if part else 0 for part in (raw.validation, raw.test)))
+    shape = raw.x.shape[1:]
+    if sizes != description.sizes or shape != description.shape:
+        raise DataError.of(
+            name,
+            expected=f"{description.sizes} rows (train, validation, test) of {description.shape}",
+            got=f"{sizes} of {shape}",
+            do="The files are of another data set, or not complete: remove them and load again.",
+        )
+    return SemiData(
+        raw.x,
+        raw.y,
+        class_names=raw.class_names,
+        validation=raw.validation,
+        test=raw.test,
+        name=name,
+        layout="NCHW" if len(shape) == 3 else None,
+    )
+
+
+def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
+    first, *others = _folders(root)
+    remote = DATASETS[name].remote
+    files = "\n".join(f"  {file}" for file in DATASETS[name].files)
+    sources = "\n".join(f"  {file.urls[0]}" for file in remote)
+    also = "".join(f" or {folder}" for folder in others)
+    return DataError(
+        f"{name}: expected its files on disk; got {got.rstrip('.')}. "
+        f"Put these files below {first}{also}:\n{files}\nThe publisher has them at:\n{sources}\n"
+        f"Or set {VARIABLE} to the folder that has them"
+        + (", or load with download=True." if "download=False" in got else ".")
+    )

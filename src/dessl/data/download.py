@@ -1,0 +1,168 @@
+"""Files from their publishers: resumed where they broke off, kept only if the checksum is right."""
+
+import tarfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Collection, Sequence
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+
+from dessl._version import __version__
+from dessl.data.errors import DataError
+from dessl.data.formats.reading import (
+    CHUNK,
+    FETCH_AGAIN,
+    MAX_BYTES,
+    check_limit,
+    exact_bytes,
+    reading,
+)
+
+ATTEMPTS = 4
+TIMEOUT = 60.0  # seconds without a byte
+
+
+def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool = True) -> None:
+    """Fetch one file from the first of some addresses that gives the right bytes.
+
+    The bytes gather in ``<target>.part``; a broken download goes on from there, in this call or a
+    later one, if the server can. The file gets its name only after the checksum fits.
+
+    Args:
+        urls: Addresses of the same file, tried in order.
+        target: Where the file is to be; folders on the way are made.
+        checksum: ``"md5:..."`` or ``"sha256:..."`` of the file.
+        progress: Whether to draw a progress bar on stderr.
+
+    Raises:
+        DataError: No address gave the file; the message has the reason for each.
+    """
+    problems = []
+    with reading(target, "a folder that can be written to"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f"{target.name}.part")
+        for url in urls:
+            problem = _problem(url, part, checksum, progress)
+            if problem is None:
+                part.replace(target)
+                return
+            problems.append(f"{url}: {problem}")
+    raise DataError.of(
+        target,
+        expected="to download it",
+        got="; ".join(problems),
+        do="Try again later, or put the file there by hand.",
+    )
+
+
+def extract(archive: Path, folder: Path, members: Collection[str]) -> None:
+    """Take the named files, and nothing else, out of a tar archive.
+
+    Args:
+        archive: A tar file, gzipped or not.
+        folder: Where the members go, under their own names.
+        members: Paths within the archive.
+
+    Raises:
+        DataError: The archive is damaged or lacks a member.
+    """
+    wanted = set(members)
+    errors = (tarfile.TarError, zlib.error, ValueError)
+    with reading(archive, "a tar archive", *errors), tarfile.open(archive) as tar:
+        for member in tar:
+            source = tar.extractfile(member) if member.name in wanted else None
+            if source is None:
+                continue
+            check_limit(archive, member.size, MAX_BYTES)
+            target = folder / member.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f"{target.name}.part")
+            with part.open("wb") as file:
+                for start in range(0, member.size, CHUNK):
+                    file.write(exact_bytes(source, min(CHUNK, member.size - start), archive))
+            part.replace(target)
+            wanted.remove(member.name)
+    if wanted:
+        raise DataError.of(
+            archive, expected=f"the member {min(wanted)}", got="none", do=FETCH_AGAIN
+        )
+
+
+def _problem(url: str, part: Path, checksum: str, progress: bool) -> str | None:
+    """Why the file could not be had from this address; None where ``part`` is now complete."""
+    problem = "nothing came"
+    for _ in range(ATTEMPTS):
+        before = part.stat().st_size if part.exists() else 0
+        try:
+            _go_on(url, part, progress)
+        except (OSError, HTTPException, ValueError) as error:
+            problem = str(error) or type(error).__name__
+            after = part.stat().st_size if part.exists() else 0
+            if after == before:
+                return problem
+            continue
+        if _has_checksum(part, checksum):
+            return None
+        part.unlink()  # damaged, or begun from another file: what is left of it is of no use
+        problem = f"the file does not have the checksum {checksum}"
+        if before == 0:
+            return problem
+    return problem
+
+
+def _go_on(url: str, part: Path, progress: bool) -> None:
+    """Ask for the bytes behind those in ``part``, and write what comes."""
+    if not url.startswith(("https://", "http://")):
+        raise ValueError("only http and https addresses are fetched")
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": f"dessl/{__version__}", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code != 416:
+                raise
+        part.unlink()  # the server has nothing behind our bytes: begin anew
+        raise
+    with response:
+        resumed = _resumes_at(response, have)
+        length = response.headers.get("Content-Length")
+        total = (have if resumed else 0) + int(length) if length else None
+        _write(response, part, have if resumed else 0, total, progress)
+
+
+def _resumes_at(response: HTTPResponse, have: int) -> bool:
+    """Whether the answer goes on where we stopped; a server without ranges begins anew."""
+    return response.status == 206 and response.headers.get("Content-Range", "").startswith(
+        f"bytes {have}-"
+    )
+
+
+def _write(
+    response: HTTPResponse, part: Path, start: int, total: int | None, progress: bool
+) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    looks = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    bar = Progress(*looks, console=Console(stderr=True), disable=not progress)
+    done = start
+    with part.open("ab" if start else "wb") as file, bar:
+        task = bar.add_task(part.name.removesuffix(".part"), total=total, completed=start)
+        while piece := response.read(CHUNK):
+            file.write(piece)
+            done += len(piece)
+            bar.update(task, completed=done)
+    if total is not None and done != total:
+        raise OSError(f"the download broke off after {done:,} of {total:,} bytes")
+
+
+def _has_checksum(path: Path, checksum: str) -> bool:
+    import pooch
+
+    algorithm, digest = checksum.split(":")
+    return bool(pooch.file_hash(str(path), alg=algorithm) == digest)

@@ -1,0 +1,246 @@
+"""What is known of each public data set: its publisher, files, checksums, classes and terms.
+
+Checksums are the publishers' own, or those under which the files are known everywhere. The ones of
+MNIST (its contents) and of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with the
+files themselves.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from dessl.data.built_in import read_digits, read_toy
+from dessl.data.descriptions import Description, RemoteFile
+from dessl.data.formats.arrays import RawData, digit_names
+from dessl.data.formats.cifar import TRAIN_FILES, read_cifar10, read_cifar100
+from dessl.data.formats.idx import read_mnist
+from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.formats.stl10 import read_stl10
+from dessl.data.formats.svhn import read_svhn
+
+
+def _words(text: str, separator: str | None = None) -> tuple[str, ...]:
+    return tuple(text.split(separator))
+
+
+def _in(folder: str, read: Callable[[Path], RawData]) -> Callable[[Path], RawData]:
+    return lambda root: read(root / folder)
+
+
+def _mnist_file(name: str, md5: str) -> RemoteFile:
+    hosts = (
+        "http://yann.lecun.com/exdb/mnist",
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+    )
+    return RemoteFile(f"mnist/{name}", tuple(f"{host}/{name}" for host in hosts), f"md5:{md5}")
+
+
+def _archive(url: str, md5: str, members: str) -> RemoteFile:
+    return RemoteFile(url.rsplit("/", 1)[1], (url,), f"md5:{md5}", _words(members))
+
+
+def _medmnist(
+    name: str,
+    title: str,
+    md5: str,
+    classes: tuple[str, ...],
+    channels: int,
+    sizes: tuple[int, int, int],
+    *,
+    licence: str = "CC BY 4.0",
+    rebuilt: bool = False,
+) -> Description:
+    path = f"medmnist/{name}.npz"
+    records = ("records/10519652", "record/6496656")
+    urls = tuple(f"https://zenodo.org/{record}/files/{name}.npz?download=1" for record in records)
+    return Description(
+        title,
+        classes,
+        (channels, 28, 28),
+        sizes,
+        (RemoteFile(path, urls, f"md5:{md5}"),),
+        _in(path, partial(read_medmnist, class_names=classes)),
+        licence,
+        "Yang et al., MedMNIST v2, Scientific Data 10:41, 2023",
+        rebuilt=f"medmnist/{name}_rebuilt.npz" if rebuilt else None,
+    )
+
+
+NO_LICENCE = "none stated by the publisher; research use is customary"
+CIFAR10_CLASSES = _words("airplane automobile bird cat deer dog frog horse ship truck")
+STL10_CLASSES = _words("airplane bird car cat deer dog horse monkey ship truck")
+CIFAR100_CLASSES = _words(
+    """apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus
+    butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab
+    crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
+    lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom
+    oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+    possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake
+    spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
+    train trout tulip turtle wardrobe whale willow_tree wolf woman worm"""
+)
+
+DATASETS: dict[str, Description] = {
+    "mnist": Description(
+        "MNIST handwritten digits",
+        digit_names(),
+        (1, 28, 28),
+        (60_000, 0, 10_000),
+        (
+            _mnist_file("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+            _mnist_file("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
+            _mnist_file("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
+            _mnist_file("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
+        ),
+        _in("mnist", read_mnist),
+        "CC BY-SA 3.0 by common report; copyright Y. LeCun and C. Cortes",
+        "LeCun, Bottou, Bengio, Haffner, Gradient-based learning applied to document recognition, "
+        "Proceedings of the IEEE 86, 1998",
+    ),
+    "cifar10": Description(
+        "CIFAR-10",
+        CIFAR10_CLASSES,
+        (3, 32, 32),
+        (50_000, 0, 10_000),
+        (
+            _archive(
+                "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                "c32a1d4ab5d03f1284b67883e8d87530",
+                " ".join(
+                    f"cifar-10-batches-bin/{name}"
+                    for name in (*TRAIN_FILES, "test_batch.bin", "batches.meta.txt")
+                ),
+            ),
+        ),
+        _in("cifar-10-batches-bin", read_cifar10),
+        NO_LICENCE,
+        "Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+    ),
+    "cifar100": Description(
+        "CIFAR-100, fine labels",
+        CIFAR100_CLASSES,
+        (3, 32, 32),
+        (50_000, 0, 10_000),
+        (
+            _archive(
+                "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+                "03b5dce01913d631647c71ecec9e9cb8",
+                "cifar-100-binary/train.bin cifar-100-binary/test.bin "
+                "cifar-100-binary/fine_label_names.txt",
+            ),
+        ),
+        _in("cifar-100-binary", read_cifar100),
+        NO_LICENCE,
+        "Krizhevsky, Learning multiple layers of features from tiny images, 2009",
+    ),
+    "svhn": Description(
+        "Street View House Numbers, cropped digits",
+        digit_names(),
+        (3, 32, 32),
+        (73_257, 0, 26_032),
+        tuple(
+            RemoteFile(
+                f"svhn/{part}_32x32.mat",
+                (f"http://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",),
+                f"md5:{md5}",
+            )
+            for part, md5 in (
+                ("train", "e26dedcc434d2e4c54c9b2d4a06d8373"),
+                ("test", "eb5a983be6a315427106f1b164d9cef3"),
+            )
+        ),
+        _in("svhn", read_svhn),
+        "non-commercial use only",
+        "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011",
+    ),
+    "stl10": Description(
+        "STL-10",
+        STL10_CLASSES,
+        (3, 96, 96),
+        (105_000, 0, 8_000),
+        (
+            _archive(
+                "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
+                "91f7769df0f17e558f3565bffb0c7dfb",
+                "stl10_binary/train_X.bin stl10_binary/train_y.bin stl10_binary/unlabeled_X.bin "
+                "stl10_binary/test_X.bin stl10_binary/test_y.bin stl10_binary/class_names.txt",
+            ),
+        ),
+        _in("stl10_binary", read_stl10),
+        "images from ImageNet, under its terms",
+        "Coates, Lee, Ng, An analysis of single-layer networks in unsupervised feature learning, "
+        "AISTATS 2011",
+    ),
+    "dermamnist": _medmnist(
+        "dermamnist",
+        "DermaMNIST: skin lesions under the dermatoscope",
+        "0744692d530f8e62ec473284d019b0c7",
+        _words(
+            "actinic keratoses and intraepithelial carcinoma, basal cell carcinoma, benign "
+            "keratosis-like lesions, dermatofibroma, melanoma, melanocytic nevi, vascular lesions",
+            ", ",
+        ),
+        3,
+        (7_007, 1_003, 2_005),
+        licence="CC BY-NC 4.0",
+        rebuilt=True,
+    ),
+    "pneumoniamnist": _medmnist(
+        "pneumoniamnist",
+        "PneumoniaMNIST: chest X-rays of children",
+        "28209eda62fecd6e6a2d98b1501bb15f",
+        ("normal", "pneumonia"),
+        1,
+        (4_708, 524, 624),
+    ),
+    "retinamnist": _medmnist(
+        "retinamnist",
+        "RetinaMNIST: grades of diabetic retinopathy",
+        "bd4c0672f1bba3e3a89f0e4e876791e4",
+        digit_names(5),
+        3,
+        (1_080, 120, 400),
+    ),
+    "breastmnist": _medmnist(
+        "breastmnist",
+        "BreastMNIST: breast ultrasound",
+        "750601b1f35ba3300ea97c75c52ff8f6",
+        ("malignant", "normal, benign"),
+        1,
+        (546, 78, 156),
+    ),
+    "bloodmnist": _medmnist(
+        "bloodmnist",
+        "BloodMNIST: blood cells under the microscope",
+        "7053d0359d879ad8a5505303e11de1dc",
+        _words(
+            "basophil, eosinophil, erythroblast, immature granulocytes, lymphocyte, monocyte, "
+            "neutrophil, platelet",
+            ", ",
+        ),
+        3,
+        (11_959, 1_712, 3_421),
+        rebuilt=True,
+    ),
+    "digits": Description(
+        "scikit-learn's digits, 8 × 8",
+        digit_names(),
+        (1, 8, 8),
+        (1_437, 0, 360),
+        (),
+        read_digits,
+        "CC BY 4.0",
+        "Alpaydin, Kaynak, Optical recognition of handwritten digits, UCI, 1998",
+    ),
+    "toy": Description(
+        "Two overlapping uniform laws on the line",
+        digit_names(2),
+        (1,),
+        (50_000, 0, 0),
+        (),
+        read_toy,
+        "none needed: drawn on the spot",
+        "Schmutz, Humbert, Mattei, Don't fear the unlabelled, ICLR 2023",
+    ),
+}
