@@ -1,7 +1,8 @@
 """CNN-13, the network of the pseudo-label experiments on CIFAR: 128×3, 256×3, 512-256-128."""
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import weight_norm
 
 from dessl.models.inputs import check_images
 
@@ -22,7 +23,6 @@ class CNN13(nn.Module):
         (n, in_channels, height, width) to (n, n_classes), sides of at least 12.
 
     Example:
-        >>> import torch
         >>> CNN13()(torch.rand(2, 3, 32, 32)).shape
         torch.Size([2, 10])
     """
@@ -45,7 +45,7 @@ class CNN13(nn.Module):
             *_convolution(512, 256, 1),
             *_convolution(256, 128, 1),
         )
-        self.head = weight_norm(nn.Linear(128, n_classes))
+        self.head = _NormedLinear(128, n_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, n_classes) of images (n, in_channels, height, width)."""
@@ -54,9 +54,41 @@ class CNN13(nn.Module):
         return logits
 
 
+class _NormedConv(nn.Conv2d):
+    """A convolution with weight w · length / |w|, one length for each map it makes.
+
+    Written out since PyTorch's own weight normalisation has no batching rule for ``vmap``.
+    """
+
+    def __init__(self, before: int, after: int, side: int, padding: int) -> None:
+        super().__init__(before, after, side, padding=padding, bias=False)
+        self.length = nn.Parameter(_norm(self.weight.detach()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight = self.weight * (self.length / _norm(self.weight))
+        return F.conv2d(x, weight, padding=self.padding)
+
+
+class _NormedLinear(nn.Linear):
+    """A linear layer with weight w · length / |w|, one length for each class."""
+
+    def __init__(self, before: int, after: int) -> None:
+        super().__init__(before, after)
+        self.length = nn.Parameter(_norm(self.weight.detach()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight * (self.length / _norm(self.weight)), self.bias)
+
+
+def _norm(weight: Tensor) -> Tensor:
+    dims = tuple(range(1, weight.ndim))
+    norm: Tensor = torch.linalg.vector_norm(weight, dim=dims, keepdim=True)
+    return norm
+
+
 def _convolution(before: int, after: int, side: int, padding: int = 0) -> list[nn.Module]:
     return [
-        weight_norm(nn.Conv2d(before, after, side, padding=padding, bias=False)),
+        _NormedConv(before, after, side, padding),
         nn.BatchNorm2d(after),
         nn.LeakyReLU(0.1),
     ]
