@@ -2,12 +2,13 @@
 
 from dessl.augment.mixup import Mixed, mixup
 from dessl.augment.noise import noisy, translated
-from dessl.augment.randaugment import Operation
+from dessl.augment.operations import Operation, RandAugmentDraw
 from dessl.augment.views import Strong, StrongDraw, Weak, WeakDraw
 
 __all__ = [
     "Mixed",
     "Operation",
+    "RandAugmentDraw",
     "Strong",
     "StrongDraw",
     "Weak",

@@ -26,10 +26,10 @@ def between(low: float, high: float, strength: Tensor) -> Tensor:
     Args:
         low: value at strength 0.
         high: value at strength 1.
-        strength: int64 (n,), a share in 16.16, from 0 to ``ONE``.
+        strength: int64, a share in 16.16, from 0 to ``ONE``.
 
     Returns:
-        int64 (n,), in 16.16.
+        int64, in 16.16, shaped as the strengths.
 
     >>> import torch
     >>> (between(-30, 30, torch.tensor([0, HALF, ONE])) >> 16).tolist()

@@ -24,7 +24,8 @@ def affine_maps(
 ) -> Tensor:
     """Return the six coefficients of one map for each image, output pixel → input pixel.
 
-    Of the five amounts of an image at most one may differ from zero.
+    Of the five amounts of an image at most one may differ from zero. Amounts may have more
+    dimensions than one, all the same: (n, slots) gives maps (n, slots, 6).
 
     Args:
         angle: int64 (n,), degrees anticlockwise about the centre, in 16.16.
@@ -52,7 +53,7 @@ def affine_maps(
     c = centre_x - cosine * centre_x - sine * centre_y + shift_x.double() / ONE
     f = centre_y + sine * centre_x - cosine * centre_y + shift_y.double() / ONE
     start_x, start_y = c + (cosine + b) / 2, f + (d + cosine) / 2
-    maps = torch.stack((cosine, b, start_x, d, cosine, start_y), dim=1)
+    maps = torch.stack((cosine, b, start_x, d, cosine, start_y), dim=-1)
     return (maps * ONE + 0.5).floor().to(torch.int32)
 
 
@@ -119,6 +120,5 @@ def _reflected(position: Tensor, size: int) -> Tensor:
 
 def _taken(images: Tensor, index: Tensor) -> Tensor:
     """Take pixel ``index`` (n, height, width), counted along rows, in each channel."""
-    n, channels = images.shape[:2]
-    flat = index.to(torch.int64).view(n, 1, -1).expand(n, channels, -1)
-    return images.reshape(n, channels, -1).gather(2, flat).view(images.shape)
+    flat = index.flatten(1).to(torch.int64)[:, None].expand(-1, images.shape[1], -1)
+    return images.flatten(2).gather(2, flat).view(images.shape)

@@ -18,7 +18,8 @@ from dessl.augment.images import (
     checked_normalisation,
     normalised,
 )
-from dessl.augment.randaugment import RandAugmentDraw, drawn_operations, randaugmented
+from dessl.augment.operations import RandAugmentDraw, drawn_operations
+from dessl.augment.randaugment import randaugmented
 
 
 class WeakDraw(NamedTuple):
