@@ -132,9 +132,9 @@ def peak_megabytes(rows, piece):
 
 
 def test_memory_stays_small():
-    """20,000 × 1,000 float32 probabilities are 80 MB; 2,000 rows at a time add far less."""
-    _, added = peak_megabytes(rows=20_000, piece=2_000)
-    assert added < 80
+    """50,000 × 1,000 probabilities are 200 MB in float32 and twice that in float64."""
+    _, added = peak_megabytes(rows=50_000, piece=2_000)
+    assert added < 180
 
 
 @pytest.mark.slow

@@ -21,13 +21,46 @@ from dessl.evaluation.metrics.summary import Metrics, summarised
 CELLS_AT_ONCE = 1 << 20  # predictions in float64 at a time: 8 MB for each temporary
 
 
+class GrowingVector:
+    """Values (n,) that grow at the end in room that doubles.
+
+    A list of small tensors would lie scattered over the heap between large temporaries, and keep
+    their memory from being given back.
+
+    >>> vector = GrowingVector()
+    >>> vector.extend(torch.tensor([1.0, 2.0]))
+    >>> vector.extend(torch.tensor([3.0]))
+    >>> vector.values
+    tensor([1., 2., 3.])
+    """
+
+    def __init__(self) -> None:
+        self._room = torch.empty(0)
+        self._n = 0
+
+    def extend(self, values: Tensor) -> None:
+        """Add values (k,) at the end."""
+        n = self._n + values.shape[0]
+        if self._room.shape[0] < n:
+            room = values.new_empty(max(2 * n, 1 << 16))
+            room[: self._n] = self.values
+            self._room = room
+        self._room[self._n : n] = values
+        self._n = n
+
+    @property
+    def values(self) -> Tensor:
+        """All values so far, (n,)."""
+        return self._room[: self._n]
+
+
 class StreamingMetrics:
     """Accumulate predictions, then ``compute()`` the Metrics of all of them.
 
-    Kept are the confusion counts, two sums, and nine bytes for each row (its confidence and whether
-    it was right): every metric but the AUC comes out as from all rows at once. The AUC would need
-    all scores; it is counted in a histogram for each class instead, and ``Metrics.auc_error``
-    bounds its error (see ``AucHistogram``). A million rows of a thousand classes take some 100 MB.
+    Kept are the confusion counts, two sums, and each row's confidence and whether it was right (9
+    bytes, in room for up to twice as many rows): every metric but the AUC comes out as from all rows
+    at once. The AUC would need all scores; it is counted in a histogram for each class instead, and
+    ``Metrics.auc_error`` bounds its error (see ``AucHistogram``).
 
     Args:
         classes: how many.
@@ -61,8 +94,8 @@ class StreamingMetrics:
         self._counts: Tensor | None = None
         self._cross_entropy = 0.0
         self._brier = 0.0
-        self._confidence: list[Tensor] = []
-        self._correct: list[Tensor] = []
+        self._confidence = GrowingVector()
+        self._correct = GrowingVector()
 
     def update(self, predictions: ArrayLike, y: ArrayLike) -> None:
         """Take rows of predictions, (n, classes), and their labels, (n,).
@@ -92,11 +125,11 @@ class StreamingMetrics:
         p = values if log_p is None else log_p.exp()
         log_right = true_class(p, labels).log() if log_p is None else true_class(log_p, labels)
         counts = Confusion.of(predicted, labels, self.classes).counts
-        self._counts = counts if self._counts is None else self._counts + counts
+        self._counts = counts if self._counts is None else self._counts.add_(counts)
         self._cross_entropy -= float(log_right.sum())
         self._brier += float(squared_errors(p, labels).sum())
-        self._confidence.append(true_class(p, predicted))
-        self._correct.append(predicted == labels)
+        self._confidence.extend(true_class(p, predicted))
+        self._correct.extend(predicted == labels)
         if self.auc_bins is not None:
             odds = torch.logit(values.clamp(max=1)) if log_p is None else log_odds(values)
             if self._histogram is None:
@@ -110,11 +143,11 @@ class StreamingMetrics:
         auc = (math.nan, math.nan)
         if self._histogram is not None:
             auc = self._histogram.macro_auc_and_bound()
-        n = sum(len(part) for part in self._correct)
+        n = len(self._correct.values)
         return summarised(
-            Confusion(self._counts),
-            torch.cat(self._confidence),
-            torch.cat(self._correct),
+            Confusion(self._counts.clone()),
+            self._confidence.values,
+            self._correct.values,
             cross_entropy=self._cross_entropy / n,
             brier=self._brier / n,
             auc=auc,
