@@ -58,7 +58,7 @@ class StreamingMetrics:
     """Accumulate predictions, then ``compute()`` the Metrics of all of them.
 
     Kept are the confusion counts, two sums, and each row's confidence and whether it was right (9
-    bytes, in room for up to twice as many rows): every metric but the AUC comes out as from all rows
+    bytes, in room for twice as many rows): every metric but the AUC comes out as from all rows
     at once. The AUC would need all scores; it is counted in a histogram for each class instead, and
     ``Metrics.auc_error`` bounds its error (see ``AucHistogram``).
 
