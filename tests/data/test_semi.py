@@ -1,13 +1,17 @@
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import TensorDataset
 
 from dessl.data import LabelDraw, Part, SemiData, draw_labels
+from dessl.data.formats.tables import open_table
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -61,6 +65,45 @@ def test_a_data_set_of_pairs_is_read() -> None:
     assert torch.equal(data.x, rows)
     assert torch.equal(data.y, labels)
     assert data.name == "pairs"
+
+
+# files
+
+
+def test_an_npz_file_is_read(tmp_path: Path, images: np.ndarray) -> None:
+    np.savez(tmp_path / "mine.npz", x=images, y=["dog", "cat", "", ""] * 5)
+    data = SemiData.from_file(tmp_path / "mine.npz")
+    assert np.array_equal(data.x.numpy(), images)
+    assert (data.name, data.class_names, data.n_labelled) == ("mine", ("cat", "dog"), 10)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_is_read_and_remembers_its_encoding(tmp_path: Path, suffix: str) -> None:
+    ages = [30.0, 41.0, 25.0, 60.0, 18.0, 77.0]
+    frame = pd.DataFrame({"age": ages, "sick": ["yes", "no", None, "no", None, "yes"]})
+    path = tmp_path / f"people.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    data = SemiData.from_file(path, label="sick")
+    assert data.y.tolist() == [1, 0, -1, 0, -1, 1]
+    assert (data.name, data.class_names) == ("people", ("no", "yes"))
+    standard = (np.array(ages) - np.mean(ages)) / np.std(ages)
+    np.testing.assert_allclose(data.x[:, 0].numpy(), standard, rtol=1e-5)
+    again = data.encoding.features(open_table(path))
+    assert np.array_equal(again, data.x.numpy())
+    assert data.with_labels(data.y == 0).encoding is data.encoding
+
+
+def test_a_folder_of_images_is_read(tmp_path: Path) -> None:
+    for number, folder in enumerate(["cat", "dog", "unlabelled"]):
+        (tmp_path / "pets" / folder).mkdir(parents=True)
+        colour = np.full((6, 5, 3), (10 * number, 20, 30), dtype=np.uint8)
+        Image.fromarray(colour).save(tmp_path / "pets" / folder / "a.png")
+    data = SemiData.from_folder(tmp_path / "pets")
+    assert data.x.shape == (3, 3, 6, 5)
+    assert data.x[:, 0, 0, 0].tolist() == [0, 10, 20]
+    assert data.y.tolist() == [0, 1, -1]
+    assert (data.name, data.class_names) == ("pets", ("cat", "dog"))
+    assert [Path(name).parts[-2] for name in data.row_names] == ["cat", "dog", "unlabelled"]
 
 
 # hiding labels

@@ -1,6 +1,24 @@
 """From arrays and files to batches on the device."""
 
+from dessl.data.batches import Batch, Batches, RowNumbers
+from dessl.data.catalogue import load
 from dessl.data.draw import LabelDraw, draw_labels, draw_labels_by_class, redraw_labels
-from dessl.data.semi import Part, SemiData
+from dessl.data.errors import DataError
+from dessl.data.parts import Part
+from dessl.data.publishers import DATASETS
+from dessl.data.semi import SemiData
 
-__all__ = ["LabelDraw", "Part", "SemiData", "draw_labels", "draw_labels_by_class", "redraw_labels"]
+__all__ = [
+    "DATASETS",
+    "Batch",
+    "Batches",
+    "DataError",
+    "LabelDraw",
+    "Part",
+    "RowNumbers",
+    "SemiData",
+    "draw_labels",
+    "draw_labels_by_class",
+    "load",
+    "redraw_labels",
+]

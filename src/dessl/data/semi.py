@@ -2,7 +2,8 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from numpy.typing import NDArray
@@ -12,15 +13,13 @@ from torch.utils.data import Dataset
 from dessl._checks import ArrayLike
 from dessl.data.dataset import dataset_arrays
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
-from dessl.data.features import feature_tensor, shared_tensor
+from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes
+from dessl.data.parts import Part, as_long_as, labelled_part, row_ids
 
-
-class Part(NamedTuple):
-    """A fully labelled part of the data: features x (n, ...) and class numbers y (n,)."""
-
-    x: Tensor
-    y: Tensor
+if TYPE_CHECKING:
+    from dessl.data.formats.arrays import RawData
+    from dessl.data.formats.encoding import TableEncoding
 
 
 class SemiData:
@@ -68,34 +67,23 @@ class SemiData:
         self.x = feature_tensor("x", x, layout=layout)
         columns = {"y": y} | {f"{key} y": pair[1] for key, pair in pairs.items()}
         codes, self.class_names = label_codes(columns, class_names)
-        self.y = _as_long_as("y", codes["y"], self.x)
+        self.y = as_long_as("y", codes["y"], self.x)
         read = {
-            key: self._part(key, feature_tensor(f"{key} x", pair[0], layout=layout), codes)
+            key: labelled_part(
+                key, feature_tensor(f"{key} x", pair[0], layout=layout), codes[f"{key} y"], self.x
+            )
             for key, pair in pairs.items()
         }
         self.test = read.get("test")
         self._validation = read.get("validation")
-        self.ids = _row_ids(ids, self.x)
+        self.ids = row_ids(ids, self.x)
         self.name = name
+        self.row_names: tuple[str, ...] | None = None  # of x's rows, where files have one each
+        self.encoding: TableEncoding | None = None  # how a table became x, for later tables
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
-
-    def _part(self, key: str, x: Tensor, codes: dict[str, Tensor]) -> Part:
-        if x.shape[1:] != self.x.shape[1:] or x.dtype != self.x.dtype:
-            raise ValueError(
-                f"{key} x must hold rows like x's, {tuple(self.x.shape[1:])} of {self.x.dtype}; "
-                f"got {tuple(x.shape[1:])} of {x.dtype}."
-            )
-        y = _as_long_as(f"{key} y", codes[f"{key} y"], x)
-        missing = int((y == MISSING).sum())
-        if missing:
-            raise ValueError(
-                f"{key} y must label every row; {missing} of {len(y)} labels are missing. "
-                "Leave those rows out."
-            )
-        return Part(x, y)
 
     @classmethod
     def from_dataset(cls, dataset: "Dataset[Any]", **options: Any) -> Self:
@@ -114,6 +102,54 @@ class SemiData:
         """
         x, labels = dataset_arrays(dataset)
         return cls(x, labels, **options)
+
+    @classmethod
+    def from_raw(cls, raw: "RawData", *, name: str = "") -> Self:
+        """What a reader of :mod:`dessl.data.formats` gave, over the same memory."""
+        data = cls(
+            raw.x,
+            raw.y,
+            class_names=raw.class_names,
+            validation=raw.validation,
+            test=raw.test,
+            name=name,
+            layout="NCHW" if raw.x.ndim == 4 else None,
+        )
+        data.row_names = raw.row_names
+        return data
+
+    @classmethod
+    def from_file(cls, path: str | Path, **options: Any) -> Self:
+        """Read one file of your own: ``.npz``, or a table (``.csv``, ``.tsv``, ``.parquet``).
+
+        Args:
+            path: The file; the data is called by its name.
+            options: Of :func:`~dessl.data.formats.npz.read_npz`, or of
+                :func:`~dessl.data.formats.fitting.read_table`, which needs ``label=``, the name
+                of the column of labels. An empty label is a missing one.
+        """
+        from dessl.data.formats.fitting import read_table
+        from dessl.data.formats.npz import read_npz
+
+        name = Path(path).stem
+        if Path(path).suffix.lower() == ".npz":
+            return cls.from_raw(read_npz(path, **options), name=name)
+        raw, encoding = read_table(path, **options)
+        data = cls.from_raw(raw, name=name)
+        data.encoding = encoding
+        return data
+
+    @classmethod
+    def from_folder(cls, folder: str | Path, **options: Any) -> Self:
+        """Read a folder of images: a subfolder for each class, ``unlabelled`` for the rest.
+
+        Args:
+            folder: The folder; the data is called by its name.
+            options: Of :func:`~dessl.data.formats.folder.read_image_folder`, such as ``size=``.
+        """
+        from dessl.data.formats.folder import read_image_folder
+
+        return cls.from_raw(read_image_folder(folder, **options), name=Path(folder).name)
 
     @property
     def n_classes(self) -> int:
@@ -198,26 +234,3 @@ class SemiData:
             counts += f", {len(part.y)} {key}" if part is not None else ""
         name = f"{self.name}: " if self.name else ""
         return f"SemiData({name}{len(self)} {kind} {shape}, {self.n_classes} classes: {counts})"
-
-
-def _as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
-    if len(y) != len(x):
-        raise ValueError(
-            f"{name} must hold one label for each row of x; got {len(y)} labels for {len(x)} rows."
-        )
-    return y.to(x.device)
-
-
-def _row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
-    if ids is None:
-        return torch.arange(len(x), device=x.device)
-    given = shared_tensor("ids", ids)
-    if given.shape != x.shape[:1] or given.is_floating_point() or given.dtype == torch.bool:
-        raise ValueError(
-            f"ids must hold one whole number for each row, shape ({len(x)},); got {given.dtype} "
-            f"of shape {tuple(given.shape)}."
-        )
-    repeated = len(given) - len(torch.unique(given))
-    if repeated:
-        raise ValueError(f"ids must differ from each other; {repeated} are repeated.")
-    return given.to(device=x.device, dtype=torch.int64)

@@ -1,0 +1,58 @@
+"""The pieces of a data set that must fit together: rows, their labels and their ids."""
+
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.data.features import shared_tensor
+from dessl.data.labels import MISSING
+
+
+class Part(NamedTuple):
+    """A fully labelled part of the data: features x (n, ...) and class numbers y (n,)."""
+
+    x: Tensor
+    y: Tensor
+
+
+def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
+    """The part, refusing rows unlike those of ``like`` and missing labels."""
+    if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:
+        raise ValueError(
+            f"{name} x must hold rows like x's, {tuple(like.shape[1:])} of {like.dtype}; "
+            f"got {tuple(x.shape[1:])} of {x.dtype}."
+        )
+    missing = int((y == MISSING).sum())
+    if missing:
+        raise ValueError(
+            f"{name} y must label every row; {missing} of {len(y)} labels are missing. "
+            "Leave those rows out."
+        )
+    return Part(x, as_long_as(f"{name} y", y, x))
+
+
+def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
+    """The labels on the features' device, refusing more or fewer than there are rows."""
+    if len(y) != len(x):
+        raise ValueError(
+            f"{name} must hold one label for each row of x; got {len(y)} labels for {len(x)} rows."
+        )
+    return y.to(x.device)
+
+
+def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
+    """The given ids (n,) as int64, all different; 0, ..., n - 1 where none are given."""
+    if ids is None:
+        return torch.arange(len(x), device=x.device)
+    given = shared_tensor("ids", ids)
+    if given.shape != x.shape[:1] or given.is_floating_point() or given.dtype == torch.bool:
+        raise ValueError(
+            f"ids must hold one whole number for each row, shape ({len(x)},); got {given.dtype} "
+            f"of shape {tuple(given.shape)}."
+        )
+    repeated = len(given) - len(torch.unique(given))
+    if repeated:
+        raise ValueError(f"ids must differ from each other; {repeated} are repeated.")
+    return given.to(device=x.device, dtype=torch.int64)
