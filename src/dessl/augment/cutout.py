@@ -50,8 +50,9 @@ def cut_out(images: Tensor, draw: CutoutDraw, largest: float = 0.5, fill: int = 
     side = between(0, largest, draw.side) * width
     columns = _covered(draw.x * width, side, width)
     rows = _covered(draw.y * height, side, height)
-    inside = (rows[:, :, None] & columns[:, None, :] & (side > 0)[:, None, None])[:, None]
-    return images * ~inside + inside.to(torch.uint8) * fill
+    rows = rows & (side > 0)[:, None]
+    inside = (rows.to(torch.uint8)[:, :, None] * columns.to(torch.uint8)[:, None, :])[:, None]
+    return images * (1 - inside) + inside * fill
 
 
 def _covered(centre: Tensor, side: Tensor, size: int) -> Tensor:

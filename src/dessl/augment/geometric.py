@@ -79,11 +79,11 @@ def moved(images: Tensor, maps: Tensor, fill: int = 0) -> Tensor:
     a, b, c, d, e, f = maps[:, :, None, None].unbind(1)
     column = (a * x + (b * y + c)) >> 16
     row = (d * x + (e * y + f)) >> 16
-    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    index = (row * width + column) * inside
-    taken = _taken(images, index)
+    # A number is negative exactly if its sign bit is set: one comparison in place of four.
+    inside = (column | row | (width - 1 - column) | (height - 1 - row)) >= 0
+    index = (row * width + column).clamp(0, height * width - 1)
     # A product by the mask: torch.where with a number takes 30 times as long on a CPU.
-    kept = taken * inside[:, None]
+    kept = _taken(images, index) * inside[:, None]
     return kept + (~inside[:, None]).to(torch.uint8) * fill if fill else kept
 
 
@@ -106,16 +106,18 @@ def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None =
     [[[[3, 4, 3, 2]]]]
     """
     height, width = images.shape[2:]
-    x = _reflected(torch.arange(width, device=images.device) + columns[:, None], width)
-    y = _reflected(torch.arange(height, device=images.device) + rows[:, None], height)
+    x = _reflected(columns, width)
+    y = _reflected(rows, height)
     if flip is not None:
         x = torch.where(flip[:, None], width - 1 - x, x)
     return _taken(images, y[:, :, None] * width + x[:, None, :])
 
 
-def _reflected(position: Tensor, size: int) -> Tensor:
+def _reflected(shift: Tensor, size: int) -> Tensor:
+    """Return where each of ``size`` positions is read, int32 (n, size)."""
     last = size - 1
-    return last - (last - position.abs()).abs()
+    position = torch.arange(size, device=shift.device, dtype=torch.int32)
+    return last - (last - (position + shift[:, None].to(torch.int32)).abs()).abs()
 
 
 def _taken(images: Tensor, index: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ identity. So a slot has one shape whatever was drawn, and never asks the host: i
 be captured in a CUDA graph.
 """
 
+from itertools import chain
+
 import torch
 from torch import Tensor
 
@@ -33,6 +35,8 @@ TABULAR = (
 COLOUR = (Operation.COLOUR,)
 SHARPNESS = (Operation.SHARPNESS,)
 UNCHANGED = (Operation.IDENTITY,)
+KINDS = (UNCHANGED, GEOMETRIC, TABULAR, COLOUR, SHARPNESS)
+KIND_OF = [next(k for k, kind in enumerate(KINDS) if operation in kind) for operation in Operation]
 
 
 def randaugmented(images: Tensor, draw: RandAugmentDraw, fill: int = 0) -> Tensor:
@@ -86,13 +90,12 @@ def after_static_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
 
 def after_sorted_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
     """Return each image after one operation; each kind of work runs on the images that drew it."""
-    drawn = slot.operation.tolist()
-    order: list[int] = []
+    rows: list[list[int]] = [[] for _ in KINDS]
+    for row, operation in enumerate(slot.operation.tolist()):
+        rows[KIND_OF[operation]].append(row)
     parts = []
-    for kind in (UNCHANGED, GEOMETRIC, TABULAR, COLOUR, SHARPNESS):
-        rows = [row for row, wanted in enumerate(drawn) if wanted in kind]
-        order += rows
-        chosen = torch.tensor(rows, dtype=torch.int64)
+    for kind, drawn in zip(KINDS, rows, strict=True):
+        chosen = torch.tensor(drawn, dtype=torch.int64)
         x = images.index_select(0, chosen)
         if kind is GEOMETRIC:
             x = moved(x, slot.maps.index_select(0, chosen), fill)
@@ -102,7 +105,8 @@ def after_sorted_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
             plain = grey(x) if kind is COLOUR else smooth(x)
             x = _shared(x, plain, slot.sharing.index_select(0, chosen))
         parts.append(x)
-    return torch.cat(parts).index_select(0, torch.tensor(order, dtype=torch.int64).argsort())
+    order = torch.tensor(list(chain.from_iterable(rows)), dtype=torch.int64)
+    return torch.cat(parts).index_select(0, order.argsort())
 
 
 def _tables(images: Tensor, slot: Slot) -> Tensor:
