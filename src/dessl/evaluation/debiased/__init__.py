@@ -1,0 +1,1 @@
+"""Metrics from few labelled and many unlabelled rows, with honest intervals."""

@@ -1,0 +1,190 @@
+"""A metric from few labelled and many unlabelled rows, with a confidence interval.
+
+    mean_L L + λ ( mean_U H − mean_L H )
+
+is unbiased for the metric whatever the model believes; where its beliefs H go with its losses L,
+the interval is shorter than the labelled rows alone give. Rows must be labelled at random, and must
+not be those that the model was trained on.
+"""
+
+import math
+import warnings
+from typing import NamedTuple
+
+import torch
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.fit import Fit, cross_fitted, fitted
+from dessl.evaluation.debiased.intervals import (
+    Alternative,
+    Bounds,
+    Method,
+    Tail,
+    bootstrap_bounds,
+    score_bounds,
+    student_bounds,
+    tail_of,
+    within,
+)
+from dessl.evaluation.debiased.proxies import (
+    Metric,
+    MetricName,
+    Sample,
+    checked_metric,
+    sampled,
+)
+
+METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
+ALTERNATIVES = ("two-sided", "larger", "smaller")
+FEW_LABELS = 200  # below which an unbounded loss may not have shown its tail
+
+
+class LabelledOnly(NamedTuple):
+    """The same interval from the labelled rows alone."""
+
+    value: float
+    low: float
+    high: float
+
+
+class MetricEstimate(NamedTuple):
+    """An estimated metric.
+
+    Attributes:
+        value: The debiased estimate, inside the range of the metric.
+        low: Lower confidence bound; the least possible value for ``alternative="smaller"``.
+        high: Upper confidence bound; the greatest possible value for ``alternative="larger"``.
+        labelled_only: Value and interval without the unlabelled rows, by the same method.
+        lam: λ; 0 where H does not help.
+        correlation: ρ(L, H) over the labelled rows.
+        n_labelled: m.
+        n_unlabelled: n_u.
+        metric: Its name.
+        confidence: Nominal coverage.
+        alternative: Which bounds were asked for.
+        method: How the interval was made.
+    """
+
+    value: float
+    low: float
+    high: float
+    labelled_only: LabelledOnly
+    lam: float
+    correlation: float
+    n_labelled: int
+    n_unlabelled: int
+    metric: str
+    confidence: float
+    alternative: str
+    method: str
+
+
+def estimate_metric(
+    metric: MetricName,
+    probabilities_labelled: ArrayLike,
+    y: ArrayLike,
+    probabilities_unlabelled: "ArrayLike | None" = None,
+    *,
+    confidence: float = 0.95,
+    alternative: Alternative = "two-sided",
+    method: Method = "score",
+    draws: int = 999,
+    generator: torch.Generator | None = None,
+) -> MetricEstimate:
+    """Estimate a metric of a classifier, with a confidence interval.
+
+    Args:
+        metric: ``"accuracy"``, ``"error"``, ``"brier"`` (the multiclass sum, 0 to 2) or
+            ``"cross_entropy"``, which has no bound: with few labels no interval for it is safe, and
+            a warning says so.
+        probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
+        y: Their labels, (m,). A class without labelled rows is no obstacle.
+        probabilities_unlabelled: Predicted probabilities of the unlabelled rows, (n_u, classes).
+            Without any (None or no rows) the result is that of the labelled rows alone.
+        confidence: Nominal coverage, in (0, 1).
+        alternative: ``"two-sided"``; ``"larger"``: only a lower bound, to show that the metric is
+            larger than something; ``"smaller"``: only an upper bound.
+        method: ``"score"``: bounds that hold for models that are nearly always right and for
+            skewed losses; Wilson's interval where the labels are all there is.
+            ``"leverage_t"``: Student's t on leverage-corrected residuals.
+            ``"cross_fit"``: Student's t, each row's λ from the other four fifths of the rows.
+            ``"bootstrap"``: studentised bootstrap.
+            The last three take the first one's bounds where all labelled rows have the same loss,
+            for then they see no variance.
+        draws: Number of bootstrap samples.
+        generator: Source of the bootstrap samples; seeded with 0 where none is given.
+
+    >>> sure, unsure = [[0.9, 0.1]] * 45, [[0.6, 0.4]] * 15
+    >>> y = [0] * 45 + [0, 0, 1] * 5
+    >>> estimate = estimate_metric("accuracy", sure + unsure, y, (sure + unsure) * 20)
+    >>> print(f"{estimate.value:.3f} in [{estimate.low:.3f}, {estimate.high:.3f}]")
+    0.917 in [0.835, 0.960]
+    >>> print(f"[{estimate.labelled_only.low:.3f}, {estimate.labelled_only.high:.3f}]")
+    [0.819, 0.964]
+    """
+    kind = checked_metric(metric)
+    confidence = checked_confidence(confidence)
+    _checks.one_of("alternative", alternative, ALTERNATIVES)
+    _checks.one_of("method", method, METHODS)
+    _checks.whole_number("draws", draws, low=99)
+    unlabelled = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
+    sample = sampled(kind, (probabilities_labelled,), y, unlabelled)
+    warn_of_few_labels(kind, len(sample.loss))
+    source = torch.Generator().manual_seed(0) if generator is None else generator
+    tail = tail_of(confidence, alternative)
+    fit = cross_fitted(sample) if method == "cross_fit" else fitted(sample)
+    bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
+    alone = fitted(sample, lam=0.0)
+    return MetricEstimate(
+        min(kind.high, max(kind.low, fit.value)),
+        *bounds,
+        LabelledOnly(alone.value, *bounds_of(alone, sample, kind, tail, method, draws, source)),
+        fit.lam,
+        fit.correlation,
+        len(sample.loss),
+        len(sample.unlabelled.h),
+        metric,
+        confidence,
+        alternative,
+        method,
+    )
+
+
+def bounds_of(
+    fit: Fit,
+    sample: Sample,
+    metric: Metric,
+    tail: Tail,
+    method: Method,
+    draws: int,
+    generator: torch.Generator,
+) -> Bounds:
+    """Bounds by the method, inside the metric's range."""
+    if method == "score" or bool((sample.loss == sample.loss[0]).all()):
+        bounds = score_bounds(fit, sample, metric, tail)
+    elif method == "bootstrap":
+        bounds = bootstrap_bounds(fit, tail, draws, generator)
+    else:
+        bounds = student_bounds(fit, fit.leverage_variance, tail)
+    return within(bounds, tail, metric.low, metric.high)
+
+
+def warn_of_few_labels(metric: Metric, labels: int) -> None:
+    """Warn where a loss without bound may not have shown its tail yet."""
+    if metric.high == math.inf and labels < FEW_LABELS:
+        warnings.warn(
+            f"cross_entropy has no upper bound, and {labels} labelled rows may not hold its rare "
+            f"large values: with fewer than {FEW_LABELS} the interval can be too short. "
+            "'brier' is bounded.",
+            stacklevel=3,
+        )
+
+
+def checked_confidence(confidence: float) -> float:
+    """Refuse what is no probability; 95 instead of 0.95 is the usual slip."""
+    if isinstance(confidence, int | float) and confidence > 1:
+        raise ValueError(f"confidence must lie in (0, 1); got {confidence}. Write 0.95 for 95 %.")
+    return _checks.number(
+        "confidence", confidence, low=0.0, high=1.0, open_low=True, open_high=True
+    )

@@ -1,0 +1,136 @@
+"""Confidence bounds around a debiased mean.
+
+The score bounds solve for θ, with the variance that rows would have if θ were the truth:
+
+    (θ̂ − θ)² = q² [ V(θ)/m + λ² V(H)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
+
+For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that H leaves
+unexplained, and q normal: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
+For any other L, γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a few large
+losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), ω = 0 and q is Student's. With few
+labels the large losses may not be among them: ten more rows, with labels drawn as the model
+believes, enter γ (not v, and not θ̂).
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl.evaluation.debiased.fit import Fit
+from dessl.evaluation.debiased.proxies import Metric, Sample
+
+Alternative = Literal["two-sided", "larger", "smaller"]
+Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
+
+IMAGINED_ROWS = 10
+
+
+class Bounds(NamedTuple):
+    """A confidence interval."""
+
+    low: float
+    high: float
+
+
+class Tail(NamedTuple):
+    """How much probability lies beyond a bound, and which bounds are asked for."""
+
+    probability: float
+    low: bool
+    high: bool
+
+
+def tail_of(confidence: float, alternative: Alternative) -> Tail:
+    """Both tails share 1 − confidence, or the one that is asked for takes all of it.
+
+    >>> tail_of(0.9, "larger")
+    Tail(probability=0.09999999999999998, low=True, high=False)
+    """
+    if alternative == "two-sided":
+        return Tail((1 - confidence) / 2, low=True, high=True)
+    return Tail(1 - confidence, low=alternative == "larger", high=alternative == "smaller")
+
+
+def within(bounds: Bounds, tail: Tail, low: float, high: float) -> Bounds:
+    """Cut bounds to the range of the metric; a bound that was not asked for is the range's end."""
+    return Bounds(
+        min(high, max(low, bounds.low)) if tail.low else low,
+        max(low, min(high, bounds.high)) if tail.high else high,
+    )
+
+
+def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
+    """Return bounds that hold near the ends of the range too, where rows hardly vary."""
+    from scipy import special
+
+    if metric.binary:
+        centre = min(1.0, max(0.0, fit.value))
+        variance = float(sample.loss.var())
+        share = min(1.0, fit.row_variance / variance) if variance else 1.0
+        quantile = float(special.ndtri(1 - tail.probability))
+        v, gamma, omega = share * centre * (1 - centre), share * (1 - 2 * centre), share
+    else:
+        centre = fit.value
+        quantile = float(special.stdtrit(fit.degrees, 1 - tail.probability))
+        v, gamma, omega = fit.leverage_variance, _growth(fit, sample), 0.0
+    scale = quantile**2 / len(sample.loss)
+    # d = θ − θ̂ solves (1 + ω·scale) d² − γ·scale·d − scale·v − q²·extra = 0.
+    a, b = 1 + omega * scale, gamma * scale
+    root = math.sqrt(b * b + 4 * a * (scale * v + quantile**2 * fit.unlabelled_variance))
+    return Bounds(centre + (b - root) / (2 * a), centre + (b + root) / (2 * a))
+
+
+def _growth(fit: Fit, sample: Sample) -> float:
+    """γ = E[r³]/E[r²], over the labelled rows and the imagined ones."""
+    scaled = fit.residuals / (1 - fit.leverage).sqrt()
+    second, third = imagined_moments(sample, fit.lam)
+    squares = float(scaled.square().sum()) + IMAGINED_ROWS * second
+    return (float((scaled**3).sum()) + IMAGINED_ROWS * third) / squares if squares else 0.0
+
+
+def imagined_moments(sample: Sample, lam: float) -> tuple[float, float]:
+    """Return the central moments E[r²], E[r³] of r = L − λH with labels as the model believes."""
+    h = torch.cat([sample.labelled.h, sample.unlabelled.h])
+    first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
+    # r = L − u with u = λH + E[L − λH], the line about which residuals are taken.
+    u = lam * h + (first - lam * h).mean()
+    squares = second - 2 * u * first + u.square()
+    cubes = third - 3 * u * second + 3 * u.square() * first - u**3
+    return max(0.0, float(squares.mean())), float(cubes.mean())
+
+
+def student_bounds(fit: Fit, row_variance: float, tail: Tail) -> Bounds:
+    """θ̂ ∓ t · standard error."""
+    from scipy import special
+
+    half = float(special.stdtrit(fit.degrees, 1 - tail.probability))
+    half *= fit.standard_error(row_variance)
+    return Bounds(fit.value - half, fit.value + half)
+
+
+def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generator) -> Bounds:
+    """Return studentised bootstrap bounds: λ stays, leverage-corrected residuals are redrawn.
+
+    A redrawn sample without variance has an infinite t: with many of them the bound is the end of
+    the metric's range.
+    """
+    scaled = fit.residuals / (1 - fit.leverage).sqrt()
+    scaled = scaled - scaled.mean()
+    m = len(scaled)
+    index = torch.randint(m, (draws, m), generator=generator, device=generator.device)
+    redrawn = scaled[index.cpu()]
+    t = _sorted_t(redrawn)
+    rank = min(draws - 1, max(0, math.ceil(tail.probability * (draws + 1)) - 1))
+    error = fit.standard_error(fit.leverage_variance)
+    upper_t, lower_t = float(t[draws - 1 - rank]), float(t[rank])
+    return Bounds(fit.value - upper_t * error, fit.value - lower_t * error)
+
+
+def _sorted_t(redrawn: Tensor) -> Tensor:
+    mean = redrawn.mean(dim=1)
+    error = redrawn.std(dim=1) / math.sqrt(redrawn.shape[1])
+    return (
+        torch.where(error > 0, mean / error, mean.sign() * math.inf).nan_to_num(0.0).sort().values
+    )

@@ -1,0 +1,186 @@
+"""Each row's metric L, and what the model itself expects of it: H = E[L | p] with y drawn from p.
+
+    accuracy   L = 1[arg max p = y]      H = max p
+    error      L = 1[arg max p ≠ y]      H = 1 − max p
+    brier      L = Σ_k (p_k − 1[k=y])²   H = 1 − Σ_k p_k²
+    cross_entropy   L = −log p_y         H = −Σ_k p_k log p_k
+
+H needs no label and is L's conditional mean if the model is calibrated; nothing here assumes that.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.metrics.predictions import checked_labels, checked_probabilities
+from dessl.evaluation.metrics.scoring import true_class
+
+MetricName = Literal["accuracy", "error", "brier", "cross_entropy"]
+
+ENTRIES_AT_A_TIME = 2**21  # of a probability matrix, so that a large one is never copied whole
+
+
+class Metric(NamedTuple):
+    """A metric of one row, as a function of the label it might have.
+
+    Attributes:
+        values: Probabilities (n, classes) → L of each row for each label it might have, same shape.
+        low: Least value of L.
+        high: Greatest value of L.
+        binary: Whether L is 0 or 1.
+        surprise: Share of labels that are drawn evenly over the classes, not from p, where the
+            model's own view of L's spread is taken: a model may be surer than it is right.
+    """
+
+    values: Callable[[Tensor], Tensor]
+    low: float
+    high: float
+    binary: bool
+    surprise: float
+
+
+def _hits(p: Tensor) -> Tensor:
+    return torch.zeros_like(p).scatter_(1, p.argmax(dim=1, keepdim=True), 1.0)
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": Metric(_hits, 0.0, 1.0, binary=True, surprise=0.02),
+    "error": Metric(lambda p: 1 - _hits(p), 0.0, 1.0, binary=True, surprise=0.02),
+    "brier": Metric(
+        lambda p: 1 + p.square().sum(dim=1, keepdim=True) - 2 * p,
+        0.0,
+        2.0,
+        binary=False,
+        surprise=0.02,
+    ),
+    # −log p of a label that p all but excludes has no bound, so no surprise is imagined.
+    "cross_entropy": Metric(lambda p: -torch.log(p), 0.0, math.inf, binary=False, surprise=0.0),
+}
+
+
+class Proxies(NamedTuple):
+    """What the model expects of rows, without a look at their labels.
+
+    Attributes:
+        h: H, shape (n,).
+        moments: E[L], E[L²], E[L³] with the label drawn from p and, for the metric's share of
+            surprise, evenly; shape (3, n).
+    """
+
+    h: Tensor
+    moments: Tensor
+
+
+class Sample(NamedTuple):
+    """All that an estimate is made of: L of the labelled rows, (m,), and proxies of all rows."""
+
+    loss: Tensor
+    labelled: Proxies
+    unlabelled: Proxies
+
+
+Matrices = tuple[ArrayLike, ...]  # one model's probabilities, or two models' to be compared
+
+
+def checked_metric(name: object) -> Metric:
+    """Look a metric up by its name."""
+    _checks.one_of("metric", name, tuple(METRICS))
+    return METRICS[str(name)]
+
+
+def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matrices) -> Sample:
+    """L and proxies of one model, or of the difference of two, in float64 on the CPU.
+
+    Args:
+        metric: Of :data:`METRICS`.
+        labelled: Probabilities of the m labelled rows, one matrix (m, classes) a model.
+        y: Their labels, (m,), m ≥ 3.
+        unlabelled: Probabilities of the other rows, one matrix (n_u, classes) a model, or ().
+
+    >>> sample = sampled(METRICS["brier"], ([[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]],), [0, 0, 0], ())
+    >>> sample.loss
+    tensor([0.5000, 0.0000, 1.2800], dtype=torch.float64)
+    >>> sample.labelled.h
+    tensor([0.5000, 0.0000, 0.3200], dtype=torch.float64)
+    """
+    if len(y) < 3:
+        raise ValueError(
+            f"an interval needs at least 3 labelled rows; got {len(y)}. Label more rows."
+        )
+    tensors = _matrices("probabilities of labelled rows", labelled)
+    rows, classes = tensors[0].shape
+    labels = checked_labels(y, rows=rows, classes=classes, device=tensors[0].device)
+    values = [
+        true_class(_label_values(metric, block), labels[start : start + len(block[0])])
+        for start, block in _blocks("probabilities of labelled rows", tensors)
+    ]
+    others = _matrices("probabilities of unlabelled rows", unlabelled)
+    if others and others[0].shape[1] != classes:
+        raise ValueError(
+            "labelled and unlabelled rows must speak of the same classes; "
+            f"got {classes} and {others[0].shape[1]} of them."
+        )
+    return Sample(
+        _finite(torch.cat(values).cpu()),
+        _proxies(metric, "probabilities of labelled rows", tensors),
+        _proxies(metric, "probabilities of unlabelled rows", others),
+    )
+
+
+def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:
+    """L of each row for each label it might have; of two models, the difference."""
+    values = metric.values(block[0])
+    return values - metric.values(block[1]) if len(block) == 2 else values
+
+
+def _proxies(metric: Metric, name: str, tensors: list[Tensor]) -> Proxies:
+    h, moments = [torch.empty(0, dtype=torch.float64)], [torch.empty(3, 0, dtype=torch.float64)]
+    for _, block in _blocks(name, tensors):
+        values = _label_values(metric, block)
+        # Two models draw one label: rows on which they agree then have H = 0, as they have L = 0.
+        law = torch.stack(block).mean(dim=0)
+        surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
+        h.append(_expected(law, values).cpu())
+        moments.append(torch.stack([_expected(surprised, values**k) for k in (1, 2, 3)]).cpu())
+    return Proxies(_finite(torch.cat(h)), torch.cat(moments, dim=1))
+
+
+def _expected(law: Tensor, values: Tensor) -> Tensor:
+    """Σ_k law_k values_k of each row, where 0 · ∞ is 0, as in an entropy."""
+    return torch.where(law > 0, law * values, torch.zeros_like(law)).sum(dim=1)
+
+
+def _blocks(name: str, tensors: list[Tensor]) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
+    """Probabilities a block of rows at a time, checked, in float64, with the block's first row."""
+    rows, classes = tensors[0].shape if tensors else (0, 1)
+    step = max(1, ENTRIES_AT_A_TIME // max(1, classes))
+    for start in range(0, rows, step):
+        try:
+            block = tuple(checked_probabilities(tensor[start : start + step]) for tensor in tensors)
+        except ValueError as error:
+            place = f", counted from row {start}" if start else ""
+            raise ValueError(f"{name}{place}: {error}") from error
+        yield start, block
+
+
+def _matrices(name: str, matrices: Matrices) -> list[Tensor]:
+    tensors = [a.detach() if isinstance(a, Tensor) else torch.as_tensor(a) for a in matrices]
+    shapes = [tuple(tensor.shape) for tensor in tensors]
+    if any(len(shape) != 2 for shape in shapes) or len(set(shapes)) > 1:
+        got = " and ".join(str(shape) for shape in shapes)
+        raise ValueError(f"{name} must have shape (n, classes), one for all models; got {got}.")
+    return tensors if shapes and shapes[0][0] else []
+
+
+def _finite(values: Tensor) -> Tensor:
+    if infinite := int((~torch.isfinite(values)).sum()):
+        raise ValueError(
+            f"cross_entropy is infinite: {infinite} of {len(values)} rows give probability 0 to a "
+            "label they may have. Smooth the probabilities, or use 'brier', which is bounded."
+        )
+    return values
