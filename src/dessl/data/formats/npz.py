@@ -76,10 +76,7 @@ def _class_names(arrays: Npz) -> list[str] | None:
             got=f"{names.dtype} of shape {names.shape}",
             do="Save them with class_names=numpy.array([...]).",
         )
-    try:
-        return [str(name) for name in names]
-    except ValueError as error:  # code points that are no characters
-        raise _unfit(arrays.path, "class_names to be text", error) from error
+    return [str(name) for name in names]
 
 
 def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray[Any]:

@@ -4,6 +4,7 @@ import ast
 import math
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ class Npz:
             array = np.empty(shape, header.dtype)
             fill(stream, array, self.path)
             check_end(stream, self.path)
+        if header.dtype.kind == "U":
+            self._check_text(name, array)
         return array.T if header.fortran else array
 
     def images(self, name: str) -> NDArray[np.uint8]:
@@ -113,6 +116,18 @@ class Npz:
                 expected=f"{name!r} to hold uint8 images (n, height, width[, 1 or 3])",
                 got=f"{header.dtype} of shape {shape}",
                 do="Check that the file is a 2D image set.",
+            )
+
+    def _check_text(self, name: str, array: NDArray[Any]) -> None:
+        # NumPy itself fails with a SystemError on code points that are no characters.
+        points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        largest = int(points.max(initial=0))
+        if largest > sys.maxunicode:
+            raise DataError.of(
+                self.path,
+                expected=f"text in {name!r}",
+                got=f"the code point {largest:#x}",
+                do=FETCH_AGAIN,
             )
 
     @contextmanager

@@ -1,0 +1,91 @@
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dessl.data.errors import DataError
+from dessl.data.formats.reading import (
+    byte_count,
+    check_deflated,
+    check_end,
+    check_limit,
+    exact_bytes,
+    file_size,
+    fill,
+    reading,
+    text_lines,
+)
+
+PATH = Path("some.bin")
+
+
+class Trickle:
+    """A source that gives one byte at a time, as a socket may."""
+
+    def __init__(self, data: bytes) -> None:
+        self.source = io.BytesIO(data)
+
+    def read(self, size: int, /) -> bytes:
+        return self.source.read(min(size, 1))
+
+
+def test_filling_takes_the_bytes_however_they_come() -> None:
+    array = np.empty((3, 2), np.uint16)
+    fill(Trickle(bytes(range(12))), array, PATH)
+    assert array.tobytes() == bytes(range(12))
+
+
+def test_filling_from_a_short_source_is_refused() -> None:
+    with pytest.raises(DataError, match=r"some.bin: expected 10 bytes; got only 4\. The file is"):
+        fill(io.BytesIO(b"abcd"), np.empty(10, np.uint8), PATH)
+    with pytest.raises(DataError, match="expected 5 bytes; got only 4"):
+        exact_bytes(io.BytesIO(b"abcd"), 5, PATH)
+
+
+def test_exact_bytes_leave_the_rest() -> None:
+    source = Trickle(b"abcdef")
+    assert exact_bytes(source, 4, PATH) == b"abcd"
+    assert source.read(9) == b"e"
+    with pytest.raises(DataError, match="more bytes after it"):
+        check_end(source, PATH)
+    check_end(io.BytesIO(b""), PATH)
+
+
+def test_limits_are_inclusive() -> None:
+    check_limit(PATH, 100, 100)
+    with pytest.raises(DataError, match=r"at most 100 bytes.*101 bytes.*larger max_bytes"):
+        check_limit(PATH, 101, 100)
+    check_deflated(PATH, 1032 * 5000, 5000)
+    with pytest.raises(DataError, match="5,000 compressed bytes can hold"):
+        check_deflated(PATH, 1032 * 5000 + 2**20 + 1, 5000)
+    assert byte_count((2**40, 2**40), 4) == 2**82
+
+
+def test_only_the_named_errors_are_translated() -> None:
+    with (
+        pytest.raises(DataError, match="expected a thing; got boom"),
+        reading(PATH, "a thing", KeyError),
+    ):
+        raise OSError("boom")
+    with pytest.raises(ZeroDivisionError), reading(PATH, "a thing", KeyError):
+        raise ZeroDivisionError
+
+
+def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent: expected a file; got no such file\. Check"):
+        file_size(tmp_path / "absent", "a file")
+    with pytest.raises(DataError, match="got a folder"):
+        file_size(tmp_path, "a file")
+
+
+def test_lines_are_stripped_and_text_is_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "names.txt"
+    path.write_bytes(b"cat\r\n\r\n  dog \n")
+    assert text_lines(path, "names") == ("cat", "dog")
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="expected names"):
+        text_lines(path, "names")
+    path.write_bytes(b"a\n" * 2**16)
+    with pytest.raises(DataError, match="at most 65,536 bytes"):
+        text_lines(path, "names")
