@@ -1,0 +1,115 @@
+"""What every unlabelled term H is: a blind function of rows, one value for each of them.
+
+Three rules keep the debiased risk unbiased. H is blind: it gets rows of x and their ids, never y,
+nor which rows have one. H is per sample: nothing is averaged here. H is one frozen function within
+a step: teachers, memories and thresholds are buffers, and move only in
+:meth:`Surrogate.after_step`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+
+Model: TypeAlias = Callable[[Tensor], Tensor]
+"""From x (n, ...) to logits (n, classes); an ``nn.Module`` or any other function."""
+
+View: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
+"""From rows of x to what the model sees of them, with draws of its own for each row."""
+
+
+class Rows(NamedTuple):
+    """Rows of the data: x, shape (n, ...), and their ids in the data set, shape (n,)."""
+
+    x: Tensor
+    ids: Tensor
+
+
+class Scores(NamedTuple):
+    """H of each row, shape (n,), and the logits that L is computed on, (views, n, classes).
+
+    L of a row is the mean of its loss over the views.
+    """
+
+    h: Tensor
+    logits: Tensor
+
+
+def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a View)
+    """Show the model a row as it is: the view of tables and of images that are floats already.
+
+    >>> as_is(torch.ones(2), torch.Generator())
+    tensor([1., 1.])
+    """
+    return x
+
+
+class Surrogate(nn.Module, ABC):
+    """An unlabelled term H, with whatever state it needs.
+
+    Args:
+        seed: Seed of the term's own random draws (augmentation, noise, partners).
+
+    Attributes:
+        bounded_up_to: The largest λ ≥ 0 for which the debiased risk is bounded below, with the
+            cross-entropy as L: infinite where H itself is bounded, 0 where no λ > 0 is safe. Past
+            it, bound the risk (``bound="nonnegative"``) or H (``dessl.surrogates.smooth``).
+    """
+
+    bounded_up_to: float = math.inf
+
+    def __init__(self, *, seed: int = 0) -> None:
+        super().__init__()
+        self._seed = _checks.whole_number("seed", seed, low=0)
+        self._generator: torch.Generator | None = None
+
+    @abstractmethod
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H and the logits for L of each row; changes no state but the draws' own."""
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
+        """Make the state that depends on the model or the data, before the first step.
+
+        Args:
+            model: The model that is going to be trained.
+            n_rows: One more than the largest row id.
+            n_classes: Number of classes.
+        """
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        """Move teachers, memories and thresholds on, after the optimiser's step.
+
+        Args:
+            model: The model after the step.
+            rows: The rows of the step, labelled and unlabelled alike.
+            scores: What :meth:`forward` returned for them.
+        """
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """Return the generator of the term's draws, on the device where the rows are."""
+        if self._generator is None or self._generator.device != device:
+            self._generator = torch.Generator(device).manual_seed(self._seed)
+        return self._generator
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Return the state of the draws, so that ``state_dict`` carries all there is."""
+        if self._generator is None:
+            return {"seed": self._seed}
+        return {
+            "seed": self._seed,
+            "device": str(self._generator.device),
+            "generator": self._generator.get_state(),
+        }
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Go on with the draws of a saved state."""
+        self._seed = state["seed"]
+        self._generator = None
+        if "generator" in state:
+            self._generator = torch.Generator(torch.device(state["device"]))
+            self._generator.set_state(state["generator"].cpu())

@@ -1,0 +1,30 @@
+"""Entropy minimisation: H(x) = −Σ_y p(y|x) log p(y|x)."""
+
+from dessl.functional import entropy
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
+
+
+class Entropy(Surrogate):
+    """Shannon's entropy of the prediction (Grandvalet & Bengio, 2004).
+
+    L pairs with the same view of the row. The entropy lies in [0, log K], so the debiased risk is
+    bounded below for every λ.
+
+    Args:
+        view: What the model sees of a row.
+        seed: Seed of the view's draws.
+
+    >>> import torch
+    >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0]))
+    >>> Entropy()(lambda x: x, rows).h
+    tensor([0.8324])
+    """
+
+    def __init__(self, *, view: View = as_is, seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self.view = view
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the entropies (n,) and the logits (1, n, classes)."""
+        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        return Scores(entropy(logits), logits.unsqueeze(0))

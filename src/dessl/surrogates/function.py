@@ -1,0 +1,87 @@
+"""A user's own H from a plain function."""
+
+import inspect
+import math
+from collections.abc import Callable
+
+from torch import Tensor
+
+from dessl import _checks
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
+
+
+class FromFunction(Surrogate):
+    """H given by a function, of the logits or of the model and x.
+
+    ``h(logits)`` takes (n, classes) and returns (n,); L pairs with the same logits.
+    ``h(model, x)`` takes the model and what it sees of the rows and returns (n,); L then pairs with
+    one more forward pass on the same x.
+
+    Args:
+        h: The function. It must treat each row alike, whatever else is in the batch.
+        bounded_up_to: The λ up to which the debiased risk is bounded below, if you know it.
+        view: What the model sees of a row.
+        seed: Seed of the view's draws.
+
+    >>> import torch
+    >>> gini = FromFunction(lambda logits: 1 - logits.softmax(-1).square().sum(-1))
+    >>> gini(lambda x: x, Rows(torch.zeros(1, 2), torch.tensor([0]))).h
+    tensor([0.5000])
+    """
+
+    def __init__(
+        self,
+        h: Callable[..., Tensor],
+        *,
+        bounded_up_to: float = math.inf,
+        view: View = as_is,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed=seed)
+        self.h = h
+        self.view = view
+        self.bounded_up_to = _checks.number("bounded_up_to", bounded_up_to, low=0.0)
+        self._takes_model = _takes_model(h)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the function's values (n,) and the logits (1, n, classes)."""
+        x = self.view(rows.x, self.generator(rows.x.device))
+        logits = model(x)
+        h = self.h(model, x) if self._takes_model else self.h(logits)
+        if h.shape != logits.shape[:1]:
+            raise ValueError(
+                f"h must return one value for each row, shape {tuple(logits.shape[:1])}; "
+                f"got {tuple(h.shape)}. Sum over classes and do not average over rows."
+            )
+        return Scores(h, logits.unsqueeze(0))
+
+
+def as_surrogate(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
+    """Take a surrogate as it is and a plain function as :class:`FromFunction`.
+
+    >>> from dessl.functional import entropy
+    >>> as_surrogate(entropy)
+    FromFunction()
+    """
+    if isinstance(h, Surrogate):
+        return h
+    if not callable(h):
+        raise TypeError(
+            f"a surrogate must be a Surrogate or a function h(logits) or h(model, x); "
+            f"got {type(h).__name__}."
+        )
+    return FromFunction(h)
+
+
+def _takes_model(h: Callable[..., Tensor]) -> bool:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [
+        parameter
+        for parameter in inspect.signature(h).parameters.values()
+        if parameter.kind in kinds and parameter.default is inspect.Parameter.empty
+    ]
+    if len(needed) not in (1, 2):
+        raise TypeError(
+            f"h must take (logits) or (model, x); got {len(needed)} arguments without a default."
+        )
+    return len(needed) == 2
