@@ -142,6 +142,7 @@ def test_every_operation_has_a_kind() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 def test_compiles_without_a_break_and_to_the_same_pixels(small: Tensor) -> None:
     strong = Strong(n_ops=2, fill=5)
     images = small.repeat(8, 1, 1, 1)
