@@ -1,5 +1,89 @@
 """Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk."""
 
 from dessl._version import __version__
+from dessl.data import (
+    Batches,
+    DataError,
+    LabelDraw,
+    SemiData,
+    draw_labels,
+    draw_labels_by_class,
+    redraw_labels,
+)
+from dessl.evaluation import (
+    Metrics,
+    StreamingMetrics,
+    evaluate,
+    metrics_from_logits,
+    metrics_from_probabilities,
+)
+from dessl.functional import (
+    confident_cross_entropy,
+    cross_entropy,
+    cross_entropy_to,
+    entropy,
+    kl_divergence,
+    log_probabilities,
+    pseudo_label,
+    renyi_entropy,
+    squared_distance,
+)
+from dessl.models import MODELS
+from dessl.objective import objective
+from dessl.risk import (
+    Risk,
+    complete_case_risk,
+    debiased_risk,
+    inverse_propensity_risk,
+    ssl_risk,
+    subset_debiased_risk,
+)
+from dessl.surrogates import SURROGATES, Rows, Scores, Surrogate, as_surrogate
+from dessl.theory import (
+    LambdaEstimate,
+    optimal_lambda,
+    optimal_lambda_gradient,
+    risk_variance,
+)
 
-__all__ = ["__version__"]
+__all__ = [
+    "MODELS",
+    "SURROGATES",
+    "Batches",
+    "DataError",
+    "LabelDraw",
+    "LambdaEstimate",
+    "Metrics",
+    "Risk",
+    "Rows",
+    "Scores",
+    "SemiData",
+    "StreamingMetrics",
+    "Surrogate",
+    "__version__",
+    "as_surrogate",
+    "complete_case_risk",
+    "confident_cross_entropy",
+    "cross_entropy",
+    "cross_entropy_to",
+    "debiased_risk",
+    "draw_labels",
+    "draw_labels_by_class",
+    "entropy",
+    "evaluate",
+    "inverse_propensity_risk",
+    "kl_divergence",
+    "log_probabilities",
+    "metrics_from_logits",
+    "metrics_from_probabilities",
+    "objective",
+    "optimal_lambda",
+    "optimal_lambda_gradient",
+    "pseudo_label",
+    "redraw_labels",
+    "renyi_entropy",
+    "risk_variance",
+    "squared_distance",
+    "ssl_risk",
+    "subset_debiased_risk",
+]

@@ -107,11 +107,17 @@ def _legend_panel(axes: "Axes", result: ToyResult) -> None:
     table.scale(1, 1.7)
 
 
+def _line(name: str) -> dict[str, Any]:
+    """The complete case is dashed and on top, so that a curve under it can be seen."""
+    return {"ls": "--", "zorder": 3} if name == "complete case" else {"lw": 2}
+
+
 def _posteriors(axes: "Axes", result: ToyResult, names: tuple[str, ...], title: str) -> None:
     grid = result.grid.numpy()
     axes.plot(grid, result.truth.numpy(), color="black", lw=1, ls=":", label="truth")
     for name in names:
-        axes.plot(grid, result.runs[name].posterior.numpy(), color=COLOURS[name], label=name)
+        posterior = result.runs[name].posterior.numpy()
+        axes.plot(grid, posterior, color=COLOURS[name], label=name, **_line(name))
     axes.set(title=title, xlabel="x", ylabel="p(1|x)", xlim=(0, 10), ylim=(-0.02, 1.02))
     axes.legend(loc="lower right")
 
@@ -119,5 +125,6 @@ def _posteriors(axes: "Axes", result: ToyResult, names: tuple[str, ...], title: 
 def _training_curves(axes: "Axes", result: ToyResult, names: tuple[str, ...]) -> None:
     for name in names:
         losses = result.runs[name].training_cross_entropy
-        axes.plot(list(losses), list(losses.values()), color=COLOURS[name], label=name)
+        values = list(losses.values())
+        axes.plot(list(losses), values, color=COLOURS[name], label=name, **_line(name))
     axes.set(xlabel="step after the warm start", ylabel="cross-entropy on labelled data")
