@@ -1,0 +1,80 @@
+"""FixMatch: H(x) = 1[max p(x₁) > τ] · −log p(arg max p(x₁) | x₂), x₁ weak and x₂ strong."""
+
+from dessl import _checks
+from dessl.functional import confident_cross_entropy
+from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.weak_to_strong import WeakToStrong
+
+
+class FixMatch(WeakToStrong):
+    """Cross-entropy of the strong view to the weak view's confident label (Sohn et al., 2020).
+
+    H(x) = −log p(k|x₂) where p(k|x₁) > τ, k = arg max_y p(y|x₁), else 0.
+
+    L pairs with both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂) with ℓ = −log p, the paper's DeFixMatch. Where
+    the confident label k is right, L − λH = ½ ℓ(y|x₁) + (½ − λ) ℓ(y|x₂), bounded below up to λ = ½
+    and for no λ beyond: that is ``bounded_up_to``. Where k is *wrong* it is unbounded for every
+    λ > 0: with p(y|x₂) → 1 the loss stays finite and H → ∞. Such rows are few at a high τ, and the
+    other half of L pulls their weak view towards y; where a run still drifts off, bound the risk
+    or smooth H.
+
+    Args:
+        threshold: τ; a row at or below it counts as a zero.
+        weak: View that labels are guessed from.
+        strong: View that they teach.
+        seed: Seed of the views' draws.
+
+    >>> import torch
+    >>> same, blank = lambda x, generator: x, lambda x, generator: 0 * x
+    >>> rows = Rows(torch.tensor([[5.0, 0.0], [1.0, 0.0]]), torch.arange(2))
+    >>> FixMatch(weak=same, strong=blank)(lambda x: x, rows).h
+    tensor([0.6931, 0.0000])
+    """
+
+    bounded_up_to = 0.5
+
+    def __init__(
+        self,
+        threshold: float = 0.95,
+        *,
+        weak: View = weak_view,
+        strong: View = strong_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(weak=weak, strong=strong, seed=seed)
+        self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
+        logits = self.view_logits(model, rows)
+        weak, strong = logits
+        return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
+
+
+class FixMatchStar(FixMatch):
+    """FixMatch as published: strong views in the unlabelled term only.
+
+    H is that of :class:`FixMatch`; L pairs with the weak view alone. Nothing in L then holds the
+    strong view: on a labelled row with a confident weak view, p(k|x₂) → 0 makes −λH → −∞ while L
+    does not move. So the debiased risk is unbounded below for every λ > 0, and the paper found that
+    training on it diverges. Use :class:`FixMatch`, bound the risk, or smooth H.
+
+    Args:
+        threshold: τ; a row at or below it counts as a zero.
+        weak: View that labels are guessed from.
+        strong: View that they teach.
+        seed: Seed of the views' draws.
+
+    >>> import torch
+    >>> rows = Rows(torch.tensor([[5.0, 0.0], [1.0, 0.0]]), torch.arange(2))
+    >>> FixMatchStar()(lambda x: x, rows).logits.shape  # the weak view
+    torch.Size([1, 2, 2])
+    """
+
+    bounded_up_to = 0.0
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the weak view, (1, n, classes)."""
+        h, logits = super().forward(model, rows)
+        return Scores(h, logits[:1])

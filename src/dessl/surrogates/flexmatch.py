@@ -1,0 +1,98 @@
+"""FlexMatch: FixMatch with a threshold for each class, τ(c) = M(β(c)) · τ, M(β) = β / (2 − β)."""
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.targets import confident_labels, negative_log
+from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.weak_to_strong import WeakToStrong
+
+
+class FlexMatch(WeakToStrong):
+    """Cross-entropy to the weak view's label, at a threshold that its class earns (Zhang, 2021).
+
+    H(x) = −log p(k|x₂) where p(k|x₁) > τ(k), k = arg max_y p(y|x₁), else 0. With σ(c) the number of
+    rows whose last confident label (p > τ) was c, out of N,
+
+        β(c) = σ(c) / max(max_c σ(c), N − Σ_c σ(c)),    τ(c) = τ · β(c) / (2 − β(c)).
+
+    The second argument of the maximum is the warm-up: thresholds start at 0 and rise as rows
+    become confident. State: the last confident label of each row, and the thresholds. Counts are
+    over all rows of the data, labelled ones too, since H is blind; the original counts unlabelled
+    ones. Where a row comes twice in a step, the larger of its confident labels is kept.
+
+    L pairs with both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
+    bounded below up to λ = ½ on rows whose label is right, for no λ > 0 where it is wrong (see
+    :class:`FixMatch`); early on, at low thresholds, more of them are.
+
+    Args:
+        threshold: τ.
+        warm_up: Whether rows that were never confident hold the thresholds down.
+        weak: View that labels are guessed from.
+        strong: View that they teach.
+        seed: Seed of the views' draws.
+
+    >>> flexmatch = FlexMatch()
+    >>> flexmatch.prepare(nn.Linear(2, 2), n_rows=4, n_classes=2)
+    >>> rows = Rows(torch.tensor([[5.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 2]))
+    >>> scores = flexmatch(lambda x: x, rows)
+    >>> flexmatch.after_step(nn.Linear(2, 2), rows, scores)
+    >>> flexmatch.last_label, flexmatch.thresholds  # β(0) = 1 / max(1, 4 − 1)
+    (tensor([ 0, -1, -1, -1]), tensor([0.1900, 0.0000]))
+    """
+
+    bounded_up_to = 0.5
+    last_label: Tensor | None
+    thresholds: Tensor | None
+
+    def __init__(
+        self,
+        threshold: float = 0.95,
+        *,
+        warm_up: bool = True,
+        weak: View = weak_view,
+        strong: View = strong_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(weak=weak, strong=strong, seed=seed)
+        self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
+        self.warm_up = warm_up
+        self.register_buffer("last_label", None)
+        self.register_buffer("thresholds", None)
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
+        """Start with no confident row and thresholds of 0."""
+        device = device_of(model)
+        self.last_label = torch.full((n_rows,), -1, device=device)
+        self.thresholds = torch.zeros(n_classes, device=device)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
+        logits = self.view_logits(model, rows)
+        log_weak, log_strong = log_probabilities(logits)
+        thresholds = prepared(self, "thresholds", log_weak)
+        confidence, label = confident_labels(log_weak)
+        loss = negative_log(log_strong, label)
+        return Scores(torch.where(confidence > thresholds[label], loss, 0.0), logits)
+
+    @torch.no_grad()
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
+        """Note the confident labels of the step's rows and set the thresholds from all of them."""
+        log_p = log_probabilities(scores.logits[0])
+        thresholds = prepared(self, "thresholds", log_p)
+        last_label = prepared(self, "last_label")
+        confidence, label = confident_labels(log_p)
+        new = torch.where(confidence > self.threshold, label, -1)
+        # The maximum does not depend on the order of rows that share an id; plain indexing does.
+        step = torch.full_like(last_label, -1).scatter_reduce(0, rows.ids, new, "amax")
+        last_label.copy_(torch.where(step >= 0, step, last_label))
+        counts = torch.zeros(len(thresholds) + 1, device=log_p.device, dtype=torch.int64)
+        counts.scatter_add_(0, last_label + 1, torch.ones_like(last_label))
+        never, confident = counts[0], counts[1:]
+        most = torch.maximum(confident.amax(), never) if self.warm_up else confident.amax()
+        effect = confident / most.clamp(min=1)
+        thresholds.copy_(self.threshold * effect / (2 - effect))

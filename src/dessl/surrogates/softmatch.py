@@ -1,0 +1,97 @@
+"""SoftMatch: H(x) = w(x) · −log p(arg max p(x₁) | x₂), w a truncated Gaussian of the confidence."""
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.targets import aligned, confident_labels, negative_log
+from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.weak_to_strong import WeakToStrong
+
+
+class SoftMatch(WeakToStrong):
+    """Cross-entropy to the weak view's label, weighted by its confidence (Chen et al., 2023).
+
+    H(x) = w(x) · −log p(k|x₂), k = arg max_y p(y|x₁), with the confidence c(x) = max_y q(y) of the
+    uniformly aligned q(y) ∝ p(y|x₁) / p̃(y), and
+
+        w(x) = exp(−(min(c(x) − μ, 0))² / (2 σ² / s²)),
+        μ ← m μ + (1 − m) mean c,    σ² ← m σ² + (1 − m) var c,    p̃ ← m p̃ + (1 − m) mean p(·|x₁).
+
+    μ and p̃ start at 1/K, σ² at 1. State: μ, σ² and p̃, moved after the step by all its rows,
+    labelled ones too; the original moves them by unlabelled rows and before they are used.
+
+    L pairs with both views, ½ + ½. The label is hard and w ≤ 1, so on rows whose label is right
+    L − λH ≥ −(½ − λw) log p(y|x₂) is bounded below up to λ = ½; where it is wrong, for no λ > 0
+    (see :class:`FixMatch`), and since no weight is zero no such row is masked.
+
+    Args:
+        momentum: m.
+        n_sigma: s, deviations below the mean that still weigh exp(−½).
+        weak: View that labels are guessed from.
+        strong: View that they teach.
+        seed: Seed of the views' draws.
+
+    >>> same = lambda x, generator: x
+    >>> softmatch = SoftMatch(weak=same, strong=same)
+    >>> softmatch.prepare(nn.Linear(2, 2), n_rows=1, n_classes=2)
+    >>> softmatch(lambda x: x, Rows(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([0]))).h
+    tensor([0.2877])
+    """
+
+    bounded_up_to = 0.5
+    mu: Tensor | None
+    variance: Tensor | None
+    mean: Tensor | None
+
+    def __init__(
+        self,
+        momentum: float = 0.999,
+        *,
+        n_sigma: float = 2.0,
+        weak: View = weak_view,
+        strong: View = strong_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(weak=weak, strong=strong, seed=seed)
+        self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0)
+        self.n_sigma = _checks.number("n_sigma", n_sigma, low=0.0, open_low=True)
+        self.register_buffer("mu", None)
+        self.register_buffer("variance", None)
+        self.register_buffer("mean", None)
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
+        """Start with μ = 1/K, σ² = 1 and a flat p̃."""
+        device = device_of(model)
+        self.mu = torch.tensor(1 / n_classes, device=device)
+        self.variance = torch.tensor(1.0, device=device)
+        self.mean = torch.full((n_classes,), 1 / n_classes, device=device)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
+        logits = self.view_logits(model, rows)
+        log_weak, log_strong = log_probabilities(logits)
+        below = (self._confidence(log_weak) - prepared(self, "mu")).clamp(max=0.0)
+        width = prepared(self, "variance") / self.n_sigma**2
+        weight = torch.exp(-below.square() / (2 * width))
+        _, label = confident_labels(log_weak)
+        return Scores(weight * negative_log(log_strong, label), logits)
+
+    @torch.no_grad()
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
+        """Move μ, σ² and p̃ towards those of the step's rows."""
+        log_p = log_probabilities(scores.logits[0]).float()
+        confidence = self._confidence(log_p)
+        spread = confidence.var(correction=min(1, len(confidence) - 1))
+        share = 1 - self.momentum
+        prepared(self, "mu").lerp_(confidence.mean(), share)
+        prepared(self, "variance").lerp_(spread, share)
+        prepared(self, "mean", log_p).lerp_(log_p.exp().mean(0), share)
+
+    def _confidence(self, log_p: Tensor) -> Tensor:
+        mean = prepared(self, "mean", log_p)
+        flat = torch.full_like(mean, 1 / len(mean))
+        return aligned(log_p, mean, flat).amax(-1).exp()

@@ -1,0 +1,49 @@
+"""Targets made of predictions: arg-max labels, sharpened and aligned ones. None carries a gradient.
+
+All take log-probabilities, shape (..., classes).
+"""
+
+from torch import Tensor
+
+
+def confident_labels(log_p: Tensor) -> tuple[Tensor, Tensor]:
+    """Return max p and arg max p, each of shape (...).
+
+    >>> import torch
+    >>> confidence, label = confident_labels(torch.tensor([[0.25, 0.75]]).log())
+    >>> confidence, label
+    (tensor([0.7500]), tensor([1]))
+    """
+    log_confidence, label = log_p.detach().max(-1)
+    return log_confidence.exp(), label
+
+
+def negative_log(log_p: Tensor, label: Tensor) -> Tensor:
+    """Return −log p(label), shape (...); the gradient flows to log_p.
+
+    >>> import torch
+    >>> negative_log(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([0]))
+    tensor([1.3863])
+    """
+    return -log_p.gather(-1, label.unsqueeze(-1)).squeeze(-1)
+
+
+def sharpened(log_p: Tensor, temperature: float) -> Tensor:
+    """Return q(y) ∝ p(y)^(1/T), probabilities of the shape of log_p.
+
+    >>> import torch
+    >>> sharpened(torch.tensor([[0.25, 0.75]]).log(), temperature=0.5)
+    tensor([[0.1000, 0.9000]])
+    """
+    return (log_p.detach() / temperature).softmax(-1)
+
+
+def aligned(log_p: Tensor, running: Tensor, prior: Tensor) -> Tensor:
+    """Return log q, q(y) ∝ p(y) · prior(y) / running(y): distribution alignment.
+
+    >>> import torch
+    >>> running, prior = torch.tensor([0.2, 0.8]), torch.tensor([0.5, 0.5])
+    >>> aligned(torch.tensor([[0.2, 0.8]]).log(), running, prior).exp()
+    tensor([[0.5000, 0.5000]])
+    """
+    return (log_p.detach() + prior.log() - running.log()).log_softmax(-1)

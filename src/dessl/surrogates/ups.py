@@ -1,0 +1,93 @@
+"""Uncertainty-aware pseudo-labels: H(x) = −log p(k|x), or −mean_c log(1 − p(c|x)) over c ruled out.
+
+k is the arg-max of p̄, c runs over the classes that p̄ excludes; p̄ and its spread come from
+passes with dropout.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.targets import negative_log
+from dessl.surrogates.views import joint_logits, plain_view
+
+
+class UPS(Surrogate):
+    """Positive and negative labels where dropout agrees on them (Rizve et al., 2021).
+
+    With p̄(c) and u(c) the mean and the sample deviation of p(c|x) over T passes with dropout:
+
+    - positive, where p̄(k) > τ_p and u(k) < κ_p for k = arg max p̄: H(x) = −log p(k|x);
+    - else negative, with N = {c: p̄(c) < τ_n and u(c) < κ_n}: H(x) = −mean_N log(1 − p(c|x));
+    - else 0.
+
+    L pairs with the first pass, the one that has a gradient; it is one of the T, the others have
+    none and go through the model together. The original fixes labels for a whole round and then
+    trains a new network; here they are those of the step. A model without dropout, or in ``eval``,
+    has u = 0: only the thresholds on p̄ are left.
+
+    A pass of T differs from p̄ by at most d = (T−1)/√T · u, so H ≤ −log(τ_p − d) or
+    −log(1 − τ_n − d): the debiased risk is bounded below for every λ as long as both arguments are
+    positive, as they are by default; where they are not, ``bounded_up_to`` is 0.
+
+    Args:
+        passes: T, at least 2.
+        positive: τ_p.
+        negative: τ_n.
+        positive_spread: κ_p.
+        negative_spread: κ_n.
+        view: What the model sees of a row, in all passes.
+        seed: Seed of the view's draws; dropout draws from PyTorch's own generator.
+
+    >>> import torch
+    >>> rows = Rows(torch.tensor([[3.0, 0.0, 0.0], [2.0, 2.0, -2.0]]), torch.arange(2))
+    >>> UPS()(lambda x: x, rows).h  # the first is class 0, the second is not class 2
+    tensor([0.0949, 0.0091])
+    """
+
+    def __init__(
+        self,
+        passes: int = 10,
+        *,
+        positive: float = 0.7,
+        negative: float = 0.05,
+        positive_spread: float = 0.05,
+        negative_spread: float = 0.005,
+        view: View = plain_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed=seed)
+        self.passes = _checks.whole_number("passes", passes, low=2)
+        self.positive = _checks.number("positive", positive, low=0.0, high=1.0)
+        self.negative = _checks.number("negative", negative, low=0.0, high=1.0)
+        self.positive_spread = _checks.number("positive_spread", positive_spread, low=0.0)
+        self.negative_spread = _checks.number("negative_spread", negative_spread, low=0.0)
+        self.view = view
+        reach = (passes - 1) / math.sqrt(passes)
+        lowest = self.positive - reach * self.positive_spread
+        highest = self.negative + reach * self.negative_spread
+        self.bounded_up_to = math.inf if lowest > 0 and highest < 1 else 0.0
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the pass with a gradient, (1, n, classes)."""
+        x = self.view(rows.x, self.generator(rows.x.device))
+        logits = model(x)
+        log_p = log_probabilities(logits)
+        with torch.no_grad():
+            others = log_probabilities(joint_logits(model, [x] * (self.passes - 1)))
+        spread, mean = torch.std_mean(torch.cat([log_p.detach().unsqueeze(0), others]).exp(), dim=0)
+        return Scores(self._h(log_p, mean, spread), logits.unsqueeze(0))
+
+    def _h(self, log_p: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+        confidence, label = mean.max(-1)
+        sure = spread.gather(-1, label.unsqueeze(-1)).squeeze(-1) < self.positive_spread
+        positive = (confidence > self.positive) & sure
+        excluded = (mean < self.negative) & (spread < self.negative_spread)
+        # Classes that are not excluded leave before the logarithm: at p = 1 it has no gradient.
+        log_not = torch.log1p(-log_p.exp().masked_fill(~excluded, 0.0))
+        loss_negative = -log_not.sum(-1) / excluded.sum(-1).clamp(min=1)
+        return torch.where(positive, negative_log(log_p, label), loss_negative)

@@ -1,0 +1,87 @@
+"""What the model sees of a row unless the user says otherwise, and one pass for all the views.
+
+========== ======================================= ===================================
+view       uint8 images                            floats (tables, normalised images)
+========== ======================================= ===================================
+plain      levels / 255                            as they are
+weak       ``Weak()``: flip and shift              as they are
+jittered   ``Weak()``                              Gaussian noise of deviation 0.1
+strong     ``Strong()``: RandAugment and Cutout    Gaussian noise of deviation 0.1
+========== ======================================= ===================================
+
+The noise is meant for columns of unit variance. Where a flip changes the class, or a table's
+columns have other scales, pass views of your own: ``weak=Weak(flip=False)``.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from dessl.augment import Strong, Weak, noisy
+from dessl.surrogates.base import Model
+
+NOISE = 0.1
+
+_plain = Weak(flip=False, shift=0)
+_weak = Weak()
+_strong = Strong()
+
+
+def plain_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Show images as levels in [0, 1] and anything else as it is.
+
+    >>> plain_view(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8), torch.Generator()).item()
+    1.0
+    """
+    return _plain(x, generator) if x.dtype == torch.uint8 else x
+
+
+def weak_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Flip and shift images; show anything else as it is.
+
+    >>> weak_view(torch.ones(1, 2), torch.Generator())
+    tensor([[1., 1.]])
+    """
+    return _weak(x, generator) if x.dtype == torch.uint8 else x
+
+
+def jittered_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Flip and shift images; add a little noise to floats.
+
+    >>> jittered_view(torch.zeros(1, 2), torch.Generator().manual_seed(0)).abs().max() < 0.5
+    tensor(True)
+    """
+    return _weak(x, generator) if x.dtype == torch.uint8 else _noisy(x, generator)
+
+
+def strong_view(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Augment images strongly; add a little noise to floats.
+
+    >>> strong_view(torch.zeros(1, 2), torch.Generator().manual_seed(0)).abs().max() < 0.5
+    tensor(True)
+    """
+    return _strong(x, generator) if x.dtype == torch.uint8 else _noisy(x, generator)
+
+
+def _noisy(x: Tensor, generator: torch.Generator) -> Tensor:
+    if not x.is_floating_point():
+        raise TypeError(
+            f"only uint8 images and floats have augmented views of their own; got {x.dtype}. "
+            "Pass the surrogate a view of your rows: a function (x, generator) -> x."
+        )
+    return noisy(x, NOISE, generator)
+
+
+def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
+    """Return the logits of all views, (views, n, classes), from one pass through the model.
+
+    One pass, so that BatchNorm treats all rows of all views alike.
+
+    >>> joint_logits(lambda x: 2 * x, [torch.ones(1, 2), torch.zeros(1, 2)])
+    tensor([[[2., 2.]],
+    <BLANKLINE>
+            [[0., 0.]]])
+    """
+    logits = model(torch.cat(list(views)))
+    return logits.view(len(views), len(views[0]), -1)
