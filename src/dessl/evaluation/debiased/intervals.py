@@ -129,8 +129,9 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
 
 
 def _sorted_t(redrawn: Tensor) -> Tensor:
-    mean = redrawn.mean(dim=1)
-    error = redrawn.std(dim=1) / math.sqrt(redrawn.shape[1])
-    return (
-        torch.where(error > 0, mean / error, mean.sign() * math.inf).nan_to_num(0.0).sort().values
-    )
+    m = redrawn.shape[1]
+    mean, squares = redrawn.mean(dim=1), redrawn.square().mean(dim=1)
+    variance = squares - mean.square()
+    error = (variance.clamp(min=0) / (m - 1)).sqrt()
+    varies = variance > 1e-12 * squares  # less is rounding
+    return torch.where(varies, mean / error, mean.sign() * math.inf).nan_to_num(0.0).sort().values

@@ -142,12 +142,24 @@ def _proxies(metric: Metric, name: str, tensors: list[Tensor]) -> Proxies:
     h, moments = [torch.empty(0, dtype=torch.float64)], [torch.empty(3, 0, dtype=torch.float64)]
     for _, block in _blocks(name, tensors):
         values = _label_values(metric, block)
-        # Two models draw one label: rows on which they agree then have H = 0, as they have L = 0.
         law = torch.stack(block).mean(dim=0)
         surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
-        h.append(_expected(law, values).cpu())
+        h.append(_believed(metric, block, law, values).cpu())
         moments.append(torch.stack([_expected(surprised, values**k) for k in (1, 2, 3)]).cpu())
     return Proxies(_finite(torch.cat(h)), torch.cat(moments, dim=1))
+
+
+def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
+    """H of one model, or of the difference of two.
+
+    For hits the two models' mean law draws the label: rows on which they agree then have H = 0, as
+    they have L = 0. The Brier score's difference vanishes under that law: there each model speaks
+    for itself.
+    """
+    if len(block) == 1 or metric.binary:
+        return _expected(law, values)
+    first, second = block
+    return _expected(first, metric.values(first)) - _expected(second, metric.values(second))
 
 
 def _expected(law: Tensor, values: Tensor) -> Tensor:
