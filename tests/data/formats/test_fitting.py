@@ -1,0 +1,203 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from dessl.data.errors import DataError
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import encoded_table, fit_encoding, read_new_table, read_table
+from dessl.data.formats.tables import table_of_frame
+from dessl.data.semi import SemiData
+
+
+def people(n: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 12, n),
+            "income": np.exp(rng.normal(10, 1, n)),
+            "town": rng.choice(["Oslo", "Bergen", "Tromsø"], n),
+            "outcome": rng.choice(["yes", "no"], n),
+        }
+    )
+    frame.loc[frame.index % 7 == 0, "age"] = np.nan
+    frame.loc[frame.index % 5 == 0, "town"] = None
+    frame.loc[frame.index % 3 == 0, "outcome"] = None
+    return frame
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_features_agree_with_scikit_learn(tmp_path: Path, suffix: str) -> None:
+    frame = people()
+    path = tmp_path / f"people{suffix}"
+    frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+    data, encoding = read_table(path, label="outcome")
+
+    # scikit-learn's scaler passes missing values over, so scale first and then put in the median
+    scaled = make_pipeline(StandardScaler(), SimpleImputer(strategy="median"))
+    missing = FunctionTransformer(lambda column: column.isna().to_numpy(np.float64))
+    one_hot = OneHotEncoder(categories=[["Bergen", "Oslo", "Tromsø"]], handle_unknown="ignore")
+    reference = ColumnTransformer(
+        [
+            ("age", make_union(scaled, missing), ["age"]),
+            ("income", StandardScaler(), ["income"]),
+            ("town", make_union(one_hot, missing), ["town"]),
+        ],
+        sparse_threshold=0,
+    )
+    np.testing.assert_allclose(data.x, reference.fit_transform(frame), rtol=1e-4, atol=1e-5)
+    assert data.x.dtype == np.float32
+    assert data.feature_names == encoding.feature_names
+    assert encoding.feature_names == (
+        *("age", "age is missing", "income"),
+        *("town=Bergen", "town=Oslo", "town=Tromsø", "town is missing"),
+    )
+    expected = frame["outcome"].map({"no": 0, "yes": 1}).fillna(-1).to_numpy()
+    np.testing.assert_array_equal(data.y, expected)
+    semi = SemiData(data.x, data.y, class_names=data.class_names)
+    assert semi.n_unlabelled == 20
+
+
+def test_later_tables_get_the_encoding_of_the_first(tmp_path: Path) -> None:
+    frame = people()
+    path = tmp_path / "people.csv"
+    frame.to_csv(path, index=False)
+    data, encoding = read_table(path, label="outcome")
+    again = TableEncoding.from_dict(json.loads(json.dumps(encoding.as_dict())))
+    assert again == encoding
+    part = frame.iloc[10:20].drop(columns="outcome")[["town", "income", "age"]]
+    part.to_csv(tmp_path / "new.csv", index=False)
+    new = read_new_table(tmp_path / "new.csv", again)
+    np.testing.assert_array_equal(new.x, data.x[10:20])
+    assert new.y.tolist() == [-1] * 10
+    assert new.class_names == ("no", "yes")
+
+
+def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) -> None:
+    frame = people()
+    encoding = fit_encoding(table_of_frame(frame), label="outcome")
+    odd = frame.iloc[[1, 2]].copy()
+    odd["town"] = "Atlantis"
+    odd["income"] = np.nan
+    x = encoded_table(table_of_frame(odd), encoding).x
+    place = encoding.feature_names.index
+    towns = [place(name) for name in encoding.feature_names if name.startswith("town")]
+    assert not x[:, towns].any()
+    income = frame["income"]
+    median = (income.median() - income.mean()) / income.std(ddof=0)
+    np.testing.assert_allclose(x[:, place("income")], median, rtol=1e-5)
+
+
+def test_only_frequent_categories_are_kept() -> None:
+    frequent = [f"f{k:02d}" for k in range(64) for _ in range(4)]
+    rare = [f"r{k}" for k in range(10)]
+    words = rare + frequent
+    frame = pd.DataFrame({"w": words, "y": ["a", "b"] * (len(words) // 2)})
+    encoding = fit_encoding(table_of_frame(frame), label="y")
+    assert encoding.feature_names == tuple(f"w=f{k:02d}" for k in range(64))
+    assert not encoded_table(table_of_frame(frame), encoding).x[:10].any()
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_one_wrong_cell_does_not_turn_a_column_into_categories(tmp_path: Path) -> None:
+    rows = [f"{k * 0.5},{'ab'[k % 2]}" for k in range(20)]
+    rows[16] = "3.l4,a"
+    path = write(tmp_path / "a.csv", ["size,y", *rows])
+    with pytest.raises(
+        DataError,
+        match=r"numbers in column 'size'; got '3.l4' in data row 17 \(1 such cells\)\. Correct",
+    ):
+        read_table(path, label="y")
+    words = write(tmp_path / "b.csv", ["size,y", *(f"w{k},a" for k in range(20))])
+    with pytest.raises(
+        DataError, match="a column to learn from beside the label; got 'size' holds"
+    ):
+        read_table(words, label="y")
+
+
+@pytest.mark.parametrize("word", ["", "NA", "NaN", "null", "?", " "])
+def test_words_for_a_missing_number(tmp_path: Path, word: str) -> None:
+    rows = [f"{k % 5},{'ab'[k % 2]}" for k in range(20)]
+    rows[3] = f"{word},a"
+    data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert data.feature_names == ("n", "n is missing")
+    assert data.x[:, 1].tolist() == [0.0, 0.0, 0.0, 1.0] + [0.0] * 16
+
+
+@pytest.mark.parametrize("word", ["1_000", "infinity", "1e999", "٣", "0x10", "1,5"])
+def test_liberties_with_numbers_are_refused(tmp_path: Path, word: str) -> None:
+    rows = [f"{k % 5};{'ab'[k % 2]}" for k in range(20)]
+    rows[3] = f"{word};a"
+    with pytest.raises(DataError, match=f"numbers in column 'n'; got '{word}' in data row 4"):
+        read_table(write(tmp_path / "a.csv", ["n;y", *rows]), label="y")
+
+
+def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> None:
+    rows = [f"{k + 100},u{k}x,same,7,,{k % 3},{'ab'[k % 2]}" for k in range(30)]
+    path = write(tmp_path / "a.csv", ["row,code,text,number,empty,n,y", *rows])
+    with pytest.warns(UserWarning, match="left out of the features") as caught:
+        data, encoding = read_table(path, label="y")
+    assert caught[0].filename == __file__
+    assert data.feature_names == ("n",)
+    assert encoding.left_out == {
+        "row": "counts the rows",
+        "code": "holds another text in most rows",
+        "text": "is constant",
+        "number": "is constant",
+        "empty": "is empty",
+    }
+    ignored = ["row", "code", "text", "number", "empty"]
+    quiet, _ = read_table(path, label="y", ignore=ignored)
+    np.testing.assert_array_equal(quiet.x, data.x)
+
+
+def test_numbers_can_be_named_categories(tmp_path: Path) -> None:
+    rows = [f"{(10, 20, 9)[k % 3]},{'ab'[k % 2]}" for k in range(30)]
+    path = write(tmp_path / "a.csv", ["code,y", *rows])
+    data, _ = read_table(path, label="y", categorical=["code"])
+    assert data.feature_names == ("code=10", "code=20", "code=9")
+    assert data.x[:3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def test_classes_that_are_numbers_stand_in_their_order(tmp_path: Path) -> None:
+    rows = [f"{k % 4},{(10, 9, 2, '')[k % 4]}" for k in range(12)]
+    data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert data.class_names == ("2", "9", "10")
+    assert data.y[:4].tolist() == [2, 1, 0, -1]
+    frame = pd.DataFrame({"n": [0, 1, 2, 3], "y": [1.0, 0.0, np.nan, 1.0]})
+    encoding = fit_encoding(table_of_frame(frame), label="y")
+    assert encoding.class_names == ("0", "1")
+    assert encoding.labels(table_of_frame(frame)).tolist() == [1, 0, -1, 1]
+
+
+def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
+    rows = [f"{k % 4},{'ab'[k % 2]},x" for k in range(12)]
+    path = write(tmp_path / "a.csv", ["n,y,c", *rows])
+    with pytest.raises(DataError, match=r"a column 'Y'; got 'n', 'y', 'c'\. Check the name"):
+        read_table(path, label="Y")
+    with pytest.raises(DataError, match="a column 'm'"):
+        read_table(path, label="y", ignore=["m"])
+    with pytest.raises(DataError, match="2 to 1000 classes in the label column 'c'; got 1"):
+        read_table(path, label="c")
+    data, encoding = read_table(path, label="y", ignore=["c"])
+    assert data.class_names == ("a", "b")
+    with pytest.raises(DataError, match=r"the column\(s\) 'n'; got 'm', 'y'"):
+        read_new_table(write(tmp_path / "b.csv", ["m,y", "1,a"]), encoding)
+    with pytest.raises(DataError, match="in column 'y' one of a, b; got 'c'"):
+        read_new_table(write(tmp_path / "b.csv", ["n,y", "1,c"]), encoding)
+    with pytest.raises(DataError, match=r"numbers in column 'n'; got 'x' in data row 1"):
+        read_new_table(write(tmp_path / "b.csv", ["n,y", "x,a"]), encoding)
+    with pytest.raises(DataError, match="beyond float32 after scaling"):
+        read_new_table(write(tmp_path / "b.csv", ["n,y", "1e300,a"]), encoding)
+    with pytest.raises(DataError, match="numbers of ordinary size in column 'n'"):
+        read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")

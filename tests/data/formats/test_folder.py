@@ -1,0 +1,185 @@
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from dessl.data.errors import DataError
+from dessl.data.formats.folder import image_facts, read_image_folder, read_images
+
+RNG = np.random.default_rng(0)
+
+
+def picture(height: int = 6, width: int = 8, channels: int = 3) -> NDArray[np.uint8]:
+    shape = (height, width, channels) if channels > 1 else (height, width)
+    return RNG.integers(0, 256, shape, np.uint8)
+
+
+def save(path: Path, pixels: NDArray[np.uint8], **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path, **options)
+
+
+def test_classes_are_subfolders_and_the_rest_is_unlabelled(tmp_path: Path) -> None:
+    pictures = {
+        name: picture()
+        for name in ("cat/1.png", "cat/2.bmp", "dog/1.PNG", "unlabelled/x.png", "unlabelled/y.tiff")
+    }
+    for name, pixels in pictures.items():
+        save(tmp_path / name, pixels)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "README.md").write_text("notes")
+    (tmp_path / "cat" / ".DS_Store").write_bytes(b"x")
+    (tmp_path / "cat" / "Thumbs.db").write_bytes(b"x")
+    data = read_image_folder(tmp_path)
+    assert data.class_names == ("cat", "dog")
+    assert data.y.tolist() == [0, 0, 1, -1, -1]
+    assert data.row_names == tuple(pictures)
+    assert data.x.shape == (5, 3, 6, 8)
+    for row, pixels in zip(data.x, pictures.values(), strict=True):
+        np.testing.assert_array_equal(row, np.moveaxis(pixels, 2, 0))
+
+
+def test_the_american_spelling_is_the_same(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "unlabeled/1.png"):
+        save(tmp_path / name, picture())
+    assert read_image_folder(tmp_path).y.tolist() == [0, 1, -1]
+
+
+def test_grey_stays_grey_until_a_colour_comes(tmp_path: Path) -> None:
+    grey = picture(channels=1)
+    save(tmp_path / "a" / "1.png", grey)
+    save(tmp_path / "b" / "1.png", picture(channels=1))
+    data = read_image_folder(tmp_path)
+    assert data.x.shape == (2, 1, 6, 8)
+    np.testing.assert_array_equal(data.x[0, 0], grey)
+    assert read_image_folder(tmp_path, colour="rgb").x.shape == (2, 3, 6, 8)
+    save(tmp_path / "b" / "2.png", picture())
+    both = read_image_folder(tmp_path)
+    assert both.x.shape == (3, 3, 6, 8)
+    np.testing.assert_array_equal(both.x[0], np.stack([grey] * 3))
+    assert read_image_folder(tmp_path, colour="grey").x.shape == (3, 1, 6, 8)
+    with pytest.raises(ValueError, match="colour must be one of 'grey', 'rgb'; got 'sepia'"):
+        read_image_folder(tmp_path, colour="sepia")
+
+
+def test_sizes_default_to_the_median_and_stay_small(tmp_path: Path) -> None:
+    for number, (height, width) in enumerate([(10, 20), (12, 24), (14, 90)]):
+        save(tmp_path / "a" / f"{number}.png", picture(height, width))
+        save(tmp_path / "b" / f"{number}.png", picture(height, width))
+    assert read_image_folder(tmp_path).x.shape == (6, 3, 12, 24)
+    assert read_image_folder(tmp_path, size=16).x.shape == (6, 3, 16, 16)
+    resized = read_image_folder(tmp_path, size=(5, 7)).x
+    with Image.open(tmp_path / "a" / "0.png") as image:
+        expected = image.resize((7, 5), Image.Resampling.BICUBIC)
+    np.testing.assert_array_equal(resized[0], np.moveaxis(np.asarray(expected), 2, 0))
+    save(tmp_path / "large.png", picture(300, 448))
+    assert read_images([tmp_path / "large.png"]).shape == (1, 3, 150, 224)
+    with pytest.raises(ValueError, match="size must be at least 1"):
+        read_image_folder(tmp_path, size=0)
+
+
+def test_images_are_turned_upright(tmp_path: Path) -> None:
+    pixels = picture(4, 6)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn clockwise to show
+    save(tmp_path / "1.png", pixels, exif=exif)
+    assert image_facts(tmp_path / "1.png") == (6, 4, False)
+    x = read_images([tmp_path / "1.png"])
+    np.testing.assert_array_equal(x[0], np.moveaxis(np.rot90(pixels, -1), 2, 0))
+
+
+def test_sixteen_bits_keep_the_upper_byte(tmp_path: Path) -> None:
+    values = RNG.integers(0, 2**16, (5, 4), np.uint16)
+    Image.fromarray(values).save(tmp_path / "1.png")
+    x = read_images([tmp_path / "1.png"])
+    np.testing.assert_array_equal(x[0, 0], values // 256)
+
+
+def test_floats_have_no_agreed_range(tmp_path: Path) -> None:
+    Image.fromarray(np.ones((3, 3), np.float32)).save(tmp_path / "1.tiff")
+    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode 'F'.*Convert"):
+        read_images([tmp_path / "1.tiff"])
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA", "LA", "1", "CMYK"])
+def test_other_modes_are_converted_as_pillow_does(tmp_path: Path, mode: str) -> None:
+    image = Image.fromarray(picture()).convert(mode)
+    path = tmp_path / ("1.jpg" if mode == "CMYK" else "1.png")
+    image.save(path)
+    with Image.open(path) as again:
+        expected = np.moveaxis(np.asarray(again.convert("RGB")), 2, 0)
+    np.testing.assert_array_equal(read_images([path], colour="rgb")[0], expected)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "a" / "1.png", picture(40, 40))
+    save(tmp_path / "b" / "1.png", picture(40, 40))
+    data = (tmp_path / "b" / "1.png").read_bytes()
+    (tmp_path / "b" / "1.png").write_bytes(data[:-900])
+    with pytest.raises(DataError, match=r"b/1.png: expected an image .*; got .*truncated"):
+        read_image_folder(tmp_path)
+    (tmp_path / "b" / "1.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")
+    with pytest.raises(DataError, match=r"b/1.png: .*replace or remove it"):
+        read_image_folder(tmp_path)
+
+
+def png_of_size(width: int, height: int) -> bytes:
+    """A PNG whose header promises a picture and whose data is a few bytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+    header = struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(bytes(10_000))
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "complaint"),
+    [
+        (9_000, r"at most 67,108,864 pixels; got 9000 × 9000\. Make"),
+        (11_000, "decompression bomb"),
+        (2**30, "decompression bomb"),
+    ],
+)
+def test_a_bomb_is_refused_before_it_is_decoded(
+    tmp_path: Path, peak_bytes: Callable[..., int], size: int, complaint: str
+) -> None:
+    path = tmp_path / "1.png"
+    path.write_bytes(png_of_size(size, size))
+
+    def attempt() -> None:
+        with pytest.raises(DataError, match=complaint):
+            read_images([path])
+
+    assert peak_bytes(attempt) < 2**22
+
+
+def test_all_images_together_have_a_limit(tmp_path: Path) -> None:
+    save(tmp_path / "1.png", picture(40, 40))
+    with pytest.raises(DataError, match="at most 14,399 bytes of data; got a promise of 14,400"):
+        read_images([tmp_path / "1.png"] * 3, max_bytes=14_399)
+    assert read_images([tmp_path / "1.png"] * 3, max_bytes=14_400).shape == (3, 3, 40, 40)
+
+
+def test_folders_that_are_no_classes(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected a folder; got no such folder"):
+        read_image_folder(tmp_path / "absent")
+    save(tmp_path / "cat" / "1.png", picture())
+    save(tmp_path / "unlabelled" / "1.png", picture())
+    with pytest.raises(DataError, match="at least two subfolders, one for each class; got cat"):
+        read_image_folder(tmp_path)
+    (tmp_path / "dog").mkdir()
+    with pytest.raises(DataError, match=r"dog: expected image files .*; got none"):
+        read_image_folder(tmp_path)
+    (tmp_path / "dog" / "notes.txt").write_text("x")
+    with pytest.raises(DataError, match=r"notes.txt: expected image files .*; got something else"):
+        read_image_folder(tmp_path)

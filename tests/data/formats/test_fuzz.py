@@ -1,0 +1,221 @@
+"""Damaged files of every format: a DataError, or data in its promised form, and nothing else."""
+
+import gzip
+import io
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from dessl.data.errors import DataError
+from dessl.data.formats.arrays import RawData
+from dessl.data.formats.cifar import read_cifar10, read_cifar100
+from dessl.data.formats.fitting import read_table
+from dessl.data.formats.folder import read_image_folder
+from dessl.data.formats.idx import read_mnist
+from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.formats.npz import read_npz
+from dessl.data.formats.stl10 import read_stl10
+from dessl.data.formats.svhn import read_svhn
+
+RNG = np.random.default_rng(0)
+
+
+class Case(NamedTuple):
+    """The valid files of a format, the one among them to damage, and how to read them."""
+
+    files: dict[str, bytes]
+    damaged: str
+    read: Callable[[Path], RawData]
+
+
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def mnist(*, gz: bool, damaged: str) -> Case:
+    pack, suffix = (gzip.compress, ".gz") if gz else (bytes, "")
+    files = {}
+    for part in ("train", "t10k"):
+        images = RNG.integers(0, 256, (4, 5, 5), np.uint8)
+        files[f"{part}-images-idx3-ubyte{suffix}"] = pack(idx(images))
+        files[f"{part}-labels-idx1-ubyte{suffix}"] = pack(idx(np.arange(4, dtype=np.uint8)))
+    return Case(files, f"train-{damaged}-ubyte{suffix}", read_mnist)
+
+
+def records(labels: int, n: int) -> bytes:
+    array = RNG.integers(0, 256, (n, labels + 3072), np.uint8)
+    array[:, :labels] %= 10
+    return array.tobytes()
+
+
+def cifar10(damaged: str) -> Case:
+    files = {f"data_batch_{k}.bin": records(1, 1) for k in range(1, 6)}
+    names = "\n".join("abcdefghij").encode()
+    return Case(
+        files | {"test_batch.bin": records(1, 1), "batches.meta.txt": names}, damaged, read_cifar10
+    )
+
+
+def cifar100() -> Case:
+    names = "\n".join(map(str, range(100))).encode()
+    files = {"train.bin": records(2, 2), "test.bin": records(2, 1), "fine_label_names.txt": names}
+    return Case(files, "train.bin", read_cifar100)
+
+
+def npz(read: Callable[[Path], RawData], *, compressed: bool, **arrays: object) -> Case:
+    buffer = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(buffer, **arrays)
+    return Case({"a.npz": buffer.getvalue()}, "a.npz", lambda folder: read(folder / "a.npz"))
+
+
+def medmnist() -> Case:
+    arrays = {}
+    for part in ("train", "val", "test"):
+        arrays[f"{part}_images"] = RNG.integers(0, 256, (3, 4, 4, 3), np.uint8)
+        arrays[f"{part}_labels"] = np.array([[0], [1], [2]], np.uint8)
+    return npz(read_medmnist, compressed=True, **arrays)
+
+
+def svhn(*, compressed: bool) -> Case:
+    buffer = io.BytesIO()
+    x = RNG.integers(0, 8, (32, 32, 3, 2), np.uint8)
+    y = np.array([[1], [10]], np.uint8)
+    scipy.io.savemat(buffer, {"X": x, "y": y}, do_compression=compressed)
+    files = dict.fromkeys(("train_32x32.mat", "test_32x32.mat"), buffer.getvalue())
+    return Case(files, "train_32x32.mat", read_svhn)
+
+
+def stl10(damaged: str) -> Case:
+    image = RNG.integers(0, 256, 3 * 96 * 96, np.uint8).tobytes()
+    files = {f"{part}_X.bin": image for part in ("train", "unlabeled", "test")}
+    files |= {"train_y.bin": b"\x01", "test_y.bin": b"\x0a"}
+    files["class_names.txt"] = "\n".join("abcdefghij").encode()
+    return Case(files, damaged, read_stl10)
+
+
+def images(kind: str) -> Case:
+    files = {}
+    for name in ("a", "b", "unlabelled"):
+        buffer = io.BytesIO()
+        Image.fromarray(RNG.integers(0, 256, (9, 9, 3), np.uint8)).save(buffer, kind)
+        files[f"{name}/1.{kind}"] = buffer.getvalue()
+    return Case(files, f"a/1.{kind}", read_image_folder)
+
+
+def table(suffix: str) -> Case:
+    frame = pd.DataFrame({"n": [1.5, None, 3.0, 2.0] * 5, "w": ["x", "y", "x", None] * 5})
+    frame["y"] = ["a", "b", None, "b"] * 5
+    buffer = io.BytesIO()
+    frame.to_csv(buffer, index=False) if suffix == "csv" else frame.to_parquet(buffer)
+    name = f"a.{suffix}"
+    return Case(
+        {name: buffer.getvalue()}, name, lambda folder: read_table(folder / name, label="y")[0]
+    )
+
+
+CASES = {
+    "idx images": mnist(gz=False, damaged="images-idx3"),
+    "idx labels": mnist(gz=False, damaged="labels-idx1"),
+    "idx images, gz": mnist(gz=True, damaged="images-idx3"),
+    "cifar10": cifar10("data_batch_2.bin"),
+    "cifar10 names": cifar10("batches.meta.txt"),
+    "cifar100": cifar100(),
+    "medmnist": medmnist(),
+    "npz": npz(read_npz, compressed=False, x=np.eye(4), y=[0, 1, -1, 1]),
+    "npz of text": npz(read_npz, compressed=False, x=np.eye(3), y=["a", "", "bc"]),
+    "npz, compressed": npz(read_npz, compressed=True, x=np.eye(4), y=[0, 1, -1, 1]),
+    "svhn": svhn(compressed=False),
+    "svhn, compressed": svhn(compressed=True),
+    "stl10 images": stl10("unlabeled_X.bin"),
+    "stl10 labels": stl10("train_y.bin"),
+    **{kind: images(kind) for kind in ("png", "jpeg", "bmp", "gif", "tiff", "webp", "ppm")},
+    "csv": table("csv"),
+    "parquet": table("parquet"),
+}
+
+
+def read_or_refuse(case: Case, content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in (case.files | {case.damaged: content}).items():
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        try:
+            data = case.read(Path(folder))
+        except DataError:
+            return
+    assert data.x.dtype in (np.uint8, np.float32)
+    assert data.x.flags.c_contiguous
+    assert data.y.dtype == np.int64
+    assert data.y.shape == data.x.shape[:1]
+    assert data.y.min() >= -1
+    assert data.y.max() < len(data.class_names)
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from(["set", "flip", "drop", "repeat"]),
+        st.floats(0, 1, exclude_max=True),
+        st.integers(0, 255),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def damaged(content: bytes, changes: list[tuple[str, float, int]], near_start: bool) -> bytes:
+    data = bytearray(content)
+    for kind, where, value in changes:
+        reach = min(len(data), 300) if near_start else len(data)
+        at = int(where * reach)
+        if kind == "set" and data:
+            data[at] = value
+        elif kind == "flip" and data:
+            data[at] ^= 1 << value % 8
+        elif kind == "drop":
+            del data[at : at + 1 + value % 9]
+        elif kind == "repeat":
+            data[at:at] = data[at : at + 1 + value % 9]
+    return bytes(data)
+
+
+@pytest.mark.filterwarnings("ignore:.*left out of the features:UserWarning")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_valid_files_are_read(case: Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in case.files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        assert len(case.read(Path(folder)).class_names) >= 2
+
+
+@pytest.mark.filterwarnings("ignore:.*left out of the features:UserWarning")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@settings(max_examples=60, deadline=None)
+@given(changes=CHANGES, near_start=st.booleans(), cut=st.none() | st.floats(0, 1))
+def test_damaged_files_give_data_or_a_data_error(
+    case: Case, changes: list[tuple[str, float, int]], near_start: bool, cut: float | None
+) -> None:
+    content = damaged(case.files[case.damaged], changes, near_start)
+    if cut is not None:
+        content = content[: int(cut * len(content))]
+    read_or_refuse(case, content)
+
+
+@pytest.mark.filterwarnings("ignore:.*left out of the features:UserWarning")
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@settings(max_examples=25, deadline=None)
+@given(content=st.binary(max_size=400), kept=st.integers(0, 40))
+def test_random_bytes_give_data_or_a_data_error(case: Case, content: bytes, kept: int) -> None:
+    read_or_refuse(case, case.files[case.damaged][:kept] + content)

@@ -1,0 +1,192 @@
+import builtins
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dessl.data.errors import DataError
+from dessl.data.formats.tables import Table, open_table, table_of_frame
+
+
+def cells(table: Table, name: str) -> list[str]:
+    column = table.columns[name]
+    return [column.cell(row) for row in range(len(column))]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_told_by_the_first_line(tmp_path: Path, delimiter: str) -> None:
+    path = tmp_path / "a.csv"
+    rows = [["a", "b", "c"], ["1", "x y", ""], [" 2 ", "z", "q"]]
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    table = open_table(path)
+    assert len(table) == 2
+    assert cells(table, "a") == ["1", "2"]
+    assert cells(table, "b") == ["x y", "z"]
+    assert cells(table, "c") == ["", "q"]
+
+
+def test_quotes_line_ends_and_marks_of_other_programs(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'\xef\xbb\xbfname,"the, text"\r\nx,"two\nlines"\r\ny,"a ""word"""\r\n')
+    table = open_table(path)
+    assert list(table.columns) == ["name", "the, text"]
+    assert cells(table, "the, text") == ["two\nlines", 'a "word"']
+
+
+def test_words_that_look_like_missing_or_true_stay_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    words = ["NA", "null", "true", "2020-01-01", "007", "None"]
+    path.write_text("w,v\n" + "".join(f"{word},1\n" for word in words))
+    assert cells(open_table(path), "w") == words
+
+
+def test_text_that_trimming_makes_equal_is_one_category(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("w,v\nred,1\n red,2\nred ,3\n,4\n  ,5\n")
+    column = open_table(path).columns["w"]
+    assert column.texts.tolist() == ["", "red"]
+    assert column.codes.tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"a,b\n1,2\n3\n", "Expected 2 columns, got 1: 3"),
+        (b"a,b\n1,2\n3,4,5\n", "Expected 2 columns, got 3"),
+        (b"a,a\n1,2\n", "different, non-empty names; got 'a' twice"),
+        (b"a, \n1,2\n", "a column without a name"),
+        (b"a,b\n", "at least one row; got none"),
+        (b"", "expected"),
+        (b"a,b\n1,\xff\xfe\n", "invalid UTF8"),
+        (b"\x1f\x8b\x08\x00\x00\x00", "expected"),
+        (b"a,b\n\x00,\x00\n" * 2, None),
+    ],
+)
+def test_a_csv_that_is_none(tmp_path: Path, content: bytes, complaint: str | None) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    if complaint is None:
+        assert len(open_table(path)) == 3
+        return
+    with pytest.raises(DataError, match=complaint):
+        open_table(path)
+
+
+def test_a_gzipped_csv_is_not_unfolded(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with pa.CompressedOutputStream(str(path), "gzip") as out:
+        out.write(b"a,b\n" + b"1,2\n" * 1000)
+    with pytest.raises(DataError, match="expected"):
+        open_table(path)
+
+
+def test_parquet_columns_of_every_plain_kind(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "i": pa.array([1, None, 3], pa.int16()),
+            "f": pa.array([1.5, float("nan"), None], pa.float32()),
+            "b": pa.array([True, False, None]),
+            "s": pa.array(["x", None, " y "]),
+            "d": pa.array(["x", "y", "x"]).dictionary_encode(),
+            "n": pa.nulls(3),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    read = open_table(tmp_path / "a.parquet").columns
+    np.testing.assert_array_equal(read["i"].numbers, [1, np.nan, 3])
+    np.testing.assert_array_equal(read["f"].numbers, [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(read["b"].numbers, [1, 0, np.nan])
+    assert [read["s"].cell(row) for row in range(3)] == ["x", "", "y"]
+    assert [read["d"].cell(row) for row in range(3)] == ["x", "y", "x"]
+    assert [read["n"].cell(row) for row in range(3)] == ["", "", ""]
+
+
+def test_parquet_in_many_groups_keeps_its_order(tmp_path: Path) -> None:
+    words = [f"w{k % 7}" for k in range(100)]
+    pq.write_table(pa.table({"w": words}), tmp_path / "a.parquet", row_group_size=9)
+    assert cells(open_table(tmp_path / "a.parquet"), "w") == words
+
+
+def test_parquet_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1 and nothing")
+    with pytest.raises(DataError, match="expected a Parquet table"):
+        open_table(path)
+    pq.write_table(pa.table({"a": [[1, 2], [3]]}), path)
+    with pytest.raises(DataError, match=r"numbers or text in column 'a'; got type list"):
+        open_table(path)
+    pq.write_table(pa.table({"day": [datetime.date(2020, 1, 1)]}), path)
+    with pytest.raises(DataError, match=r"column 'day'; got type date32.*Convert the column"):
+        open_table(path)
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
+    with pytest.raises(DataError, match="at least one row"):
+        open_table(path)
+
+
+def test_a_parquet_bomb_is_refused_by_its_metadata(
+    tmp_path: Path, peak_bytes: Callable[..., int]
+) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": pa.array(np.zeros(5_000_000, np.int64))}), path)
+    assert path.stat().st_size < 100_000
+    before = pa.total_allocated_bytes()
+
+    def attempt() -> None:
+        with pytest.raises(
+            DataError, match="at most 1,048,576 bytes of data; got a promise of 40,"
+        ):
+            open_table(path, max_bytes=2**20)
+
+    assert peak_bytes(attempt) < 2**22
+    assert pa.total_allocated_bytes() - before < 2**20
+
+
+def test_a_long_text_in_every_row_is_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    text = "x" * 100_000
+    column = pa.DictionaryArray.from_arrays(np.zeros(10_000, np.int32), [text])
+    pq.write_table(pa.table({"a": column}), path)
+    before = pa.default_memory_pool().max_memory()
+    table = open_table(path)
+    assert table.columns["a"].cell(9_999) == text
+    assert pa.default_memory_pool().max_memory() - before < 2**25  # 1 GB if unfolded
+
+
+def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="at most 3 bytes"):
+        open_table(path, max_bytes=3)
+    path.rename(tmp_path / "a.xlsx")
+    with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'"):
+        open_table(tmp_path / "a.xlsx")
+
+
+def test_data_frames_are_tables_too() -> None:
+    frame = pd.DataFrame({"a": [1.0, None], "b": ["x", None]}, index=[5, 9])
+    table = table_of_frame(frame)
+    assert list(table.columns) == ["a", "b"]
+    assert cells(table, "b") == ["x", ""]
+    with pytest.raises(DataError, match="the data frame: expected columns of one type each"):
+        table_of_frame(pd.DataFrame({"a": [1, "x", object()]}))
+
+
+def test_without_pyarrow_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    real = builtins.__import__
+
+    def without(name: str, *rest: object) -> object:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"pip install 'dessl\[tables\]'"):
+        open_table(tmp_path / "a.csv")
