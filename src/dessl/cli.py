@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -51,6 +52,7 @@ def demo(
     Example: dessl demo --out runs/demo
     """
     out.mkdir(parents=True, exist_ok=True)  # an unwritable place is said before the work, not after
+    torch.set_num_threads(1)  # so small a network only waits for a second thread
     started = time.perf_counter()
     result = _train_with_a_bar(ToyPlan(steps=steps, seed=seed))
     facts = toy_facts(result, time.perf_counter() - started)
