@@ -1,17 +1,25 @@
 """Every unlabelled term of the paper: one method a file, one dict, one contract."""
 
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
+from dessl.surrogates.combine import Combine
 from dessl.surrogates.entropy import Entropy
 from dessl.surrogates.fixmatch import FixMatch, FixMatchStar
 from dessl.surrogates.flexmatch import FlexMatch
 from dessl.surrogates.freematch import FreeMatch
 from dessl.surrogates.function import FromFunction, as_surrogate
+from dessl.surrogates.ict import ICT
+from dessl.surrogates.mean_teacher import MeanTeacher
 from dessl.surrogates.mixmatch import MixMatch
+from dessl.surrogates.pi_model import PiModel
 from dessl.surrogates.pseudo_label import PseudoLabel
 from dessl.surrogates.remixmatch import ReMixMatch
+from dessl.surrogates.smooth import Smooth
 from dessl.surrogates.softmatch import SoftMatch
+from dessl.surrogates.teacher import Teacher
+from dessl.surrogates.temporal_ensembling import TemporalEnsembling
 from dessl.surrogates.uda import UDA
 from dessl.surrogates.ups import UPS
+from dessl.surrogates.vat import VAT, VATEntropy
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
 SURROGATES: dict[str, type[Surrogate]] = {
@@ -26,26 +34,44 @@ SURROGATES: dict[str, type[Surrogate]] = {
     "softmatch": SoftMatch,
     "mixmatch": MixMatch,
     "remixmatch": ReMixMatch,
+    "pi_model": PiModel,
+    "mean_teacher": MeanTeacher,
+    "temporal_ensembling": TemporalEnsembling,
+    "vat": VAT,
+    "vat_entropy": VATEntropy,
+    "ict": ICT,
+    "teacher": Teacher,
+    "combine": Combine,
+    "smooth": Smooth,
 }
 
 __all__ = [
+    "ICT",
     "SURROGATES",
     "UDA",
     "UPS",
+    "VAT",
+    "Combine",
     "Entropy",
     "FixMatch",
     "FixMatchStar",
     "FlexMatch",
     "FreeMatch",
     "FromFunction",
+    "MeanTeacher",
     "MixMatch",
     "Model",
+    "PiModel",
     "PseudoLabel",
     "ReMixMatch",
     "Rows",
     "Scores",
+    "Smooth",
     "SoftMatch",
     "Surrogate",
+    "Teacher",
+    "TemporalEnsembling",
+    "VATEntropy",
     "View",
     "WeakToStrong",
     "as_is",

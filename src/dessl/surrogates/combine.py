@@ -1,0 +1,85 @@
+"""Weighted sums of unlabelled terms: H = Σ_m w_m H_m."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from dessl import _checks
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+
+
+class Combine(Surrogate):
+    """A sum of surrogates, each with its own views, draws and state.
+
+    Each term makes its own passes, with the draws and state it would have alone. L pairs with the
+    views of all terms, one after the other, each view with the same weight: with FixMatch's two
+    views and one of the entropy, L is the mean over three passes. Where the terms need one pass
+    only, a term made for it is cheaper, as :class:`~dessl.surrogates.vat.VATEntropy` is. After a
+    step each term is given its own logits, and the sum as H.
+
+    V views in all give a term m with v_m of them a share v_m/V of L, so the debiased risk is
+    bounded below up to min_m b_m·(v_m/V)/w_m, b_m being the term's own bound: infinite if every
+    term's is. v_m is known from the first pass on; before it, terms are taken to have equally many.
+
+    Args:
+        surrogates: The terms.
+        weights: w_m ≥ 0, one for each term; all 1 when not given.
+
+    >>> from dessl.surrogates.entropy import Entropy
+    >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0]))
+    >>> scores = Combine([Entropy(), Entropy()], weights=[1.0, 0.5])(lambda x: x, rows)
+    >>> scores.h, scores.logits.shape
+    (tensor([1.2486]), torch.Size([2, 1, 3]))
+    """
+
+    def __init__(
+        self, surrogates: Sequence[Surrogate], *, weights: Sequence[float] | None = None
+    ) -> None:
+        super().__init__()
+        if not surrogates:
+            raise ValueError("surrogates must hold one surrogate at least; got none.")
+        self.surrogates = nn.ModuleList(surrogates)
+        weights = [1.0] * len(surrogates) if weights is None else weights
+        if len(weights) != len(surrogates):
+            raise ValueError(
+                f"weights must hold one weight for each surrogate; got {len(weights)} for "
+                f"{len(surrogates)} surrogates."
+            )
+        self.weights = tuple(_checks.number("weights", weight, low=0.0) for weight in weights)
+        self._views = (1,) * len(surrogates)
+
+    @property
+    def bounded_up_to(self) -> float:  # type: ignore[override]
+        """The λ up to which the sum's debiased risk is bounded below."""
+        total = sum(self._views)
+        bounds = [
+            term.bounded_up_to * views / (total * weight)
+            for term, views, weight in zip(self.terms, self._views, self.weights, strict=True)
+            if weight > 0
+        ]
+        return min(bounds, default=math.inf)
+
+    @property
+    def terms(self) -> list[Surrogate]:
+        """The surrogates, in order."""
+        return [term for term in self.surrogates if isinstance(term, Surrogate)]
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
+        """Prepare every term."""
+        for term in self.terms:
+            term.prepare(model, n_rows, n_classes)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the weighted sums (n,) and all terms' logits (views, n, classes)."""
+        scores = [term(model, rows) for term in self.terms]
+        self._views = tuple(len(part.logits) for part in scores)
+        h = torch.stack([w * part.h for w, part in zip(self.weights, scores, strict=True)]).sum(0)
+        return Scores(h, torch.cat([part.logits for part in scores]))
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        """Move every term on, each with its own logits."""
+        parts = torch.split(scores.logits, list(self._views))
+        for term, logits in zip(self.terms, parts, strict=True):
+            term.after_step(model, rows, Scores(scores.h, logits))

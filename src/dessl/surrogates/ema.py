@@ -1,0 +1,78 @@
+"""The mean teacher: θ̄ ← d·θ̄ + (1 − d)·θ after every step, d = min(decay, 1 − 1/(t + 1))."""
+
+import copy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.surrogates.state import device_of
+
+
+class EMATeacher(nn.Module):
+    """A model whose weights are the exponential moving average of another's.
+
+    While few steps t have been made, d = 1 − 1/(t + 1) weighs them all alike, as in the code of
+    Tarvainen & Valpola (2017); from t = 1/(1 − decay) on, d is the decay.
+
+    The teacher is always in evaluation mode: no dropout, and BatchNorm uses running statistics, so
+    that a row's target depends on that row alone and the forward pass changes no state. Those
+    statistics move as the weights do; buffers that are not floats are copied.
+
+    Args:
+        model: What to begin with; a deep copy of it is made.
+        decay: Of the average, in [0, 1); 0 copies the model at every step.
+
+    >>> model = nn.Linear(2, 3)
+    >>> teacher = EMATeacher(model, decay=0.99)
+    >>> x = torch.ones(1, 2)
+    >>> bool((teacher(x) == model(x)).all()), teacher(x).requires_grad
+    (True, False)
+    """
+
+    steps: Tensor
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        super().__init__()
+        self.decay = checked_decay(decay)
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self.register_buffer("steps", torch.zeros((), device=device_of(model)))
+
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002 (nn.Module's signature)
+        """Stay in evaluation mode, whatever the student does."""
+        return super().train(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (n, classes) without gradient."""
+        with torch.no_grad():
+            logits: Tensor = self.model(x)
+        return logits
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module) -> None:
+        """Move towards the model after its step; all on the device, without a look at a value."""
+        self.steps += 1
+        share = 1 - (1 - 1 / (self.steps + 1)).clamp(max=self.decay)
+        own = [*self.model.parameters(), *self.model.buffers()]
+        others = [*model.parameters(), *model.buffers()]
+        for mine, other in zip(own, others, strict=True):
+            if mine.is_floating_point():
+                mine += share.to(mine.dtype) * (other - mine)
+            else:
+                mine.copy_(other)
+
+
+def checked_decay(decay: float) -> float:
+    """Refuse a decay outside [0, 1)."""
+    return _checks.number("decay", decay, low=0.0, high=1.0, open_high=True)
+
+
+def prepared_teacher(teacher: EMATeacher | None) -> EMATeacher:
+    """Refuse a surrogate that was not made ready for a model."""
+    if teacher is None:
+        raise RuntimeError(
+            "there is no teacher yet: it starts as a copy of the model. Call "
+            "surrogate.prepare(model, n_rows, n_classes) before the first step."
+        )
+    return teacher

@@ -1,0 +1,73 @@
+"""Interpolation consistency: H(x) = ‖p_θ(·|m(x, x′)) − m(p_θ̄(·|x), p_θ̄(·|x′))‖².
+
+m(a, b) = w·a + (1 − w)·b with w from Beta(α, α) for each row; x′ is the row's partner.
+"""
+
+from torch import nn
+
+from dessl import _checks
+from dessl.augment import mixup
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
+from dessl.surrogates.views import plain_view
+
+
+class ICT(Surrogate):
+    """Predictions at mixtures against mixtures of predictions (Verma et al., 2019).
+
+    Partners come from a random permutation of the batch, labelled and unlabelled rows together and
+    without knowing which is which; a row's H is that of its own mixture, so it depends on its
+    partner, but in law on no row's place and on no row's label. The targets are an averaged
+    teacher's (:class:`~dessl.surrogates.ema.EMATeacher`), as in :class:`MeanTeacher`. The
+    original's distance is the mean over the K classes, ours the sum: their weight w is our λ = w/K.
+
+    L pairs with the row as the view shows it, unmixed. H is at most 2, so the debiased risk is
+    bounded below for every λ.
+
+    Args:
+        alpha: α of the Beta law, positive; 1 is uniform.
+        decay: Of the teacher's average, in [0, 1).
+        view: What the model sees of a row, as floats; the same for student and teacher.
+        seed: Seed of the view's draws, the partners and the weights.
+
+    >>> import torch
+    >>> model = nn.Linear(2, 3)
+    >>> surrogate = ICT()
+    >>> surrogate.prepare(model, n_rows=4, n_classes=3)
+    >>> surrogate(model, Rows(torch.randn(4, 2), torch.arange(4))).h.shape
+    torch.Size([4])
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        decay: float = 0.999,
+        view: View = plain_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed=seed)
+        self.alpha = _checks.number("alpha", alpha, low=0.0, open_low=True)
+        self.decay = checked_decay(decay)
+        self.view = view
+        self.teacher: EMATeacher | None = None
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
+        """Copy the model: the teacher's first weights."""
+        self.teacher = EMATeacher(model, self.decay)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the squared distances (n,) and the unmixed rows' logits (1, n, classes)."""
+        teacher = prepared_teacher(self.teacher)
+        generator = self.generator(rows.x.device)
+        x = self.view(rows.x, generator)
+        mixed = mixup(x, self.alpha, generator)
+        target = mixed.mix(log_probabilities(teacher(x)).exp())
+        logits = model(x)
+        p = log_probabilities(model(mixed.x)).exp()
+        return Scores((p - target).square().sum(-1), logits.unsqueeze(0))
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
+        """Move the teacher towards the model."""
+        prepared_teacher(self.teacher).follow(model)

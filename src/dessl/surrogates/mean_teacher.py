@@ -1,0 +1,56 @@
+"""Mean Teacher: H(x) = ‖p_θ(·|v(x)) − p_θ̄(·|v′(x))‖², θ̄ the moving average of θ."""
+
+from torch import nn
+
+from dessl.functional import squared_distance
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
+from dessl.surrogates.views import jittered_view
+
+
+class MeanTeacher(Surrogate):
+    """Squared distance to the prediction of an averaged model (Tarvainen & Valpola, 2017).
+
+    The teacher begins as a copy of the model and moves after each step; within a step it is fixed.
+    It predicts in evaluation mode (:class:`~dessl.surrogates.ema.EMATeacher` says why): noise comes
+    from its view, not from dropout. The original's distance is the mean over the K classes, ours
+    the sum: their weight w is our λ = w/K.
+
+    L pairs with the student's view. H is at most 2, so the debiased risk is bounded below for every
+    λ.
+
+    Args:
+        view: What student and teacher see of a row, each with draws of its own.
+        decay: Of the average, in [0, 1).
+        seed: Seed of the view's draws.
+
+    >>> import torch
+    >>> from dessl.surrogates import as_is
+    >>> model = nn.Linear(2, 3)
+    >>> surrogate = MeanTeacher(view=as_is)
+    >>> surrogate.prepare(model, n_rows=1, n_classes=3)
+    >>> surrogate(model, Rows(torch.ones(1, 2), torch.tensor([0]))).h.tolist()
+    [0.0]
+    """
+
+    def __init__(self, *, view: View = jittered_view, decay: float = 0.999, seed: int = 0) -> None:
+        super().__init__(seed=seed)
+        self.view = view
+        self.decay = checked_decay(decay)
+        self.teacher: EMATeacher | None = None
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
+        """Copy the model: the teacher's first weights."""
+        self.teacher = EMATeacher(model, self.decay)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the squared distances (n,) and the student's logits (1, n, classes)."""
+        teacher = prepared_teacher(self.teacher)
+        generator = self.generator(rows.x.device)
+        logits = model(self.view(rows.x, generator))
+        target = teacher(self.view(rows.x, generator))
+        return Scores(squared_distance(logits, target), logits.unsqueeze(0))
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
+        """Move the teacher towards the model."""
+        prepared_teacher(self.teacher).follow(model)

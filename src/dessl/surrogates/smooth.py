@@ -1,0 +1,106 @@
+"""Bounding a log-loss H: −log((1 − ε)p + ε/K) ≤ log(K/ε), on labelled and unlabelled rows alike."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+
+# exp(-80) is a normal float32 with room to multiply, and no loss that matters is larger.
+FLOOR = -80.0
+
+
+class Smooth(Surrogate):
+    """Any surrogate with every probability p it sees replaced by (1 − ε)p + ε/K.
+
+    H is then at most of the order of log(K/ε), so L − λH cannot fall without end and the debiased
+    risk is bounded below for every λ. It stays unbiased, since H changed everywhere: on labelled
+    and unlabelled rows, by one fixed function. What the trainer minimises for λ = 0 does not
+    change: L pairs with the surrogate's own views and the model's own, unsmoothed logits.
+
+    Targets and confidences that the surrogate takes from the model are smoothed too. A row with
+    confidence c has (1 − ε)c + ε/K: a threshold τ on c is (1 − ε)τ + ε/K here, and a threshold of
+    1 − ε + ε/K or more masks every row. A teacher of the surrogate's own is not smoothed: its
+    targets carry no gradient, and targets do not unbind H.
+
+    Args:
+        surrogate: What to bound.
+        epsilon: ε in (0, 1): how much of the uniform law is mixed in.
+
+    >>> from dessl.surrogates.teacher import Teacher
+    >>> rows = Rows(torch.tensor([[500.0, 0.0]]), torch.tensor([0]))
+    >>> wrong = Teacher([[0.0, 1.0]])
+    >>> wrong(lambda x: x, rows).h, Smooth(wrong, epsilon=0.1)(lambda x: x, rows).h
+    (tensor([500.]), tensor([2.9957]))
+    """
+
+    bounded_up_to = math.inf
+
+    def __init__(self, surrogate: Surrogate, *, epsilon: float = 0.01) -> None:
+        super().__init__()
+        self.surrogate = surrogate
+        self.epsilon = _checks.number(
+            "epsilon", epsilon, low=0.0, high=1.0, open_low=True, open_high=True
+        )
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
+        """Prepare the surrogate, with the model as it is."""
+        self.surrogate.prepare(model, n_rows, n_classes)
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the bounded H (n,) and the model's own logits (views, n, classes)."""
+        scores: Scores = self.surrogate(SmoothedModel(model, self.epsilon), rows)
+        return Scores(scores.h, unsmoothed(scores.logits, self.epsilon))
+
+    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
+        """Hand the surrogate the scores it returned, with smoothed logits."""
+        with torch.no_grad():
+            logits = smoothed(scores.logits, self.epsilon)
+        self.surrogate.after_step(model, rows, Scores(scores.h, logits))
+
+
+class SmoothedModel:
+    """A model whose probabilities are (1 − ε)p + ε/K; one logit comes out as two."""
+
+    def __init__(self, model: Model, epsilon: float) -> None:
+        self.model = model
+        self.epsilon = epsilon
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Smoothed logits (n, classes) of rows x."""
+        return smoothed(self.model(x), self.epsilon)
+
+
+def smoothed(logits: Tensor, epsilon: float) -> Tensor:
+    """Return logits of (1 − ε)p + ε/K, shape (..., classes), such that p can be had back.
+
+    They are log(1 + c·p) with c = (1 − ε)K/ε, which is log((1 − ε)p + ε/K) up to a constant. Near
+    zero a float is precise in its own size, so that no p is too small to survive beside ε/K.
+
+    >>> smoothed(torch.tensor([[9.0, -9.0]]), epsilon=0.1).softmax(-1)
+    tensor([[0.9500, 0.0500]])
+    """
+    log_p = log_probabilities(logits)
+    # Floored in value alone: the gradient passes, for unsmoothed() to undo it exactly.
+    log_p = log_p + (log_p.clamp(min=FLOOR) - log_p).detach()
+    return torch.log1p(_scale(log_p, epsilon) * log_p.exp())
+
+
+def unsmoothed(logits: Tensor, epsilon: float) -> Tensor:
+    """Return log p, shape (..., classes), from what :func:`smoothed` gave.
+
+    The gradients of the two undo each other, so that L's gradient is that of the model's own
+    logits. A probability below e⁻⁸⁰ comes back as e⁻⁸⁰, with the gradient it should have.
+
+    >>> logits = smoothed(torch.tensor([[50.0, 0.0]]), epsilon=0.1)
+    >>> unsmoothed(logits, epsilon=0.1)
+    tensor([[  0., -50.]])
+    """
+    return torch.expm1(logits).log() - math.log(_scale(logits, epsilon))
+
+
+def _scale(logits: Tensor, epsilon: float) -> float:
+    return (1 - epsilon) * logits.shape[-1] / epsilon

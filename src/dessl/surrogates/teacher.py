@@ -1,0 +1,86 @@
+"""A given teacher: H(x_i) = −Σ_k q_ik log p_θ(k|x_i), for soft labels q fixed beforehand."""
+
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.functional import log_probabilities
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.state import device_of
+from dessl.surrogates.views import plain_view
+
+TOLERANCE = 1e-3  # of rows that should add up to one; half-precision softmaxes are off by that
+
+
+class Teacher(Surrogate):
+    """Cross-entropy to given soft labels (Hinton et al., 2015), looked up by row id.
+
+    The teacher may be anything that does not know this row's label: a larger model trained
+    elsewhere, a zero-shot classifier, a language model's answers. A teacher trained on these very
+    labels breaks the blindness that debiasing rests on: H of a labelled row would depend on its y.
+    Cross-fit it: label each row with a model trained without that row.
+
+    L pairs with the same view of the row. Where q is not the right class with certainty, L − λH
+    falls without end as the model grows sure of y, so no λ > 0 is safe: bound the risk
+    (``bound="nonnegative"``) or H (:class:`~dessl.surrogates.smooth.Smooth`).
+
+    Args:
+        probabilities: q, shape (n_rows, classes): the row of id i is its i-th. Rows add up to one.
+        hard: Whether to take the most likely class for certain.
+        view: What the model sees of a row.
+        seed: Seed of the view's draws.
+
+    >>> import torch
+    >>> teacher = Teacher([[0.5, 0.5], [0.1, 0.9]])
+    >>> rows = Rows(torch.tensor([[3.0, 0.0]]), torch.tensor([0]))
+    >>> teacher(lambda x: x, rows).h
+    tensor([1.5486])
+    """
+
+    bounded_up_to = 0.0
+    probabilities: Tensor
+
+    def __init__(
+        self,
+        probabilities: ArrayLike,
+        *,
+        hard: bool = False,
+        view: View = plain_view,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed=seed)
+        table = _checked(probabilities)
+        if hard:
+            table = nn.functional.one_hot(table.argmax(-1), table.shape[-1]).to(table.dtype)
+        self.hard = hard
+        self.view = view
+        self.register_buffer("probabilities", table)
+
+    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
+        """Refuse a table of other rows or classes, and move it to where the model is."""
+        rows, classes = self.probabilities.shape
+        if rows < n_rows or classes != n_classes:
+            raise ValueError(
+                f"probabilities must hold a row for each of the {n_rows} row ids and a column for "
+                f"each of the {n_classes} classes; got {(rows, classes)}. Order its rows by the "
+                "data's ids and its columns by the data's class_names."
+            )
+        self.probabilities = self.probabilities.to(device_of(model))
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the cross-entropies (n,) and the logits (1, n, classes)."""
+        logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        h = -(self.probabilities[rows.ids] * log_probabilities(logits)).sum(-1)
+        return Scores(h, logits.unsqueeze(0))
+
+
+def _checked(probabilities: ArrayLike) -> Tensor:
+    table = _checks.float64("probabilities", probabilities, ndim=2)
+    total = table.sum(-1)
+    if bool((table < 0).any() | ((total - 1).abs() > TOLERANCE).any()):
+        raise ValueError(
+            "probabilities must hold a distribution over the classes in each row, at least 0 and "
+            f"adding up to 1; its entries begin at {float(table.min()):g} and its rows add up to "
+            f"{float(total.min()):g} to {float(total.max()):g}. Pass probabilities, not logits."
+        )
+    return (table / total.unsqueeze(-1)).float()
