@@ -1,1 +1,15 @@
 """Metrics from few labelled and many unlabelled rows, with honest intervals."""
+
+from dessl.evaluation.debiased.calibration import ECEEstimate, estimate_ece
+from dessl.evaluation.debiased.compare import ModelComparison, compare_models
+from dessl.evaluation.debiased.estimate import LabelledOnly, MetricEstimate, estimate_metric
+
+__all__ = [
+    "ECEEstimate",
+    "LabelledOnly",
+    "MetricEstimate",
+    "ModelComparison",
+    "compare_models",
+    "estimate_ece",
+    "estimate_metric",
+]

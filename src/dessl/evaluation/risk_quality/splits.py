@@ -1,0 +1,70 @@
+"""Random splits of a labelled set into few labelled and many unlabelled rows."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+
+
+class SplitMeans(NamedTuple):
+    """Means of each split: of L and H over its labelled rows, of H over the others; (splits, p)."""
+
+    loss: Tensor
+    h_labelled: Tensor
+    h_unlabelled: Tensor
+
+
+def row_mean(values: Tensor) -> Callable[[Tensor], Tensor]:
+    """A function of row numbers: the mean of values (n, p) over those rows, (p,)."""
+    return lambda rows: values[rows].mean(0)
+
+
+def split_means(
+    mean_loss: Callable[[Tensor], Tensor],
+    mean_h: Callable[[Tensor], Tensor],
+    like: Tensor,
+    n_labelled: int,
+    splits: int,
+    generator: torch.Generator | None,
+) -> SplitMeans:
+    """Means over the rows of many random splits.
+
+    Args:
+        mean_loss: Row numbers → mean of L (or of its gradient) over those rows, (p,).
+        mean_h: Row numbers → mean of H (or of its gradient) over those rows, (p,).
+        like: A tensor with one entry for each row, on the device where the means are taken.
+        n_labelled: Labelled rows of a split.
+        splits: How many.
+        generator: Source of the splits; seeded with 0 where none is given.
+    """
+    n = len(like)
+    n_unlabelled = unlabelled_count(n_labelled, n)
+    _checks.whole_number("splits", splits, low=2)
+    source = torch.Generator().manual_seed(0) if generator is None else generator
+    everyone = mean_h(torch.arange(n, device=like.device))
+    loss, h = [], []
+    for _ in range(splits):
+        order = torch.randperm(n, generator=source, device=source.device)
+        rows = order[:n_labelled].to(like.device)
+        loss.append(mean_loss(rows))
+        h.append(mean_h(rows))
+    labelled = torch.stack(h)
+    unlabelled = (n * everyone - n_labelled * labelled) / n_unlabelled
+    return SplitMeans(torch.stack(loss), labelled, unlabelled)
+
+
+def unlabelled_count(n_labelled: int, n: int) -> int:
+    """How many of n rows a split leaves unlabelled: at least one."""
+    _checks.whole_number("n_labelled", n_labelled, low=1, high=n - 1)
+    return n - n_labelled
+
+
+def checked_pair(loss: ArrayLike, h: ArrayLike) -> tuple[Tensor, Tensor]:
+    """L and H of the same rows, (n,) each, in float64."""
+    loss_, h_ = _checks.float64("loss", loss, ndim=1), _checks.float64("h", h, ndim=1)
+    _checks.same_length("loss", loss_, "h", h_)
+    return loss_, h_

@@ -1,0 +1,175 @@
+"""The spread of the debiased risk and of its gradient over many splits, against theorem 3.1.
+
+    V(λ)/V(0),   V(λ) = V(mean_L L + λ (mean_U H − mean_L H)) over the splits of a finite population
+
+Gradients are treated like losses, with traces of covariances for variances.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.risk_quality.splits import (
+    SplitMeans,
+    checked_pair,
+    row_mean,
+    split_means,
+)
+from dessl.theory import optimal_lambda_from_moments, risk_variance
+
+
+class VarianceRatio(NamedTuple):
+    """The debiased estimate's variance over the complete case's, λ by λ; arrays are (lams,).
+
+    Attributes:
+        lams: The λ.
+        empirical: Ratio of the variances over the splits.
+        theory: The same ratio by theorem 3.1 for a finite population.
+        lam: λ_opt of the whole set.
+        least: The theory's ratio at λ_opt.
+    """
+
+    lams: Tensor
+    empirical: Tensor
+    theory: Tensor
+    lam: float
+    least: float
+
+
+def variance_ratio_over_lambda(
+    loss: ArrayLike,
+    h: ArrayLike,
+    lams: ArrayLike,
+    *,
+    n_labelled: int = 40,
+    splits: int = 100,
+    generator: torch.Generator | None = None,
+) -> VarianceRatio:
+    """Return V(debiased risk)/V(complete case) at each λ; arguments as :func:`risk_over_lambda`.
+
+    >>> loss, h = [0.2, 0.9, 0.4, 1.3, 0.1], [0.3, 0.6, 0.5, 0.7, 0.1]
+    >>> variance_ratio_over_lambda(loss, h, [0.0, 1.0], n_labelled=2).theory
+    tensor([1.0000, 0.1872], dtype=torch.float64)
+    """
+    loss_, h_ = checked_pair(loss, h)
+    return gradient_variance_ratio_over_lambda(
+        loss_[:, None],
+        h_[:, None],
+        lams,
+        n_labelled=n_labelled,
+        splits=splits,
+        generator=generator,
+    )
+
+
+def gradient_variance_ratio_over_lambda(
+    gradients_loss: ArrayLike,
+    gradients_h: ArrayLike,
+    lams: ArrayLike,
+    *,
+    n_labelled: int = 40,
+    splits: int = 100,
+    generator: torch.Generator | None = None,
+) -> VarianceRatio:
+    """Return tr V(∇ debiased risk)/tr V(∇ complete case) at each λ, from per-sample gradients.
+
+    Args:
+        gradients_loss: ∇L of each row, (n, parameters).
+        gradients_h: ∇H of each row, (n, parameters).
+        lams: The λ, (lams,).
+        n_labelled: Labelled rows of a split.
+        splits: How many splits.
+        generator: Source of the splits; seeded with 0 where none is given.
+    """
+    g_loss = _checks.float64("gradients_loss", gradients_loss, ndim=2)
+    g_h = _checks.float64("gradients_h", gradients_h, ndim=2)
+    _same_shape("gradients_loss", g_loss, "gradients_h", g_h)
+    left, right = g_loss - g_loss.mean(0), g_h - g_h.mean(0)
+    moments = _Moments(
+        *(float((a * b).sum()) for a, b in ((left, left), (right, right), (left, right)))
+    )
+    drawn = split_means(row_mean(g_loss), row_mean(g_h), g_loss, n_labelled, splits, generator)
+    return _ratio(drawn, moments, lams, n_labelled, len(g_loss))
+
+
+def last_layer_variance_ratio_over_lambda(
+    features: ArrayLike,
+    logit_gradients_loss: ArrayLike,
+    logit_gradients_h: ArrayLike,
+    lams: ArrayLike,
+    *,
+    n_labelled: int = 40,
+    splits: int = 100,
+    generator: torch.Generator | None = None,
+) -> VarianceRatio:
+    """Return the gradient ratio for a linear last layer, whose gradients are outer products δ φᵀ.
+
+    Args:
+        features: Input φ of the layer, (n, features), with a column of ones if it has a bias.
+        logit_gradients_loss: ∂L/∂logits, (n, classes): :func:`dessl.theory.logit_gradients`.
+        logit_gradients_h: ∂H/∂logits, (n, classes).
+        lams: The λ, (lams,).
+        n_labelled: Labelled rows of a split.
+        splits: How many splits.
+        generator: Source of the splits; seeded with 0 where none is given.
+    """
+    phi = _checks.float64("features", features, ndim=2)
+    d_loss = _checks.float64("logit_gradients_loss", logit_gradients_loss, ndim=2)
+    d_h = _checks.float64("logit_gradients_h", logit_gradients_h, ndim=2)
+    _same_shape("logit_gradients_loss", d_loss, "logit_gradients_h", d_h)
+    _checks.same_length("features", phi, "logit_gradients_loss", d_loss)
+    squares = phi.square().sum(1)
+
+    def mean_of(deltas: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda rows: (deltas[rows].T @ phi[rows]).flatten() / len(rows)
+
+    def products(a: Tensor, b: Tensor) -> float:
+        means = (a.T @ phi / len(phi), b.T @ phi / len(phi))
+        return float(((a * b).sum(1) * squares).sum() - len(phi) * (means[0] * means[1]).sum())
+
+    moments = _Moments(products(d_loss, d_loss), products(d_h, d_h), products(d_loss, d_h))
+    drawn = split_means(mean_of(d_loss), mean_of(d_h), phi, n_labelled, splits, generator)
+    return _ratio(drawn, moments, lams, n_labelled, len(phi))
+
+
+class _Moments(NamedTuple):
+    """Traces of the centred sums of squares of L, of H, and of their products."""
+
+    loss: float
+    h: float
+    product: float
+
+
+def _ratio(
+    drawn: SplitMeans, moments: _Moments, lams: ArrayLike, n_l: int, n: int
+) -> VarianceRatio:
+    """Both ratios from V(a + λb) = V(a) + 2λ Cov(a, b) + λ² V(b), summed over parameters."""
+    lams_ = _checks.float64("lams", lams, ndim=1).to(drawn.loss.device)
+    a = drawn.loss - drawn.loss.mean(0)
+    b = drawn.h_unlabelled - drawn.h_labelled
+    b = b - b.mean(0)
+    if not moments.loss > 0:
+        raise ValueError("L (or its gradient) must vary over the rows; it is the same for all.")
+    complete_case = (a * a).sum()
+    empirical = 1 + (2 * lams_ * (a * b).sum() + lams_.square() * (b * b).sum()) / complete_case
+    v_loss, v_h, cov = (value / (n - 1) for value in moments)
+
+    def variance(at: Tensor) -> Tensor:
+        return risk_variance(v_loss, v_h, cov, n_l, n - n_l, at, population="finite")
+
+    lam = optimal_lambda_from_moments(v_h, cov, n_l, n - n_l)
+    at_zero = float(variance(lams_.new_zeros(())))
+    least = float(variance(lams_.new_tensor(lam))) / at_zero
+    return VarianceRatio(lams_, empirical, variance(lams_) / at_zero, lam, least)
+
+
+def _same_shape(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
+    if value.shape != other.shape:
+        raise ValueError(
+            f"{name} and {other_name} must have one shape; "
+            f"got {tuple(value.shape)} and {tuple(other.shape)}."
+        )
