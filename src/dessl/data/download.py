@@ -71,7 +71,8 @@ def extract(archive: Path, folder: Path, members: Collection[str]) -> None:
     errors = (tarfile.TarError, zlib.error, ValueError)
     with reading(archive, "a tar archive", *errors), tarfile.open(archive) as tar:
         for member in tar:
-            source = tar.extractfile(member) if member.name in wanted else None
+            taken = member.isreg() and member.name in wanted  # a link could lead anywhere
+            source = tar.extractfile(member) if taken else None
             if source is None:
                 continue
             check_limit(archive, member.size, MAX_BYTES)
