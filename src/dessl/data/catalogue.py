@@ -35,9 +35,9 @@ def load(
 ) -> SemiData:
     """One of the public data sets of the catalogue, with every label its publisher gives.
 
-    The files are looked for below ``root``, then below the folder named by the environment variable
-    ``DESSL_DATA``, then in the user's cache; each set in the folder its publisher's archive makes.
-    If they are nowhere they are downloaded, to ``root`` or else to the cache.
+    The files are looked for below ``root``, below the folder named by the environment variable
+    ``DESSL_DATA``, and in the user's cache. If they are nowhere they are downloaded, to ``root``
+    or else to the cache.
 
     Args:
         name: A key of ``DATASETS``.
@@ -66,17 +66,9 @@ def load(
             place = Place(fetch(name, root=root, progress=progress), rebuilt=False)
         except DataError as error:
             raise _not_found(name, root, str(error)) from error
-    if not place.rebuilt:
-        return _semi(name, description, description.read(place.root))
-    path = place.root / str(description.rebuilt)
-    warnings.warn(
-        f"{path} is not the publisher's file but rebuilt from source images: report results as "
-        f"{name!r} (rebuilt).",
-        UserWarning,
-        stacklevel=2,
-    )
-    raw = read_medmnist(path, class_names=description.class_names)
-    return _semi(f"{name} (rebuilt)", description, raw)
+    if place.rebuilt:
+        return _rebuilt(name, description, place.root / str(description.rebuilt))
+    return _semi(name, description, description.read(place.root))
 
 
 def find(name: str, *, root: str | Path | None = None) -> Place | None:
@@ -135,6 +127,17 @@ def _cache() -> Path:
 
 def _present(path: Path) -> bool:
     return path.is_file() or (path.suffix == ".gz" and path.with_suffix("").is_file())
+
+
+def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
+    warnings.warn(
+        f"{path} is not the publisher's file but rebuilt from source images: report results as "
+        f"{name!r} (rebuilt).",
+        UserWarning,
+        stacklevel=3,
+    )
+    raw = read_medmnist(path, class_names=description.class_names)
+    return _semi(f"{name} (rebuilt)", description, raw)
 
 
 def _semi(name: str, description: Description, raw: RawData) -> SemiData:

@@ -60,13 +60,9 @@ def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
         check_limit(path, n_bytes, max_bytes)
         if gzipped:
             check_deflated(path, n_bytes, size)
-        elif n_bytes != size - 4 - 4 * len(shape):
-            raise DataError.of(
-                path,
-                expected=f"{n_bytes:,} bytes of data, as its header says",
-                got=f"{size - 4 - 4 * len(shape):,}",
-                do=FETCH_AGAIN,
-            )
+        elif n_bytes != (data_bytes := size - 4 - 4 * len(shape)):
+            expected = f"{n_bytes:,} bytes of data, as its header says"
+            raise DataError.of(path, expected=expected, got=f"{data_bytes:,}", do=FETCH_AGAIN)
         array = np.empty(shape, dtype)
         fill(stream, array, path)
         check_end(stream, path)
