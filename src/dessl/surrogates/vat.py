@@ -68,22 +68,29 @@ class VAT(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the divergences (n,) and the clean pass's logits (1, n, classes)."""
-        x = self.view(rows.x, self.generator(rows.x.device))
+        generator = self.generator(rows.x.device)
+        x = self.view(rows.x, generator)
         if not x.is_floating_point():
             raise TypeError(
                 f"VAT adds a perturbation to what the model sees, which must be floats; got "
                 f"{x.dtype}. Pass a view that gives floats, such as dessl.augment.Weak()."
             )
+        # All draws before the first pass: Dynamo's graph breaks at a draw, and is whole after it.
+        direction = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
         logits = model(x)
         quiet = side_pass(model)
-        adversarial = quiet(x + self.perturbation(quiet, x, logits.detach()))
+        adversarial = quiet(x + self.perturbation(quiet, x, logits.detach(), direction))
         return Scores(self._divergence(adversarial, logits.detach()), logits.unsqueeze(0))
 
-    def perturbation(self, model: Model, x: Tensor, logits: Tensor) -> Tensor:
-        """Return r, shaped as x, for rows whose clean logits (n, classes) are given."""
-        direction = torch.randn(
-            x.shape, generator=self.generator(x.device), device=x.device, dtype=x.dtype
-        )
+    def perturbation(self, model: Model, x: Tensor, logits: Tensor, direction: Tensor) -> Tensor:
+        """Return r, shaped as x.
+
+        Args:
+            model: The model.
+            x: What it sees of the rows, (n, ...).
+            logits: The clean logits (n, classes).
+            direction: Where the power iteration begins, of any length, shaped as x.
+        """
 
         def total(step: Tensor) -> Tensor:
             return kl_divergence(model(x + step), logits).sum()

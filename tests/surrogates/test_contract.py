@@ -1,0 +1,265 @@
+"""What every entry of SURROGATES must do; a new entry is tested without a word here."""
+
+import importlib
+import inspect
+import io
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
+
+import dessl.surrogates
+from dessl.augment import Weak
+from dessl.data import Batches, SemiData
+from dessl.models import LeNet
+from dessl.surrogates import SURROGATES, FromFunction, Rows, Scores, Surrogate, as_is
+
+NAMES = list(SURROGATES)
+WITHOUT_NAME = {FromFunction}  # made from a user's function, by as_surrogate
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda",
+        marks=[
+            pytest.mark.cuda,
+            pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+        ],
+    ),
+]
+each_surrogate = pytest.mark.parametrize("name", NAMES)
+
+
+def draws_at_random(surrogate: Surrogate, model: nn.Module, rows: Rows) -> bool:
+    """Whether a second pass over the same rows gives another H."""
+    return not torch.equal(surrogate(model, rows).h, surrogate(model, rows).h)
+
+
+def buffers(surrogate: Surrogate) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in surrogate.named_buffers()}
+
+
+def descendants(kind: type) -> Iterator[type]:
+    for child in kind.__subclasses__():
+        yield child
+        yield from descendants(child)
+
+
+def test_every_surrogate_of_the_room_is_in_the_dict() -> None:
+    for module in pkgutil.iter_modules(dessl.surrogates.__path__):
+        importlib.import_module(f"dessl.surrogates.{module.name}")
+    room = {
+        kind
+        for kind in descendants(Surrogate)
+        if kind.__module__.startswith("dessl.surrogates.") and not inspect.isabstract(kind)
+    }
+    assert room - WITHOUT_NAME == set(SURROGATES.values())
+
+
+def test_rows_have_no_labels() -> None:
+    assert Rows._fields == ("x", "ids")
+    for kind in SURROGATES.values():
+        assert list(inspect.signature(kind.forward).parameters) == ["self", "model", "rows"]
+
+
+@each_surrogate
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_one_finite_value_a_row_with_finite_gradients(
+    name: str,
+    device: str,
+    dtype: torch.dtype,
+    build: Any,
+    make_network: Any,
+    make_rows: Any,
+    train_a_little: Any,
+) -> None:
+    model = make_network().to(device, dtype)
+    x, ids = make_rows()
+    rows = Rows(x.to(device, dtype), ids.to(device))
+    surrogate = train_a_little(build(name), model, rows)
+    h, logits = surrogate(model, rows)
+    assert h.shape == (12,)
+    assert logits.ndim == 3
+    assert logits.shape[1:] == (12, 3)
+    assert h.device == logits.device == rows.x.device
+    assert h.isfinite().all()
+    assert logits.isfinite().all()
+    assert h.requires_grad
+    assert logits.requires_grad
+    (h.mean() + logits.square().mean()).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+
+
+@each_surrogate
+def test_images_go_through_views(name: str, build: Any) -> None:
+    x = torch.randint(256, (6, 1, 8, 8), generator=torch.Generator().manual_seed(0))
+    rows = Rows(x.to(torch.uint8), torch.arange(6))
+    model = LeNet(n_classes=3, size=8)
+    surrogate = build(name, view=Weak(flip=False))
+    surrogate.prepare(model, 6, 3)
+    scores = surrogate(model, rows)
+    assert scores.h.shape == (6,)
+    assert scores.h.isfinite().all()
+
+
+@each_surrogate
+def test_no_gradient_reaches_teachers(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name), model, rows)
+    surrogate.train()
+    surrogate(model, rows).h.mean().backward()
+    state = [*surrogate.parameters(), *surrogate.buffers()]
+    assert all(not tensor.requires_grad and tensor.grad is None for tensor in state)
+
+
+@each_surrogate
+def test_forward_changes_no_state(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(batch_norm=True), make_rows()
+    surrogate = train_a_little(build(name), model, rows)
+    before = {name: value.clone() for name, value in surrogate.named_parameters()}
+    before |= buffers(surrogate)
+    surrogate(model, rows)
+    after = dict(surrogate.named_parameters()) | buffers(surrogate)
+    assert all(torch.equal(before[key], after[key]) for key in before)
+
+
+@each_surrogate
+def test_other_labels_give_the_same_bits(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    x = make_rows().x
+    keep = torch.arange(12) % 3 == 0
+    seen = []
+    for shift in (0, 1):
+        y = (torch.arange(12) + shift) % 3
+        data = SemiData(x, y, class_names=("a", "b", "c")).with_labels(keep)
+        batch = next(Batches(data, 4, 8, seed=7))
+        rows = Rows(
+            torch.cat([batch.x_labelled, batch.x_unlabelled]),
+            torch.cat([batch.ids_labelled, batch.ids_unlabelled]),
+        )
+        model = make_network()
+        surrogate = train_a_little(build(name), model, make_rows())
+        seen.append((batch.y, surrogate(model, rows).h))
+    (y_first, h_first), (y_second, h_second) = seen
+    assert not torch.equal(y_first, y_second)
+    assert torch.equal(h_first, h_second)
+
+
+@each_surrogate
+def test_neither_place_nor_company_matters(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    """Labelled rows come first in a batch, so this is also: which rows have labels matters not.
+
+    Without draws, a row's H is the same in any order and in any other batch. With draws (a random
+    direction, partners within the batch), its law is the same in any order of the same batch:
+    means over 300 draws agree within their error.
+    """
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name, view=as_is), model, rows)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(3))
+    turned = Rows(rows.x[order], rows.ids[order])
+    with torch.no_grad():
+        if draws_at_random(surrogate, model, rows):
+            straight = torch.stack([surrogate(model, rows).h for _ in range(300)])[:, order]
+            shuffled = torch.stack([surrogate(model, turned).h for _ in range(300)])
+            error = ((straight.var(0) + shuffled.var(0)) / 300).sqrt().clamp(min=1e-6)
+            z = (straight.mean(0) - shuffled.mean(0)) / error
+            assert z.abs().max() < 4
+        else:
+            h = surrogate(model, rows).h
+            torch.testing.assert_close(surrogate(model, turned).h, h[order])
+            few = Rows(rows.x[:5], rows.ids[:5])
+            torch.testing.assert_close(surrogate(model, few).h, h[:5])
+
+
+@each_surrogate
+def test_a_saved_state_goes_on_bit_for_bit(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name), model, rows)
+    file = io.BytesIO()
+    torch.save(surrogate.state_dict(), file)
+    file.seek(0)
+    resumed = build(name)
+    resumed.prepare(make_network(seed=9), 12, 3)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    for _ in range(3):
+        scores, again = surrogate(model, rows), resumed(model, rows)
+        assert torch.equal(scores.h, again.h)
+        assert torch.equal(scores.logits, again.logits)
+        surrogate.after_step(model, rows, scores)
+        resumed.after_step(model, rows, again)
+
+
+@each_surrogate
+# Dynamo's own, where it breaks a graph between two tensors that carry a gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_compiled_and_plain_agree(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    """In one graph where H has no draws of its own; Dynamo breaks the graph at a generator."""
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name, view=as_is), model, rows)
+    whole = not draws_at_random(surrogate, model, rows)
+    state = surrogate.state_dict()
+    plain = surrogate(model, rows)
+    surrogate.load_state_dict(state)
+    torch.compiler.reset()
+
+    @torch.compile(backend="eager", fullgraph=whole)
+    def compiled(rows: Rows) -> Scores:
+        scores: Scores = surrogate(model, rows)
+        return scores
+
+    fast = compiled(rows)
+    torch.testing.assert_close(fast.h, plain.h)
+    torch.testing.assert_close(fast.logits, plain.logits)
+    gradients = torch.autograd.grad(fast.h.mean(), list(model.parameters()), allow_unused=True)
+    expected = torch.autograd.grad(plain.h.mean(), list(model.parameters()), allow_unused=True)
+    for got, wanted in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def one_run(
+    surrogate: Surrogate, model: nn.Module, rows: Rows
+) -> Callable[[dict[str, Tensor]], Tensor]:
+    def mean_h(parameters: dict[str, Tensor]) -> Tensor:
+        h: Tensor = surrogate(lambda x: functional_call(model, parameters, (x,)), rows).h
+        return h.mean()
+
+    return mean_h
+
+
+@each_surrogate
+def test_many_runs_at_once(name: str, build: Any, make_network: Any, make_rows: Any) -> None:
+    """H and its gradient for a stack of models, against one model after the other."""
+    models, x = [make_network(seed).double() for seed in range(3)], make_rows().x.double()
+    rows = Rows(x, torch.arange(12))
+    surrogate = build(name, view=as_is)
+    surrogate.prepare(models[0], 12, 3)
+    if buffers(surrogate).keys() - {"probabilities", "surrogate.probabilities"}:
+        pytest.skip("its state is of one run")
+    stacked, _ = stack_module_state(models)
+    stacked = {key: value.detach() for key, value in stacked.items()}
+    mean_h = one_run(surrogate, models[0], rows)
+    start = surrogate.state_dict()
+    # Every run has the same draws, as each has when it starts from the same state alone.
+    many = vmap(grad(mean_h), randomness="same")(stacked)
+    for number, model in enumerate(models):
+        surrogate.load_state_dict(start)
+        alone = grad(mean_h)({k: v.detach() for k, v in model.named_parameters()})
+        for key, value in alone.items():
+            torch.testing.assert_close(many[key][number], value)
