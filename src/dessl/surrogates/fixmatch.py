@@ -12,7 +12,7 @@ class FixMatch(WeakToStrong):
 
     H(x) = −log p(k|x₂) where p(k|x₁) > τ, k = arg max_y p(y|x₁), else 0.
 
-    L pairs with both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂) with ℓ = −log p, the paper's DeFixMatch. Where
+    L pairs with both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂), ℓ = −log p, as in the paper. Where
     the confident label k is right, L − λH = ½ ℓ(y|x₁) + (½ − λ) ℓ(y|x₂), bounded below up to λ = ½
     and for no λ beyond: that is ``bounded_up_to``. Where k is *wrong* it is unbounded for every
     λ > 0: with p(y|x₂) → 1 the loss stays finite and H → ∞. Such rows are few at a high τ, and the

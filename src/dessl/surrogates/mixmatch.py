@@ -9,6 +9,7 @@ from dessl import _checks
 from dessl.augment import Mixed, mixup
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.targets import sharpened
 from dessl.surrogates.views import jittered_view, joint_logits
 
@@ -25,7 +26,8 @@ class MixMatch(Surrogate):
         x̃_a = w x_a + (1 − w) x_j,       q̃_a = w q + (1 − w) q_j,
         H(x) = 1/A Σ_a 1/K Σ_y (p(y|x̃_a) − q̃_a(y))²,
 
-    or −Σ_y q̃_a(y) log p(y|x̃_a) in place of the squares. No gradient reaches the guesses.
+    or −Σ_y q̃_a(y) log p(y|x̃_a) in place of the squares. No gradient reaches the guesses, and the
+    pass on mixed rows leaves no trace in BatchNorm's running statistics.
 
     L pairs with the A views, unmixed. What a row-wise, blind H leaves out: in the original,
     labelled rows are mixed too, with their labels, and partners' targets are true labels where they
@@ -77,7 +79,7 @@ class MixMatch(Surrogate):
         guess = sharpened(mean_log_p, self.temperature)
         mixed = mostly_own(torch.cat(views), self.alpha, generator)
         target = mixed.mix(guess.repeat(len(views), 1))
-        log_p = log_probabilities(model(mixed.x))
+        log_p = log_probabilities(side_pass(model)(mixed.x))
         if self.distance == "squared":
             distances = (log_p.exp() - target).square().mean(-1)
         else:

@@ -9,6 +9,7 @@ from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, View
 from dessl.surrogates.mixmatch import mostly_own
+from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.state import device_of, prepared
 from dessl.surrogates.targets import aligned, sharpened
 from dessl.surrogates.views import joint_logits, strong_view, weak_view
@@ -103,8 +104,8 @@ class ReMixMatch(WeakToStrong):
         guess = sharpened(self._aligned(log_weak), self.temperature)
         mixed = mostly_own(torch.cat(views), self.alpha, generator)
         target = mixed.mix(guess.repeat(len(views), 1))
-        mixed_losses = -(target * log_probabilities(model(mixed.x))).sum(-1)
-        h = mixed_losses.view(len(views), -1).mean(0)
+        log_mixed = log_probabilities(side_pass(model)(mixed.x))
+        h = -(target * log_mixed).sum(-1).view(len(views), -1).mean(0)
         return Scores(h + self.unmixed * -(guess * log_strong).sum(-1), logits)
 
     @torch.no_grad()

@@ -12,6 +12,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.targets import negative_log
 from dessl.surrogates.views import joint_logits, plain_view
 
@@ -26,9 +27,9 @@ class UPS(Surrogate):
     - else 0.
 
     L pairs with the first pass, the one that has a gradient; it is one of the T, the others have
-    none and go through the model together. The original fixes labels for a whole round and then
-    trains a new network; here they are those of the step. A model without dropout, or in ``eval``,
-    has u = 0: only the thresholds on p̄ are left.
+    none and go through the model together, with no trace in BatchNorm's statistics. The original
+    fixes labels for a whole round and then trains a new network; here they are those of the step.
+    A model without dropout, or in ``eval``, has u = 0: only the thresholds on p̄ are left.
 
     A pass of T differs from p̄ by at most d = (T−1)/√T · u, so H ≤ −log(τ_p − d) or
     −log(1 − τ_n − d): the debiased risk is bounded below for every λ as long as both arguments are
@@ -77,8 +78,9 @@ class UPS(Surrogate):
         x = self.view(rows.x, self.generator(rows.x.device))
         logits = model(x)
         log_p = log_probabilities(logits)
+        copies = [x] * (self.passes - 1)
         with torch.no_grad():
-            others = log_probabilities(joint_logits(model, [x] * (self.passes - 1)))
+            others = log_probabilities(joint_logits(side_pass(model), copies))
         spread, mean = torch.std_mean(torch.cat([log_p.detach().unsqueeze(0), others]).exp(), dim=0)
         return Scores(self._h(log_p, mean, spread), logits.unsqueeze(0))
 

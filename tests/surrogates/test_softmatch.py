@@ -1,0 +1,85 @@
+"""SoftMatch's weights and moments against NumPy, its H against loops."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+from torch import Tensor, nn
+
+from dessl.surrogates import Rows, Scores, SoftMatch
+
+MODEL = nn.Linear(1, 1)
+LOGITS = 2 * torch.randn(50, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def weak(x: Tensor, generator: torch.Generator) -> Tensor:
+    return x[:, :3]
+
+
+def strong(x: Tensor, generator: torch.Generator) -> Tensor:
+    return x[:, 3:]
+
+
+class Transcribed:
+    """SoftMatch's state in NumPy."""
+
+    def __init__(self, n_classes: int, momentum: float) -> None:
+        self.momentum = momentum
+        self.mu, self.variance = 1 / n_classes, 1.0
+        self.mean = np.full(n_classes, 1 / n_classes)
+
+    def confidence(self, p: np.ndarray) -> float:
+        aligned = [p[k] / len(p) / self.mean[k] for k in range(len(p))]
+        return max(aligned) / sum(aligned)
+
+    def step(self, p: np.ndarray) -> None:
+        c = np.array([self.confidence(row) for row in p])
+        m = self.momentum
+        self.mu = m * self.mu + (1 - m) * c.mean()
+        self.variance = m * self.variance + (1 - m) * c.var(ddof=1)
+        self.mean = m * self.mean + (1 - m) * p.mean(0)
+
+
+@pytest.mark.parametrize("n_sigma", [1.0, 2.0])
+def test_it_is_its_equation_step_after_step(n_sigma: float) -> None:
+    softmatch = SoftMatch(0.6, n_sigma=n_sigma, weak=weak, strong=strong)
+    softmatch.prepare(MODEL, 50, 3)
+    state = Transcribed(3, 0.6)
+    draws = torch.Generator().manual_seed(2)
+    for _ in range(4):
+        x = 2 * torch.randn(50, 6, generator=draws, dtype=torch.float64)
+        x[:, 0] += 1  # one class is the commonest, so that alignment matters
+        scores = softmatch(lambda x: x, Rows(x, torch.arange(50)))
+        expected = []
+        for z in x.numpy():
+            below = min(state.confidence(softmax(z[:3])) - state.mu, 0.0)
+            weight = math.exp(-(below**2) / (2 * state.variance / n_sigma**2))
+            expected.append(weight * -math.log(softmax(z[3:])[z[:3].argmax()]))
+        assert scores.h.tolist() == pytest.approx(expected, rel=1e-5)
+        softmatch.after_step(MODEL, Rows(x, torch.arange(50)), scores)
+        state.step(softmax(x[:, :3].numpy(), -1))
+        assert softmatch.mu.item() == pytest.approx(state.mu, rel=1e-5)
+        assert softmatch.variance.item() == pytest.approx(state.variance, rel=1e-5)
+        assert softmatch.mean.tolist() == pytest.approx(state.mean.tolist(), rel=1e-5)
+
+
+def test_a_confident_row_has_weight_one_and_labels_are_not_aligned() -> None:
+    softmatch = SoftMatch(weak=weak, strong=strong)
+    softmatch.prepare(MODEL, 1, 3)
+    softmatch.mean.copy_(torch.tensor([0.8, 0.1, 0.1]))
+    p = torch.tensor([[0.6, 0.3, 0.1, 0.2, 0.7, 0.1]], dtype=torch.float64)
+    h = softmatch(lambda x: x, Rows(p.log(), torch.tensor([0]))).h
+    # Aligned, class 1 has 3 / 4.75 > μ = ⅓; the label is still class 0, the arg-max of p.
+    assert h.item() == pytest.approx(-math.log(0.2))
+
+
+def test_one_row_has_no_spread() -> None:
+    softmatch = SoftMatch(0.5)
+    softmatch.prepare(MODEL, 1, 2)
+    logits = torch.tensor([[[0.9, 0.1]]]).log()
+    rows = Rows(torch.zeros(1, 1), torch.tensor([0]))
+    softmatch.after_step(MODEL, rows, Scores(torch.zeros(1), logits))
+    assert softmatch.variance.item() == 0.5
+    assert softmatch.mu.item() == pytest.approx(0.7)

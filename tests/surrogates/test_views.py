@@ -1,0 +1,64 @@
+"""The views that rows have when none is given, and the one pass for all of them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.augment import Strong, Weak
+from dessl.surrogates.views import (
+    NOISE,
+    jittered_view,
+    joint_logits,
+    plain_view,
+    strong_view,
+    weak_view,
+)
+
+IMAGES = torch.randint(
+    256, (6, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+)
+TABLE = torch.zeros(500, 20)
+View = Callable[[Tensor, torch.Generator], Tensor]
+
+
+@pytest.mark.parametrize(
+    ("view", "augmentation"),
+    [(weak_view, Weak()), (jittered_view, Weak()), (strong_view, Strong())],
+)
+def test_images_are_augmented(view: View, augmentation: View) -> None:
+    seen, expected = (
+        shown(IMAGES, torch.Generator().manual_seed(3)) for shown in (view, augmentation)
+    )
+    assert torch.equal(seen, expected)
+
+
+def test_plain_images_are_levels_between_0_and_1() -> None:
+    torch.testing.assert_close(plain_view(IMAGES, torch.Generator()), IMAGES / 255)
+
+
+@pytest.mark.parametrize("view", [plain_view, weak_view])
+def test_tables_are_shown_as_they_are(view: View) -> None:
+    assert view(TABLE, torch.Generator()) is TABLE
+
+
+@pytest.mark.parametrize("view", [jittered_view, strong_view])
+def test_tables_get_a_little_noise(view: View) -> None:
+    seen = view(TABLE, torch.Generator().manual_seed(0))
+    assert seen.std().item() == pytest.approx(NOISE, rel=0.05)
+    assert seen.mean().item() == pytest.approx(0, abs=0.01)
+
+
+@pytest.mark.parametrize("view", [jittered_view, strong_view])
+def test_whole_numbers_have_no_augmented_view(view: View) -> None:
+    with pytest.raises(TypeError, match=r"got torch.int64. Pass the surrogate a view of your"):
+        view(torch.ones(2, 2, dtype=torch.int64), torch.Generator())
+
+
+def test_all_views_share_one_batch_norm() -> None:
+    norm = nn.BatchNorm1d(2)
+    views = [torch.randn(5, 2), 3 + torch.randn(5, 2)]
+    logits = joint_logits(norm, views)
+    assert logits.shape == (2, 5, 2)
+    torch.testing.assert_close(logits.flatten(0, 1), nn.BatchNorm1d(2)(torch.cat(views)))
