@@ -10,7 +10,6 @@ where f_b is the bin's mean confidence: one imagined row, so that a bin whose fe
 all right is not taken for certain. (The noise of the w_b, from all rows, is small beside it.)
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -172,7 +171,7 @@ def _bounds(gaps: _Gaps, noise: Tensor, tail: Tail) -> Bounds:
     null_errors = noise * torch.maximum(gaps.variances, gaps.calibrated).sqrt()
     observed = float((gaps.weights * gaps.means.abs()).sum())
     quietest = int((gaps.weights * gaps.variances.sqrt()).argmin())
-    rank = math.ceil(tail.probability * (len(noise) + 1)) - 1
+    rank = tail.rank(len(noise))
 
     def even(error: float) -> float:
         sizes = (gaps.weights * (error + errors).abs()).sum(dim=1)

@@ -41,6 +41,11 @@ class Tail(NamedTuple):
     low: bool
     high: bool
 
+    def rank(self, draws: int) -> int:
+        """Which of so many sorted draws, counted from 0, has the tail's probability below it."""
+        exact = self.probability * (draws + 1)
+        return max(0, math.floor(exact + 1e-9) - 1)  # 0.05/2 · 1000 is 25, whatever rounding says
+
 
 def tail_of(confidence: float, alternative: Alternative) -> Tail:
     """Both tails share 1 − confidence, or the one that is asked for takes all of it.
@@ -122,7 +127,7 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
     index = torch.randint(m, (draws, m), generator=generator, device=generator.device)
     redrawn = scaled[index.cpu()]
     t = _sorted_t(redrawn)
-    rank = min(draws - 1, max(0, math.ceil(tail.probability * (draws + 1)) - 1))
+    rank = tail.rank(draws)
     error = fit.standard_error(fit.leverage_variance)
     upper_t, lower_t = float(t[draws - 1 - rank]), float(t[rank])
     return Bounds(fit.value - upper_t * error, fit.value - lower_t * error)

@@ -1,0 +1,170 @@
+"""Coverage and width of intervals for accuracy and Brier score from few labels.
+
+Each replication draws m labelled and 5,000 unlabelled rows from a population with replacement, and
+gives the same rows to every interval; the truth is the population's own mean. Coverage comes with
+its Monte-Carlo standard error.
+
+    PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # half an hour on one core
+    PYTHONPATH=src python benchmarks/coverage.py --smoke            # seconds
+"""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coverage_peers import cut, student, tuned_ppi, wilson
+from coverage_populations import Population, populations
+from coverage_report import markdown
+from dessl.evaluation.debiased.estimate import bounds_of
+from dessl.evaluation.debiased.fit import cross_fitted, fitted
+from dessl.evaluation.debiased.intervals import Bounds, tail_of
+from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
+
+RESULTS = Path(__file__).parent / "results"
+UNLABELLED = 5000
+CONFIDENCES = (0.90, 0.95)
+BOOTSTRAP_DRAWS = 399
+BOOTSTRAPPED = 2000  # replications that the bootstrap, the slowest, takes part in
+OURS = ("score", "leverage_t", "cross_fit", "bootstrap")
+
+
+class Draws(NamedTuple):
+    """Bounds of one interval in all replications of a cell, and which draws had one value of L."""
+
+    low: list[float]
+    high: list[float]
+    constant: list[bool]
+
+
+def drawn(rows: Sample, m: int, generator: torch.Generator) -> Sample:
+    """A labelled and an unlabelled sample of the population's rows, with replacement."""
+    n = len(rows.loss)
+    labelled = torch.randint(n, (m,), generator=generator)
+    others = torch.randint(n, (UNLABELLED,), generator=generator)
+    return Sample(rows.loss[labelled], _taken(rows, labelled), _taken(rows, others))
+
+
+def _taken(rows: Sample, index: Tensor) -> Proxies:
+    return Proxies(rows.labelled.h[index], rows.labelled.moments[:, index])
+
+
+def intervals(
+    sample: Sample, metric: str, ours: Sequence[str], generator: torch.Generator
+) -> Iterator[tuple[str, float, Bounds]]:
+    """Every interval at every confidence: (name, confidence, bounds)."""
+    kind = METRICS[metric]
+    fit, fit_across = fitted(sample), cross_fitted(sample)
+    loss, h = sample.loss.numpy(), sample.labelled.h.numpy()
+    h_unlabelled = sample.unlabelled.h.numpy()
+    for confidence in CONFIDENCES:
+        tail = tail_of(confidence, "two-sided")
+        for name in ours:
+            chosen = fit_across if name == "cross_fit" else fit
+            bounds = bounds_of(chosen, sample, kind, tail, name, BOOTSTRAP_DRAWS, generator)
+            yield name, confidence, bounds
+        yield "Student t", confidence, cut(student(loss, confidence), kind.high)
+        if metric == "accuracy":
+            yield "Wilson", confidence, wilson(loss, confidence)
+        yield "ppi-python", confidence, cut(tuned_ppi(loss, h, h_unlabelled, confidence), kind.high)
+
+
+def cell(population: Population, metric: str, m: int, replications: int) -> list[dict[str, Any]]:
+    """Coverage and width of every interval for one population, metric and number of labels."""
+    rows = sampled(METRICS[metric], (population.probabilities,), population.y, ())
+    truth = float(rows.loss.mean())
+    generator = torch.Generator().manual_seed(m)
+    found: dict[tuple[str, float], Draws] = {}
+    for replication in range(replications):
+        sample = drawn(rows, m, generator)
+        ours = OURS if replication < BOOTSTRAPPED else OURS[:-1]
+        for name, confidence, bounds in intervals(sample, metric, ours, generator):
+            draws = found.setdefault((name, confidence), Draws([], [], []))
+            draws.low.append(bounds.low)
+            draws.high.append(bounds.high)
+            draws.constant.append(bool((sample.loss == sample.loss[0]).all()))
+    place = {"population": population.name, "metric": metric, "truth": truth, "labels": m}
+    return [
+        {**place, "interval": name, "confidence": confidence, **summary(draws, truth)}
+        for (name, confidence), draws in found.items()
+    ]
+
+
+def summary(draws: Draws, truth: float) -> dict[str, Any]:
+    """Coverage with its error, misses on either side, width; and the same where L was constant."""
+    low, high, constant = np.array(draws.low), np.array(draws.high), np.array(draws.constant)
+    covered = (low <= truth) & (truth <= high)
+    coverage = float(covered.mean())
+    return {
+        "coverage": coverage,
+        "coverage_error": math.sqrt(coverage * (1 - coverage) / len(low)),
+        "missed_below": float((high < truth).mean()),
+        "missed_above": float((low > truth).mean()),
+        "width": float((high - low).mean()),
+        "replications": len(low),
+        "constant_draws": int(constant.sum()),
+        "constant_coverage": float(covered[constant].mean()) if constant.any() else None,
+        "constant_width": float((high - low)[constant].mean()) if constant.any() else None,
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were computed on."""
+    packages = ("torch", "numpy", "scipy", "scikit-learn", "ppi-python")
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        **{package: importlib.metadata.version(package) for package in packages},
+    }
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="few replications, two populations")
+    parser.add_argument("--replications", type=int, default=None)
+    parser.add_argument("--out", type=Path, default=None, help="folder of the results")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run all cells, print the table, write it down."""
+    options = arguments(argv)
+    torch.set_num_threads(1)
+    replications = options.replications or (20 if options.smoke else 2500)
+    labels = (50,) if options.smoke else (20, 50, 100, 500)
+    started, results = time.perf_counter(), []
+    for population in populations(options.smoke):
+        for metric in ("accuracy", "brier"):
+            for m in labels:
+                results += cell(population, metric, m, replications)
+        print(f"{population.name}: {time.perf_counter() - started:.0f} s", flush=True)
+    seconds = time.perf_counter() - started
+    report = {
+        "machine": machine(),
+        "unlabelled": UNLABELLED,
+        "seconds": seconds,
+        "results": results,
+    }
+    print(markdown(report))
+    folder = options.out or (None if options.smoke else RESULTS)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "coverage.json").write_text(json.dumps(report, indent=1) + "\n")
+        (folder / "coverage.md").write_text(markdown(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The intervals that benchmarks/coverage.py compares ours with."""
+
+import math
+import sys
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from dessl.evaluation.debiased.intervals import Bounds
+
+# ppi-python imports numba, which would take benchmarks/coverage.py for the package of that name.
+sys.modules.setdefault("coverage", None)  # type: ignore[arg-type]
+
+from ppi_py import ppi_mean_ci  # noqa: E402
+
+Array = NDArray[np.float64]
+
+
+def student(loss: Array, confidence: float) -> Bounds:
+    """The classical interval of a mean."""
+    half = _t_quantile(len(loss) - 1, confidence) * loss.std(ddof=1) / math.sqrt(len(loss))
+    return Bounds(loss.mean() - half, loss.mean() + half)
+
+
+def wilson(loss: Array, confidence: float) -> Bounds:
+    """Wilson's interval of a proportion, by scipy."""
+    return _wilson(round(loss.sum()), len(loss), confidence)
+
+
+@cache
+def _t_quantile(degrees: int, confidence: float) -> float:
+    return float(stats.t.ppf((1 + confidence) / 2, degrees))
+
+
+@cache
+def _wilson(hits: int, m: int, confidence: float) -> Bounds:
+    result = stats.binomtest(hits, m).proportion_ci(confidence, "wilson")
+    return Bounds(result.low, result.high)
+
+
+def tuned_ppi(loss: Array, h: Array, h_unlabelled: Array, confidence: float) -> Bounds:
+    """The interval of ppi-python, with its own choice of λ."""
+    low, high = ppi_mean_ci(loss, h, h_unlabelled, alpha=1 - confidence)
+    return Bounds(low.item(), high.item())
+
+
+def cut(bounds: Bounds, high: float) -> Bounds:
+    """Bounds inside the metric's range: widths are compared there."""
+    return Bounds(max(0.0, bounds.low), min(high, bounds.high))

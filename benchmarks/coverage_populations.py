@@ -1,0 +1,97 @@
+"""The populations of benchmarks/coverage.py: rows with a label and a model's probabilities."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Array = NDArray[np.float64]
+
+
+class Population(NamedTuple):
+    """Rows to draw from: probabilities (n, classes) and labels (n,)."""
+
+    name: str
+    probabilities: Tensor
+    y: Tensor
+
+
+def simulated(name: str, accuracy: float, temperature: float = 1.0) -> Population:
+    """Five Gaussian classes, moved apart until the right accuracy; temperature 1 is calibrated."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(5, (40_000,), generator=generator)
+    noise = torch.randn(40_000, 5, generator=generator, dtype=torch.float64)
+    true = torch.nn.functional.one_hot(y, 5)
+    low, high = 0.0, 10.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        right = float(((noise + middle * true).argmax(1) == y).double().mean())
+        low, high = (middle, high) if right < accuracy else (low, middle)
+    logits = low * (noise + low * true)  # the exact posterior of x = noise + low · e_y
+    return Population(name, torch.softmax(logits / temperature, dim=1), y)
+
+
+def useless(name: str, accuracy: float) -> Population:
+    """Confidences that say nothing of who is right."""
+    generator = np.random.default_rng(0)
+    p = torch.as_tensor(generator.dirichlet([0.3] * 5, 40_000))
+    wrong = torch.as_tensor(generator.random(40_000) > accuracy)
+    return Population(name, p, (p.argmax(1) + wrong) % 5)
+
+
+def real(smoke: bool) -> Iterator[Population]:
+    """Predictions on rows that the models were not trained on: digits, and MNIST where it is."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neural_network import MLPClassifier
+
+    from dessl.data import load
+
+    digits = load("digits")
+    order = torch.randperm(len(digits.y), generator=torch.Generator().manual_seed(0))
+    x, y = _pixels(digits.x[order]), digits.y[order].numpy()
+    logistic = LogisticRegression(max_iter=2000)
+    yield predicted("digits, logistic, 60 rows", logistic, x[:60], y[:60], x[60:], y[60:])
+    if smoke:
+        return
+    network = MLPClassifier((64,), max_iter=1000, random_state=0)
+    yield predicted("digits, MLP, 200 rows", network, x[:200], y[:200], x[200:], y[200:])
+    if "DESSL_DATA" not in os.environ:
+        print("DESSL_DATA is not set: MNIST is left out.")
+        return
+    mnist = load("mnist", download=False)
+    x, y = _pixels(mnist.x[:30_000]), mnist.y[:30_000].numpy()
+    test = (_pixels(mnist.test.x), mnist.test.y.numpy())
+    yield predicted("MNIST, logistic, 1,000 rows", logistic, x[:1000], y[:1000], *test)
+    network = MLPClassifier((64,), max_iter=40, random_state=0)
+    yield predicted("MNIST, MLP, 5,000 rows", network, x[:5000], y[:5000], *test)
+    network = MLPClassifier((128,), max_iter=12, random_state=0)
+    yield predicted("MNIST, MLP, 30,000 rows", network, x, y, *test)
+
+
+def predicted(name: str, model: Any, x: Array, y: Array, x_new: Array, y_new: Array) -> Population:
+    """The model's probabilities of new rows, trained on others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a network that stops before it has converged will do
+        model.fit(x, y)
+    p = torch.as_tensor(model.predict_proba(x_new), dtype=torch.float64)
+    return Population(name, p, torch.as_tensor(y_new).long())
+
+
+def _pixels(x: Tensor) -> Array:
+    flat = x.reshape(len(x), -1).double().numpy()
+    return flat / flat.max()
+
+
+def populations(smoke: bool) -> Iterator[Population]:
+    """All of them, or two of them."""
+    yield simulated("simulated, calibrated", 0.85)
+    if not smoke:
+        yield simulated("simulated, over-confident", 0.85, temperature=0.3)
+        yield useless("simulated, H useless", 0.85)
+        yield simulated("simulated, nearly always right", 0.98)
+    yield from real(smoke)

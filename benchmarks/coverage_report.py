@@ -1,0 +1,109 @@
+"""The table of benchmarks/coverage.py, and what it says of the default interval."""
+
+from collections.abc import Iterable
+from typing import Any
+
+DEFAULT = "score"
+TOLERANCE = 0.015  # how far from nominal coverage may be
+ENOUGH_LABELS = 50  # from which on the default is held to it
+RARE = 5  # expected number of wrong rows below which coverage can only move in jumps
+
+Record = dict[str, Any]
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The whole page: machine, verdict, one table a metric and confidence, draws without error."""
+    results = report["results"]
+    accuracy = {r["population"]: r["truth"] for r in results if r["metric"] == "accuracy"}
+    machine = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
+    error = max(r["coverage_error"] for r in results if r["interval"] == DEFAULT)
+    lines = [
+        "# Coverage of intervals from few labels",
+        "",
+        f"{max(r['replications'] for r in results)} replications a cell (bootstrap: "
+        f"{min(r['replications'] for r in results)}), {report['unlabelled']} unlabelled rows, "
+        f"{report['seconds']:.0f} s. {machine}.",
+        "",
+        "An entry is coverage in %, then mean width. Monte-Carlo standard error of coverage: at "
+        f"most {100 * error:.2f} points for `{DEFAULT}`. Bold: within 1.5 points of nominal.",
+        "",
+        *verdict(results, accuracy),
+    ]
+    for metric in ("accuracy", "brier"):
+        for confidence in sorted({r["confidence"] for r in results}):
+            chosen = [r for r in results if (r["metric"], r["confidence"]) == (metric, confidence)]
+            lines += ["", f"## {metric}, nominal {100 * confidence:.0f} %", "", *table(chosen)]
+    lines += ["", "## Draws in which every labelled row was right (accuracy)", ""]
+    lines += all_right(results)
+    return "\n".join(lines) + "\n"
+
+
+def by_cell(results: Iterable[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
+    """Records of one cell together, by the name of the interval."""
+    cells: dict[tuple[Any, ...], dict[str, Record]] = {}
+    for r in results:
+        key = (r["metric"], r["confidence"], r["population"], r["labels"])
+        cells.setdefault(key, {})[r["interval"]] = r
+    return cells
+
+
+def table(results: list[Record]) -> list[str]:
+    """One row a population and number of labels, one column an interval."""
+    names = list(dict.fromkeys(r["interval"] for r in results))
+    head = ["population (truth)", "m", *(f"`{n}`" if n.islower() else n for n in names)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for (_, confidence, population, m), cell in by_cell(results).items():
+        entries = [f"{population} ({cell[names[0]]['truth']:.3f})", str(m)]
+        for name in names:
+            coverage = f"{100 * cell[name]['coverage']:.1f}"
+            near = abs(cell[name]["coverage"] - confidence) <= TOLERANCE
+            entries.append(f"{f'**{coverage}**' if near else coverage} {cell[name]['width']:.4f}")
+        lines.append("| " + " | ".join(entries) + " |")
+    return lines
+
+
+def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
+    """In how many cells the default is near nominal, and narrower than what also covers."""
+    cells = {k: c for k, c in by_cell(results).items() if k[3] >= ENOUGH_LABELS}
+    off, beaten = [], []
+    for (metric, confidence, population, m), cell in cells.items():
+        ours = cell[DEFAULT]
+        place = f"{metric}, {100 * confidence:.0f} %, {population}, m = {m}"
+        if abs(ours["coverage"] - confidence) > TOLERANCE:
+            wrong = m * (1 - accuracy[population])
+            why = f", {wrong:.1f} wrong rows expected" if wrong < RARE else ""
+            off.append(f"- {place}: {100 * ours['coverage']:.1f}{why}")
+        for name, other in cell.items():
+            if other["coverage"] >= confidence - TOLERANCE and other["width"] < ours["width"]:
+                gap = 100 * (ours["width"] / other["width"] - 1)
+                beaten.append(f"- {place}: {name} covers and is {gap:.1f} % narrower")
+    return [
+        f"`{DEFAULT}` (the default), {len(cells)} cells with m ≥ {ENOUGH_LABELS}: within 1.5 "
+        f"points of nominal in {len(cells) - len(off)}.",
+        *(["", "Not within 1.5 points:", "", *off] if off else []),
+        "",
+        *(
+            ["Another interval covers and is narrower:", "", *beaten]
+            if beaten
+            else ["No interval that covers is narrower."]
+        ),
+    ]
+
+
+def all_right(results: list[Record]) -> list[str]:
+    """What intervals say when nothing was seen to go wrong."""
+    chosen = [
+        r for r in results if r["metric"] == "accuracy" and r["constant_draws"] >= ENOUGH_LABELS
+    ]
+    lines = [
+        "| population | m | nominal | draws | interval | width | coverage in them |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['population']} | {r['labels']} | {100 * r['confidence']:.0f} % "
+        f"| {r['constant_draws']} | {r['interval']} | {r['constant_width']:.4f} "
+        f"| {100 * r['constant_coverage']:.1f} |"
+        for r in chosen
+        if r["interval"] in (DEFAULT, "Wilson", "Student t", "ppi-python")
+    ]
+    return lines

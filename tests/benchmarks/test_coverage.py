@@ -1,0 +1,36 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "benchmarks" / "coverage.py"
+
+
+def test_a_smoke_run_writes_its_table(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, str(SCRIPT), "--smoke", "--out", str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    report = json.loads((tmp_path / "coverage.json").read_text())
+    intervals = {result["interval"] for result in report["results"]}
+    assert intervals == {
+        "score",
+        "leverage_t",
+        "cross_fit",
+        "bootstrap",
+        "Student t",
+        "Wilson",
+        "ppi-python",
+    }
+    for result in report["results"]:
+        missed = result["missed_below"] + result["missed_above"]
+        assert abs(result["coverage"] + missed - 1) < 1e-9
+        assert 0 < result["width"] <= 2
+        assert f"{100 * result['coverage']:.1f}" in run.stdout
+    assert (tmp_path / "coverage.md").read_text() in run.stdout
+    assert report["machine"]["ppi-python"] in run.stdout

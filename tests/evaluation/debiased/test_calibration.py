@@ -1,0 +1,105 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from dessl.evaluation.debiased import estimate_ece
+from dessl.evaluation.metrics import ece
+
+
+def binary(confidence: np.ndarray) -> np.ndarray:
+    return np.stack([confidence, 1 - confidence], axis=1)
+
+
+def drawn(m: int, shift: float, generator: np.random.Generator, others: int = 1000):
+    """Rows that are right with probability confidence − shift, so that the ECE is the shift."""
+    confidence = 0.6 + 0.4 * generator.beta(4, 1.5, m + others)
+    hits = generator.random(m) < confidence[:m] - shift
+    return binary(confidence[:m]), 1 - hits.astype(int), binary(confidence[m:])
+
+
+def test_the_estimate_written_out() -> None:
+    p, y, others = drawn(40, 0.1, np.random.default_rng(0))
+    estimate = estimate_ece(p, y, others, n_bins=3)
+    every = np.concatenate([p[:, 0], others[:, 0]])
+    edges = estimate.edges.numpy()
+    value = plug_in = 0.0
+    for low, high in pairwise(edges):
+        inside = (p[:, 0] > low) & (p[:, 0] <= high)
+        everywhere = (every > low) & (every <= high)
+        gap = (y[inside] == 0) - p[inside, 0]
+        f, k = every[everywhere].mean(), inside.sum()
+        sigma = np.sqrt(((gap - gap.mean()) ** 2).sum() + f * (1 - f)) / k
+        folded = stats.foldnorm.mean(abs(gap.mean()) / sigma, scale=sigma)
+        value += everywhere.mean() * (2 * abs(gap.mean()) - folded)
+        plug_in += k / 40 * abs(gap.mean())
+    assert len(edges) == 4
+    assert estimate.value == pytest.approx(value)
+    assert estimate.plug_in == pytest.approx(plug_in)
+    np.testing.assert_allclose(estimate.weights, 1 / 3, atol=0.01)
+
+
+def test_the_plug_in_is_the_usual_ece() -> None:
+    p, y, _ = drawn(500, 0.1, np.random.default_rng(0))
+    estimate = estimate_ece(p, y, n_bins=10, spacing="equal_width")
+    assert estimate.plug_in == pytest.approx(ece(p, y, bins=10))
+    assert estimate.n_unlabelled == 0
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1])
+def test_debiasing_lessens_the_error_and_the_interval_covers(shift: float) -> None:
+    generator = np.random.default_rng(1)
+    results = [estimate_ece(*drawn(80, shift, generator), draws=199) for _ in range(200)]
+    ours = np.array([r.value for r in results]) - shift
+    plug_in = np.array([r.plug_in for r in results]) - shift
+    assert abs(ours.mean()) < 0.75 * abs(plug_in.mean())
+    assert np.abs(ours).mean() < np.abs(plug_in).mean()
+    covered = np.mean([r.low <= shift <= r.high for r in results])
+    assert covered > 0.91  # nominal 95 %, rather too wide than too narrow
+
+
+def test_confidence_and_alternative_are_heeded() -> None:
+    p, y, others = drawn(200, 0.2, np.random.default_rng(0))
+    wide, narrow = (estimate_ece(p, y, others, confidence=c) for c in (0.95, 0.8))
+    assert 0 < wide.low < narrow.low < narrow.high < wide.high
+    larger = estimate_ece(p, y, others, confidence=0.975, alternative="larger")
+    smaller = estimate_ece(p, y, others, confidence=0.975, alternative="smaller")
+    assert (larger.low, larger.high) == (wide.low, 1.0)
+    assert (smaller.low, smaller.high) == (0.0, wide.high)
+
+
+def test_bins_without_labels_are_joined() -> None:
+    p = binary(np.array([0.55] * 5 + [0.95] * 5))
+    others = binary(np.linspace(0.51, 0.99, 200))
+    estimate = estimate_ece(p, [0] * 10, others, n_bins=15)
+    assert len(estimate.weights) == 2
+    assert estimate.weights.sum().item() == pytest.approx(1)
+    assert torch.isfinite(estimate.gaps).all()
+
+
+def test_draws_follow_their_generator() -> None:
+    p, y, others = drawn(60, 0.1, np.random.default_rng(0))
+    first, again, other = (
+        estimate_ece(p, y, others, generator=torch.Generator().manual_seed(s)).high
+        for s in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"n_bins": 0}, "n_bins must be at least 1; got 0"),
+        ({"spacing": "even"}, "spacing must be one of 'equal_mass', 'equal_width'; got 'even'"),
+        ({"y": [0, 1]}, "at least 3 labelled rows; got 2"),
+        ({"confidence": 90}, "Write 0.95 for 95 %"),
+        ({"alternative": "above"}, "alternative must be one of"),
+        ({"draws": 3}, "draws must be at least 99; got 3"),
+    ],
+)
+def test_errors_say_what_to_do(change, complaint) -> None:
+    arguments = {"probabilities_labelled": [[0.7, 0.3]] * 4, "y": [0, 1, 0, 1], **change}
+    with pytest.raises(ValueError, match=complaint):
+        estimate_ece(**arguments)

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from dessl.evaluation.debiased import compare_models
+from dessl.evaluation.debiased.compare import IMAGINED_ROWS
+
+pytestmark = pytest.mark.filterwarnings("ignore:cross_entropy has no upper bound")
+
+
+@pytest.fixture
+def models(predictions):
+    """Two models' probabilities of the same rows: a good one and a blurred one."""
+
+    def drawn(n: int, seed: int = 0):
+        p, y = predictions(n=n, seed=seed)
+        noise = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=p.dtype)
+        return p, torch.softmax(p.log() + 2 * noise, dim=1), y
+
+    return drawn
+
+
+def test_the_interval_written_out(models) -> None:
+    a, b, y = models(80)
+    a_u, b_u, _ = models(900, seed=1)
+    result = compare_models("accuracy", a, b, y, a_u, b_u)
+    a, b = torch.cat([a, a_u]).numpy(), torch.cat([b, b_u]).numpy()
+    law = (a + b) / 2
+    if_label = np.eye(3)[a.argmax(1)] - np.eye(3)[b.argmax(1)]  # L_a − L_b for each label
+    h = (law * if_label).sum(1)
+    difference = if_label[np.arange(80), y.numpy()]
+    assert result.lam > 0
+    value = difference.mean() + result.lam * (h[80:].mean() - h[:80].mean())
+    assert result.difference == pytest.approx(value)
+
+    r = difference - result.lam * h[:80]
+    law = 0.98 * law + 0.02 / 3
+    r_if_label = if_label - result.lam * h[:, None]
+    mean = (law * r_if_label).sum(1).mean()
+    imagined = (law * (r_if_label - mean) ** 2).sum(1).mean()
+    variance = ((r - r.mean()) ** 2).sum() / 78 + IMAGINED_ROWS * imagined / 80
+    error = np.sqrt(variance / 80 + result.lam**2 * h.var(ddof=1) / 900)
+    half = stats.t.ppf(0.975, 78) * error
+    assert (result.low, result.high) == pytest.approx((value - half, value + half))
+    assert result.p_value == pytest.approx(2 * stats.t.sf(abs(value / error), 78))
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "error", "brier", "cross_entropy"])
+def test_exchanging_the_models_turns_the_sign(metric, models) -> None:
+    a, b, y = models(60)
+    a_u, b_u, _ = models(500, seed=1)
+    one = compare_models(metric, a, b, y, a_u, b_u)
+    two = compare_models(metric, b, a, y, b_u, a_u)
+    assert one.difference == pytest.approx(-two.difference)
+    assert (one.low, one.high) == pytest.approx((-two.high, -two.low))
+    assert one.p_value == pytest.approx(two.p_value)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_interval_and_p_value_say_the_same(metric, models) -> None:
+    a, b, y = models(60)
+    a_u, b_u, _ = models(500, seed=1)
+    for alternative in ("two-sided", "larger", "smaller"):
+        p = compare_models(metric, a, b, y, a_u, b_u, alternative=alternative).p_value
+        # At confidence 1 − p the interval just touches zero.
+        result = compare_models(
+            metric, a, b, y, a_u, b_u, alternative=alternative, confidence=1 - p
+        )
+        assert min(abs(result.low), abs(result.high)) == pytest.approx(0, abs=1e-9)
+
+
+def test_one_sided_bounds_end_at_the_range(models) -> None:
+    a, b, y = models(60)
+    two = compare_models("accuracy", a, b, y, a, b)
+    larger = compare_models("accuracy", a, b, y, a, b, alternative="larger", confidence=0.975)
+    smaller = compare_models("accuracy", a, b, y, a, b, alternative="smaller", confidence=0.975)
+    assert (larger.low, larger.high) == pytest.approx((two.low, 1.0))
+    assert (smaller.low, smaller.high) == pytest.approx((-1.0, two.high))
+    assert larger.p_value + smaller.p_value == pytest.approx(1)
+
+
+def test_models_that_agree_on_the_labelled_rows_may_still_differ(models) -> None:
+    a, b, y = models(400)
+    agree = a.argmax(1) == b.argmax(1)
+    result = compare_models("accuracy", a[agree], b[agree], y[agree], a, b)
+    assert result.difference == 0
+    assert result.low < -0.001 < 0.001 < result.high
+    assert result.p_value == pytest.approx(1)
+
+
+def test_a_model_and_itself_are_equal(models) -> None:
+    a, _, y = models(30)
+    result = compare_models("accuracy", a, a, y, a, a)
+    assert (result.difference, result.low, result.high, result.p_value) == (0, 0, 0, 1)
+
+
+def test_unlabelled_rows_shorten_the_interval(models) -> None:
+    a, b, y = models(300)
+    a_u, b_u, _ = models(5000, seed=1)
+    result = compare_models("accuracy", a, b, y, a_u, b_u)
+    alone = result.labelled_only
+    assert result.high - result.low < 0.97 * (alone.high - alone.low)
+    assert result.p_value < 0.01
+    without = compare_models("accuracy", a, b, y)
+    assert without.lam == 0
+    assert without.difference == alone.value
+
+
+def test_coverage_by_simulation(models) -> None:
+    a, b, y = models(20_000)
+    truth = ((a.argmax(1) == y).double() - (b.argmax(1) == y).double()).mean().item()
+    generator = torch.Generator().manual_seed(0)
+    covered = 0
+    for _ in range(400):
+        rows = torch.randint(20_000, (100,), generator=generator)
+        u = torch.randint(20_000, (500,), generator=generator)
+        result = compare_models("accuracy", a[rows], b[rows], y[rows], a[u], b[u], confidence=0.9)
+        covered += result.low <= truth <= result.high
+    assert 0.86 < covered / 400 < 0.95
+
+
+def test_errors_say_what_to_do(models) -> None:
+    a, b, y = models(10)
+    with pytest.raises(ValueError, match="probabilities of both models; got one model's"):
+        compare_models("accuracy", a, b, y, a)
+    with pytest.raises(ValueError, match=r"one for all models; got \(10, 3\) and \(9, 3\)"):
+        compare_models("accuracy", a, b[:9], y)
+    with pytest.raises(ValueError, match=r"at least 3 labelled rows; got 2"):
+        compare_models("accuracy", a[:2], b[:2], y[:2])
+    with pytest.raises(ValueError, match=r"alternative must be one of"):
+        compare_models("accuracy", a, b, y, alternative="less")
+    with pytest.warns(UserWarning, match="10 labelled rows may not hold"):
+        compare_models("cross_entropy", a, b, y)

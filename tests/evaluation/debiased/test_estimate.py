@@ -1,0 +1,261 @@
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ppi_py import ppi_mean_pointestimate
+from scipy import stats
+
+from dessl.evaluation.debiased import estimate_metric
+from dessl.evaluation.debiased.estimate import ALTERNATIVES, METHODS
+from dessl.evaluation.debiased.proxies import METRICS
+
+pytestmark = pytest.mark.filterwarnings("ignore:cross_entropy has no upper bound")
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_estimate_is_that_of_ppi_at_the_same_lambda(metric, predictions) -> None:
+    p, y = predictions()
+    others, _ = predictions(n=900, seed=1)
+    estimate = estimate_metric(metric, p, y, others)
+    hits = (p.argmax(1) == y).double()
+    loss, h, h_others = {
+        "accuracy": (hits, p.amax(1), others.amax(1)),
+        "error": (1 - hits, 1 - p.amax(1), 1 - others.amax(1)),
+        "brier": (
+            (p - torch.eye(3)[y]).square().sum(1),
+            1 - p.square().sum(1),
+            1 - others.square().sum(1),
+        ),
+        "cross_entropy": (
+            -p[torch.arange(60), y].log(),
+            -(p * p.log()).sum(1),
+            -(others * others.log()).sum(1),
+        ),
+    }[metric]
+    theirs = ppi_mean_pointestimate(loss.numpy(), h.numpy(), h_others.numpy(), lam=estimate.lam)
+    assert estimate.lam > 0
+    assert estimate.value == pytest.approx(theirs.item())
+    assert (estimate.n_labelled, estimate.n_unlabelled) == (60, 900)
+    assert estimate.correlation == pytest.approx(np.corrcoef(loss, h)[0, 1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_confidence_and_alternative_are_heeded(metric, method, predictions) -> None:
+    p, y = predictions()
+    others, _ = predictions(n=900, seed=1)
+
+    def interval(confidence: float, alternative: str) -> tuple[float, float]:
+        estimate = estimate_metric(
+            metric, p, y, others, confidence=confidence, alternative=alternative, method=method
+        )
+        assert estimate.low <= estimate.value <= estimate.high
+        return estimate.low, estimate.high
+
+    least, greatest = METRICS[metric].low, METRICS[metric].high
+    narrow, wide = interval(0.8, "two-sided"), interval(0.95, "two-sided")
+    assert wide[0] < narrow[0]
+    assert narrow[1] < wide[1]
+    # A one-sided bound at 97.5 % is the two-sided one at 95 %, and the other end is the range's.
+    assert interval(0.975, "larger") == pytest.approx((wide[0], greatest))
+    assert interval(0.975, "smaller") == pytest.approx((least, wide[1]))
+    assert interval(0.95, "larger")[0] > wide[0]
+    assert interval(0.95, "smaller")[1] < wide[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_error_mirrors_accuracy(method, predictions) -> None:
+    p, y = predictions()
+    others, _ = predictions(n=900, seed=1)
+    accuracy, error = (
+        estimate_metric(name, p, y, others, method=method) for name in ("accuracy", "error")
+    )
+    assert error.value == pytest.approx(1 - accuracy.value)
+    if method != "bootstrap":  # which redraws at random
+        assert (error.low, error.high) == pytest.approx((1 - accuracy.high, 1 - accuracy.low))
+
+
+@pytest.fixture
+def all_right() -> tuple[torch.Tensor, torch.Tensor]:
+    """Fifty rows of a sure model, none of them wrong."""
+    return torch.tensor([[0.99, 0.01], [0.02, 0.98]] * 25), torch.tensor([0, 1] * 25)
+
+
+def test_all_rows_right_is_no_certainty_of_a_small_brier_score(all_right) -> None:
+    p, y = all_right
+    estimate = estimate_metric("brier", p, y, p.repeat(20, 1))
+    # 0.071 of the rows may be wrong (Clopper and Pearson), each then losing nearly 2.
+    exact = 2 * (1 - 0.025 ** (1 / 50))
+    assert 0.5 * exact < estimate.high < 1.5 * exact
+    assert estimate.low >= 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("metric", ["accuracy", "error"])
+def test_all_rows_right_is_no_certainty(metric, method, all_right) -> None:
+    p, y = all_right
+    estimate = estimate_metric(metric, p, y, p.repeat(20, 1), method=method)
+    assert 0 <= estimate.low < estimate.high <= 1
+    wilson = stats.binomtest(50, 50).proportion_ci(0.95, method="wilson")
+    found = estimate.low if metric == "accuracy" else 1 - estimate.high
+    assert found == pytest.approx(wilson.low)
+
+
+def test_without_unlabelled_rows_the_labelled_ones_speak(predictions) -> None:
+    p, y = predictions()
+    for nothing in (None, p[:0], np.empty((0, 3))):
+        estimate = estimate_metric("accuracy", p, y, nothing)
+        assert estimate[:3] == estimate.labelled_only
+        assert (estimate.lam, estimate.n_unlabelled) == (0.0, 0)
+        hits = int((p.argmax(1) == y).sum())
+        wilson = stats.binomtest(hits, 60).proportion_ci(0.95, method="wilson")
+        assert (estimate.low, estimate.high) == pytest.approx((wilson.low, wilson.high))
+
+
+def test_unlabelled_rows_shorten_the_interval(predictions) -> None:
+    p, y = predictions(n=200)
+    others, _ = predictions(n=5000, seed=1)
+    for metric, share in (
+        ("accuracy", 0.95),
+        ("error", 0.95),
+        ("brier", 0.95),
+        ("cross_entropy", 1),
+    ):
+        estimate = estimate_metric(metric, p, y, others)
+        alone = estimate.labelled_only
+        assert estimate.high - estimate.low < share * (alone.high - alone.low)
+
+
+def test_beliefs_that_say_nothing_cost_next_to_nothing(predictions) -> None:
+    p, _ = predictions(n=200)
+    shuffled = torch.randint(3, (200,), generator=torch.Generator().manual_seed(2))
+    estimate = estimate_metric("accuracy", p, shuffled, p.repeat(9, 1))
+    alone = estimate.labelled_only
+    assert estimate.high - estimate.low <= 1.01 * (alone.high - alone.low)
+
+
+def test_the_bootstrap_follows_its_generator(predictions) -> None:
+    p, y = predictions()
+    first, again, other = (
+        estimate_metric(
+            "brier", p, y, p, method="bootstrap", generator=torch.Generator().manual_seed(seed)
+        )
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first.high != other.high
+
+
+def test_row_order_does_not_matter(predictions) -> None:
+    p, y = predictions()
+    others, _ = predictions(n=300, seed=1)
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(0))
+    one = estimate_metric("brier", p, y, others)
+    two = estimate_metric("brier", p[order], y[order], others.flip(0))
+    assert one[:3] == pytest.approx(two[:3])
+
+
+def test_a_class_without_labels_and_one_class_only(predictions) -> None:
+    p, y = predictions(n=120)
+    others, _ = predictions(n=300, seed=1)
+    for kept in (y != 2, y == 0):
+        estimate = estimate_metric("brier", p[kept], y[kept], others)
+        assert 0 <= estimate.low < estimate.value < estimate.high <= 2
+
+
+def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
+    p, y = predictions()
+    with pytest.warns(UserWarning, match="60 labelled rows may not hold its rare large values"):
+        estimate_metric("cross_entropy", p, y, p)
+    p, y = predictions(n=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate_metric("cross_entropy", p, y, p)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"probabilities_labelled": [[2.0, -1.0]] * 4}, r"labelled rows: .*\[0, 1\]; got .*logits"),
+        ({"probabilities_unlabelled": [[3.0, 9.0]]}, r"unlabelled rows: .*\[0, 1\]; .*logits"),
+        (
+            {"probabilities_labelled": [[0.5, 0.4]] * 4},
+            r"labelled rows: .*one .*sums to 0.9",
+        ),
+        ({"probabilities_unlabelled": [[0.5, float("nan")]]}, r"unlabelled rows: .*finite; 1 of"),
+        ({"probabilities_unlabelled": [[0.2, 0.3, 0.5]]}, r"the same classes; got 2 and 3"),
+        ({"probabilities_labelled": [0.5] * 4}, r"must have shape \(n, classes\).*got \(4,\)"),
+        ({"y": [0, 1]}, r"at least 3 labelled rows; got 2"),
+        ({"y": []}, r"at least 3 labelled rows; got 0"),
+        ({"y": [0, 1, 0]}, r"one label for each row of the predictions; got 3 labels and 4 rows"),
+        ({"y": [0, 1, 0, -1]}, r"labelled throughout; 1 of its 4 rows"),
+        ({"y": [0, 1, 0, 2]}, r"class numbers 0 to 1; got values from 0 to 2"),
+        ({"confidence": 95}, r"confidence must lie in \(0, 1\); got 95. Write 0.95 for 95 %"),
+        ({"confidence": 0.0}, r"confidence must lie in \(0, 1\); got 0.0"),
+        ({"alternative": "greater"}, r"alternative must be one of 'two-sided', 'larger', 'small"),
+        ({"method": "wald"}, r"method must be one of 'score', .*; got 'wald'"),
+        ({"metric": "f1"}, r"metric must be one of .*; got 'f1'"),
+        ({"draws": 10}, r"draws must be at least 99; got 10"),
+    ],
+)
+def test_errors_say_what_to_do(change, complaint) -> None:
+    arguments = {
+        "metric": "accuracy",
+        "probabilities_labelled": [[0.7, 0.3]] * 4,
+        "y": [0, 1, 0, 1],
+        "probabilities_unlabelled": [[0.6, 0.4]] * 9,
+        **change,
+    }
+    with pytest.raises(ValueError, match=complaint):
+        estimate_metric(**arguments)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(3, 25),
+    others=st.integers(0, 30),
+    sharpness=st.floats(0, 30),
+    seed=st.integers(0, 10_000),
+    metric=st.sampled_from(["accuracy", "error", "brier"]),
+    method=st.sampled_from(METHODS),
+    alternative=st.sampled_from(ALTERNATIVES),
+)
+def test_bounds_hold_the_value_and_stay_in_range(
+    rows, others, sharpness, seed, metric, method, alternative
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = sharpness * torch.randn(rows + others, 3, generator=generator, dtype=torch.float64)
+    y = torch.randint(3, (rows,), generator=generator)
+    p = torch.softmax(logits, dim=1)
+    if method == "cross_fit" and rows < 6:
+        method = "leverage_t"
+    estimate = estimate_metric(
+        metric, p[:rows], y, p[rows:], method=method, alternative=alternative, draws=99
+    )
+    kind = METRICS[metric]
+    assert kind.low <= estimate.low <= estimate.value <= estimate.high <= kind.high
+    assert estimate.low < estimate.high
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_coverage_by_simulation(metric, predictions) -> None:
+    """Nine of ten intervals hold the truth of the population that the rows are drawn from."""
+    p, y = predictions(n=20_000, distance=1.5)
+    hits = (p.argmax(1) == y).double()
+    brier = (p - torch.eye(3, dtype=torch.float64)[y]).square().sum(1)
+    truth = (hits if metric == "accuracy" else brier).mean().item()
+    generator = torch.Generator().manual_seed(0)
+    covered, width, width_alone = 0, 0.0, 0.0
+    for _ in range(400):
+        rows = torch.randint(20_000, (50,), generator=generator)
+        others = torch.randint(20_000, (500,), generator=generator)
+        estimate = estimate_metric(metric, p[rows], y[rows], p[others], confidence=0.9)
+        covered += estimate.low <= truth <= estimate.high
+        alone = estimate.labelled_only
+        width += estimate.high - estimate.low
+        width_alone += alone.high - alone.low
+    assert 0.86 < covered / 400 < 0.95  # 90 % ± 1.5 points, and three Monte-Carlo errors
+    assert width < 0.95 * width_alone

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LinearRegression
+
+from dessl import debiased_risk
+from dessl.evaluation.debiased.fit import cross_fitted, fitted
+from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
+from dessl.theory import optimal_lambda
+
+
+def sample_of(loss, h, h_unlabelled) -> Sample:
+    def proxies(values: torch.Tensor) -> Proxies:
+        return Proxies(values, torch.stack([values, values**2, values**3]))
+
+    return Sample(loss, proxies(h), proxies(h_unlabelled))
+
+
+@pytest.fixture
+def sample() -> Sample:
+    generator = torch.Generator().manual_seed(0)
+    h = torch.rand(30, generator=generator, dtype=torch.float64)
+    loss = 0.7 * h + 0.2 * torch.rand(30, generator=generator, dtype=torch.float64)
+    return sample_of(loss, h, torch.rand(400, generator=generator, dtype=torch.float64))
+
+
+def test_the_value_is_the_debiased_risk_at_the_theorys_lambda(sample: Sample) -> None:
+    fit = fitted(sample)
+    h, h_u = sample.labelled.h, sample.unlabelled.h
+    assert 0 < fit.lam < 1
+    assert fit.lam == optimal_lambda(sample.loss, h, h_u).lam
+    assert fit.value == pytest.approx(debiased_risk(sample.loss, h, h_u, fit.lam).value.item())
+
+
+def test_variances_written_out(sample: Sample) -> None:
+    fit = fitted(sample)
+    loss, h, h_u = (v.numpy() for v in (sample.loss, sample.labelled.h, sample.unlabelled.h))
+    design = np.stack([np.ones(30), h], axis=1)
+    hat = np.diag(design @ np.linalg.inv(design.T @ design) @ design.T)
+    np.testing.assert_allclose(fit.leverage.numpy(), hat)
+    r = loss - fit.lam * h
+    r = r - r.mean()
+    assert fit.row_variance == pytest.approx((r**2).sum() / 28)
+    assert fit.leverage_variance == pytest.approx((r**2 / (1 - hat)).mean())
+    extra = fit.lam**2 * np.concatenate([h, h_u]).var(ddof=1) / 400
+    assert fit.standard_error(0.3) == pytest.approx(np.sqrt(0.3 / 30 + extra))
+
+
+def test_without_lambda_it_is_the_mean_of_the_labelled_rows(sample: Sample) -> None:
+    fit = fitted(sample, lam=0.0)
+    assert fit.value == sample.loss.mean().item()
+    assert fit.degrees == 29
+    assert fit.row_variance == pytest.approx(sample.loss.var().item())
+    assert fit.leverage_variance == pytest.approx(sample.loss.var().item())
+    assert fit.unlabelled_variance == 0
+
+
+def test_lambda_stays_between_none_and_all(sample: Sample) -> None:
+    steep = sample_of(5 * sample.labelled.h, sample.labelled.h, sample.unlabelled.h)
+    falling = sample_of(-sample.labelled.h, sample.labelled.h, sample.unlabelled.h)
+    assert fitted(steep).lam == 1.0
+    assert fitted(falling).lam == 0.0
+
+
+def test_a_constant_proxy_helps_nobody(sample: Sample) -> None:
+    flat = sample_of(sample.loss, torch.ones_like(sample.loss), sample.unlabelled.h)
+    fit = fitted(flat)
+    assert (fit.lam, fit.value) == (0.0, sample.loss.mean().item())
+
+
+def test_cross_fitting_written_out(sample: Sample) -> None:
+    loss, h, h_u = (v.numpy() for v in (sample.loss, sample.labelled.h, sample.unlabelled.h))
+    rows = np.empty(30)
+    for i in range(30):
+        others = [j for j in range(30) if j % 5 != i % 5]
+        line = LinearRegression().fit(h[others][:, None], loss[others])
+        rest = loss[others] - line.predict(h[others][:, None])
+        spread = ((h[others] - h[others].mean()) ** 2).sum()
+        b, error = line.coef_[0], (rest**2).sum() / 22 / spread
+        lam = b * max(0, 1 - error / b**2) * 400 / 424
+        rows[i] = loss[i] + min(1, max(0, lam)) * (h_u.mean() - h[i])
+    fit = cross_fitted(sample)
+    assert fit.value == pytest.approx(rows.mean())
+    assert fit.row_variance == pytest.approx(rows.var(ddof=1))
+
+
+def test_cross_fitting_needs_rows(predictions) -> None:
+    p, y = predictions(n=5)
+    sample = sampled(METRICS["brier"], (p,), y, (p,))
+    with pytest.raises(ValueError, match=r"at least 6 labelled rows; got 5. Use method='score'"):
+        cross_fitted(sample)
