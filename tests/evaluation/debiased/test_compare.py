@@ -22,28 +22,28 @@ def models(predictions):
 
 
 def test_the_interval_written_out(models) -> None:
-    a, b, y = models(80)
+    a, b, y = models(300)
     a_u, b_u, _ = models(900, seed=1)
     result = compare_models("accuracy", a, b, y, a_u, b_u)
     a, b = torch.cat([a, a_u]).numpy(), torch.cat([b, b_u]).numpy()
     law = (a + b) / 2
     if_label = np.eye(3)[a.argmax(1)] - np.eye(3)[b.argmax(1)]  # L_a − L_b for each label
     h = (law * if_label).sum(1)
-    difference = if_label[np.arange(80), y.numpy()]
+    difference = if_label[np.arange(300), y.numpy()]
     assert result.lam > 0
-    value = difference.mean() + result.lam * (h[80:].mean() - h[:80].mean())
+    value = difference.mean() + result.lam * (h[300:].mean() - h[:300].mean())
     assert result.difference == pytest.approx(value)
 
-    r = difference - result.lam * h[:80]
+    r = difference - result.lam * h[:300]
     law = 0.98 * law + 0.02 / 3
     r_if_label = if_label - result.lam * h[:, None]
     mean = (law * r_if_label).sum(1).mean()
     imagined = (law * (r_if_label - mean) ** 2).sum(1).mean()
-    variance = ((r - r.mean()) ** 2).sum() / 78 + IMAGINED_ROWS * imagined / 80
-    error = np.sqrt(variance / 80 + result.lam**2 * h.var(ddof=1) / 900)
-    half = stats.t.ppf(0.975, 78) * error
+    variance = ((r - r.mean()) ** 2).sum() / 298 + IMAGINED_ROWS * imagined / 300
+    error = np.sqrt(variance / 300 + result.lam**2 * h.var(ddof=1) / 900)
+    half = stats.t.ppf(0.975, 298) * error
     assert (result.low, result.high) == pytest.approx((value - half, value + half))
-    assert result.p_value == pytest.approx(2 * stats.t.sf(abs(value / error), 78))
+    assert result.p_value == pytest.approx(2 * stats.t.sf(abs(value / error), 298))
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "error", "brier", "cross_entropy"])
