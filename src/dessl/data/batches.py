@@ -102,7 +102,8 @@ class Batches(Iterator[Batch]):
         unlabelled_size: Unlabelled rows in a batch; 0 for the complete case, which sees none.
         seed: Each stream has a generator of its own, seeded apart from the other's.
         include_labelled: Whether the unlabelled stream draws from the labelled rows too, without
-            their labels: the all-data form of the debiased risk (``on="all"``).
+            their labels. The mean of H over such a batch already is the one over all data, so the
+            plain ``on="unlabelled"`` then gives the all-data form of the debiased risk.
 
     Example:
         >>> data = SemiData(torch.rand(6, 2), [0, 1, -1, -1, -1, -1])
