@@ -1,7 +1,8 @@
 """Entropy minimisation: H(x) = −Σ_y p(y|x) log p(y|x)."""
 
 from dessl.functional import entropy
-from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.views import plain_view
 
 
 class Entropy(Surrogate):
@@ -20,7 +21,7 @@ class Entropy(Surrogate):
     tensor([0.8324])
     """
 
-    def __init__(self, *, view: View = as_is, seed: int = 0) -> None:
+    def __init__(self, *, view: View = plain_view, seed: int = 0) -> None:
         super().__init__(seed=seed)
         self.view = view
 

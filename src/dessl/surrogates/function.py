@@ -7,7 +7,8 @@ from collections.abc import Callable
 from torch import Tensor
 
 from dessl import _checks
-from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.views import plain_view
 
 
 class FromFunction(Surrogate):
@@ -34,7 +35,7 @@ class FromFunction(Surrogate):
         h: Callable[..., Tensor],
         *,
         bounded_up_to: float = math.inf,
-        view: View = as_is,
+        view: View = plain_view,
         seed: int = 0,
     ) -> None:
         super().__init__(seed=seed)
