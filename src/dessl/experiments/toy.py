@@ -159,7 +159,8 @@ def _steps(
         rows = _batch(data.labelled_rows, plan.batch, source)
         others = _batch(data.unlabelled_rows, plan.batch, source)
         optimiser.zero_grad()
-        risk(model, data.x[rows], data.y[rows], data.x[others]).value.backward()
+        value = risk(model, data.x[rows], data.y[rows], data.x[others]).value
+        torch.autograd.backward(value)
         optimiser.step()
         yield step + 1
 
