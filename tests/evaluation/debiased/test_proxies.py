@@ -85,6 +85,9 @@ def test_blocks_of_rows_make_no_difference(predictions, monkeypatch) -> None:
 def test_arrays_lists_and_tensors_are_alike(predictions) -> None:
     p, y = predictions(n=5)
     tensor = sampled(METRICS["brier"], (p,), y, ()).loss
+    read_only = p.numpy().copy()
+    read_only.flags.writeable = False
+    torch.testing.assert_close(sampled(METRICS["brier"], (read_only,), y, ()).loss, tensor)
     torch.testing.assert_close(sampled(METRICS["brier"], (p.numpy(),), y.numpy(), ()).loss, tensor)
     torch.testing.assert_close(
         sampled(METRICS["brier"], (p.tolist(),), y.tolist(), ()).loss, tensor

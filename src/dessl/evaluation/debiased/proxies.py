@@ -10,9 +10,11 @@ H needs no label and is L's conditional mean if the model is calibrated; nothing
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl import _checks
@@ -22,7 +24,7 @@ from dessl.evaluation.metrics.scoring import true_class
 
 MetricName = Literal["accuracy", "error", "brier", "cross_entropy"]
 
-ENTRIES_AT_A_TIME = 2**21  # of a probability matrix, so that a large one is never copied whole
+ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so that a large one is never copied whole
 
 
 class Metric(NamedTuple):
@@ -84,6 +86,7 @@ class Sample(NamedTuple):
     unlabelled: Proxies
 
 
+Matrix: TypeAlias = "Tensor | NDArray[Any]"
 Matrices = tuple[ArrayLike, ...]  # one model's probabilities, or two models' to be compared
 
 
@@ -112,12 +115,13 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
         raise ValueError(
             f"an interval needs at least 3 labelled rows; got {len(y)}. Label more rows."
         )
-    tensors = _matrices("probabilities of labelled rows", labelled)
-    rows, classes = tensors[0].shape
-    labels = checked_labels(y, rows=rows, classes=classes, device=tensors[0].device)
+    arrays = _matrices("probabilities of labelled rows", labelled)
+    rows, classes = arrays[0].shape
+    device = arrays[0].device if isinstance(arrays[0], Tensor) else torch.device("cpu")
+    labels = checked_labels(y, rows=rows, classes=classes, device=device)
     values = [
         true_class(_label_values(metric, block), labels[start : start + len(block[0])])
-        for start, block in _blocks("probabilities of labelled rows", tensors)
+        for start, block in _blocks("probabilities of labelled rows", arrays)
     ]
     others = _matrices("probabilities of unlabelled rows", unlabelled)
     if others and others[0].shape[1] != classes:
@@ -127,7 +131,7 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
         )
     return Sample(
         _finite(torch.cat(values).cpu()),
-        _proxies(metric, "probabilities of labelled rows", tensors),
+        _proxies(metric, "probabilities of labelled rows", arrays),
         _proxies(metric, "probabilities of unlabelled rows", others),
     )
 
@@ -138,15 +142,20 @@ def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:
     return values - metric.values(block[1]) if len(block) == 2 else values
 
 
-def _proxies(metric: Metric, name: str, tensors: list[Tensor]) -> Proxies:
-    h, moments = [torch.empty(0, dtype=torch.float64)], [torch.empty(3, 0, dtype=torch.float64)]
-    for _, block in _blocks(name, tensors):
+def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
+    rows = arrays[0].shape[0] if arrays else 0
+    # Filled block by block: small results kept between large passing ones would fragment memory.
+    h = torch.empty(rows, dtype=torch.float64)
+    moments = torch.empty(3, rows, dtype=torch.float64)
+    for start, block in _blocks(name, arrays):
         values = _label_values(metric, block)
         law = torch.stack(block).mean(dim=0)
         surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
-        h.append(_believed(metric, block, law, values).cpu())
-        moments.append(torch.stack([_expected(surprised, values**k) for k in (1, 2, 3)]).cpu())
-    return Proxies(_finite(torch.cat(h)), torch.cat(moments, dim=1))
+        filled = slice(start, start + len(values))
+        h[filled] = _believed(metric, block, law, values)
+        for k in (1, 2, 3):
+            moments[k - 1, filled] = _expected(surprised, values**k)
+    return Proxies(_finite(h), moments)
 
 
 def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
@@ -167,26 +176,32 @@ def _expected(law: Tensor, values: Tensor) -> Tensor:
     return torch.where(law > 0, law * values, torch.zeros_like(law)).sum(dim=1)
 
 
-def _blocks(name: str, tensors: list[Tensor]) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
+def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
     """Probabilities a block of rows at a time, checked, in float64, with the block's first row."""
-    rows, classes = tensors[0].shape if tensors else (0, 1)
+    rows, classes = arrays[0].shape if arrays else (0, 1)
     step = max(1, ENTRIES_AT_A_TIME // max(1, classes))
     for start in range(0, rows, step):
         try:
-            block = tuple(checked_probabilities(tensor[start : start + step]) for tensor in tensors)
+            block = tuple(checked_probabilities(_rows(a, start, start + step)) for a in arrays)
         except ValueError as error:
             place = f", counted from row {start}" if start else ""
             raise ValueError(f"{name}{place}: {error}") from error
         yield start, block
 
 
-def _matrices(name: str, matrices: Matrices) -> list[Tensor]:
-    tensors = [a.detach() if isinstance(a, Tensor) else torch.as_tensor(a) for a in matrices]
-    shapes = [tuple(tensor.shape) for tensor in tensors]
+def _rows(array: Matrix, start: int, stop: int) -> Tensor:
+    """Some rows, of an array a copy: it may be read-only, or a file mapped into memory."""
+    rows = array[start:stop]
+    return rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+
+
+def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
+    arrays = [a.detach() if isinstance(a, Tensor) else np.asarray(a) for a in matrices]
+    shapes = [tuple(array.shape) for array in arrays]
     if any(len(shape) != 2 for shape in shapes) or len(set(shapes)) > 1:
         got = " and ".join(str(shape) for shape in shapes)
         raise ValueError(f"{name} must have shape (n, classes), one for all models; got {got}.")
-    return tensors if shapes and shapes[0][0] else []
+    return arrays if shapes and shapes[0][0] else []
 
 
 def _finite(values: Tensor) -> Tensor:
