@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run all cells, print the table, write it down."""
     options = arguments(argv)
     torch.set_num_threads(1)
-    replications = options.replications or (20 if options.smoke else 2500)
+    replications = options.replications or (10 if options.smoke else 2500)
     labels = (50,) if options.smoke else (20, 50, 100, 500)
     started, results = time.perf_counter(), []
     for population in populations(options.smoke):

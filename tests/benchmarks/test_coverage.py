@@ -4,11 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "benchmarks" / "coverage.py"
 
 
 def test_a_smoke_run_writes_its_table(tmp_path: Path) -> None:
+    pytest.importorskip("ppi_py", reason="ppi-python is an extra for benchmarks")
     run = subprocess.run(
         [sys.executable, str(SCRIPT), "--smoke", "--out", str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
