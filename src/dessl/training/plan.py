@@ -1,0 +1,222 @@
+"""TrainPlan: everything a run is but its model, surrogate and data, checked before it starts."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from dessl import _checks
+from dessl.objective import RiskKind
+from dessl.risk import Bound, On
+from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
+
+Optimiser = Literal["sgd", "adamw", "muon"]
+Precision = Literal["float32", "bf16"]
+Switch = Literal["auto", "on", "off"]
+
+HIGHER_IS_BETTER: dict[str, bool] = {
+    "accuracy": True,
+    "balanced_accuracy": True,
+    "worst_class_accuracy": True,
+    "macro_f1": True,
+    "auc": True,
+    "cross_entropy": False,
+    "brier": False,
+    "ece": False,
+    "adaptive_ece": False,
+    "debiased_ece": False,
+}
+"""The validation metrics that a model can be selected by."""
+
+EVALUATIONS = 20  # in a run whose plan does not say
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """How to train: frozen, checked, and the same after a trip through JSON.
+
+    Args:
+        steps: Optimiser steps. Give this or ``epochs``.
+        epochs: Passes through the labelled rows, each of n_labelled // labelled_batch steps (at
+            least one), as the paper's code counts them; the same for every risk.
+        labelled_batch: Labelled rows in a step.
+        unlabelled_batch: Unlabelled rows in a step. The complete case draws none, whatever is here.
+        optimiser: ``"sgd"`` (momentum), ``"adamw"``, or ``"muon"`` for weight matrices and
+            convolutions with AdamW for the rest.
+        learning_rate: Its peak.
+        schedule: Of the learning rate: a :mod:`dessl.schedules` schedule, its name, or its dict.
+        momentum: Of SGD and Muon.
+        nesterov: Nesterov's momentum, for SGD and Muon.
+        weight_decay: Never on biases and normalisation layers.
+        lam: λ, its peak.
+        ramp: Of λ, as ``schedule``.
+        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        on: As in :func:`dessl.debiased_risk`.
+        bound: As in :func:`dessl.debiased_risk`.
+        include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
+        ema: Decay of the averaged weights that are evaluated and kept; 0 for none.
+        precision: ``"float32"`` or ``"bf16"`` (autocast).
+        compile: ``"auto"``: on CUDA, where it works. ``"on"`` makes not working an error.
+        graph: Likewise, for the CUDA graph of a step.
+        evaluate_every: Steps between evaluations, each with a checkpoint; when not given, an epoch
+            for ``epochs``, a twentieth of the run for ``steps``.
+        select: ``"last"``, or the validation metric whose best evaluation is kept.
+        patience: Evaluations without a better ``select`` after which the run ends; None for never.
+        seed: Of the two streams, of dropout, and of a model that is given as a function.
+        guard_every: Steps between looks for NaN and explosions; 0 for evaluations alone.
+        risk_limit: Size of the risk past which it counts as exploded.
+
+    >>> plan = TrainPlan(steps=100, lam=0.5, schedule="cosine")
+    >>> TrainPlan.from_dict(plan.as_dict()) == plan
+    True
+    """
+
+    steps: int | None = None
+    epochs: int | None = None
+    labelled_batch: int = 64
+    unlabelled_batch: int = 448
+    optimiser: Optimiser = "sgd"
+    learning_rate: float = 0.03
+    schedule: ScheduleLike = CONSTANT
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 0.0
+    lam: float = 1.0
+    ramp: ScheduleLike = CONSTANT
+    risk: RiskKind = "debiased"
+    on: On = "unlabelled"
+    bound: Bound | None = None
+    include_labelled: bool = False
+    ema: float = 0.0
+    precision: Precision = "float32"
+    compile: Switch = "auto"
+    graph: Switch = "auto"
+    evaluate_every: int | None = None
+    select: str = "last"
+    patience: int | None = None
+    seed: int = 0
+    guard_every: int = 0
+    risk_limit: float = 1e6
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schedule", schedule_from(self.schedule))
+        object.__setattr__(self, "ramp", schedule_from(self.ramp))
+        self._check_choices()
+        self._check_numbers()
+        self._check_agreement()
+
+    def _check_choices(self) -> None:
+        _checks.one_of("optimiser", self.optimiser, ("sgd", "adamw", "muon"))
+        _checks.one_of("risk", self.risk, ("complete_case", "ssl", "debiased"))
+        _checks.one_of("on", self.on, ("unlabelled", "all"))
+        _checks.one_of("bound", self.bound, (None, "nonnegative"))
+        _checks.one_of("precision", self.precision, ("float32", "bf16"))
+        _checks.one_of("compile", self.compile, ("auto", "on", "off"))
+        _checks.one_of("graph", self.graph, ("auto", "on", "off"))
+        _checks.one_of("select", self.select, ("last", *HIGHER_IS_BETTER))
+        for name in ("nesterov", "include_labelled"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+
+    def _check_numbers(self) -> None:
+        lowest = {"steps": 1, "epochs": 1, "evaluate_every": 1, "patience": 1}
+        for name, low in lowest.items():
+            if getattr(self, name) is not None:
+                _checks.whole_number(name, getattr(self, name), low=low)
+        _checks.whole_number("labelled_batch", self.labelled_batch, low=1)
+        for name in ("unlabelled_batch", "seed", "guard_every"):
+            _checks.whole_number(name, getattr(self, name))
+        _checks.number("learning_rate", self.learning_rate, low=0, open_low=True, open_high=True)
+        for name in ("momentum", "ema"):
+            _checks.number(name, getattr(self, name), low=0, high=1, open_high=True)
+        for name in ("weight_decay", "lam"):
+            _checks.number(name, getattr(self, name), low=0, open_high=True)
+        _checks.number("risk_limit", self.risk_limit, low=0, open_low=True)
+
+    def _check_agreement(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError(
+                f"exactly one of steps and epochs must be given; got steps={self.steps}, "
+                f"epochs={self.epochs}."
+            )
+        if self.risk != "debiased" and (self.on != "unlabelled" or self.bound is not None):
+            raise ValueError(
+                f"on and bound go with risk='debiased'; got risk={self.risk!r}. Leave them out."
+            )
+        if self.on == "all" and self.include_labelled:
+            raise ValueError(
+                "on='all' adds labelled rows to the mean of H, and include_labelled draws them "
+                "into it already: together they would count twice. Choose one."
+            )
+        if self.risk != "complete_case" and self.unlabelled_batch == 0:
+            raise ValueError(
+                f"risk={self.risk!r} needs unlabelled rows; got unlabelled_batch=0. "
+                "Use risk='complete_case' to train on labelled rows alone."
+            )
+        if self.patience is not None and self.select == "last":
+            raise ValueError(
+                "patience waits for a better validation metric; got select='last'. "
+                "Choose the metric, such as select='accuracy'."
+            )
+        if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
+            raise ValueError("momentum is of SGD and Muon; AdamW has none. Leave it out.")
+        if self.graph == "on" and self.compile == "off":
+            raise ValueError("graph='on' captures the compiled step; got compile='off'.")
+        if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":
+            raise ValueError("Nesterov's momentum needs momentum > 0. Pass nesterov=False.")
+
+    @property
+    def drawn_unlabelled(self) -> int:
+        """Unlabelled rows that a step really draws: none in the complete case."""
+        return 0 if self.risk == "complete_case" else self.unlabelled_batch
+
+    def epoch_steps(self, n_labelled: int) -> int:
+        """Steps of a pass through the labelled rows.
+
+        >>> TrainPlan(epochs=1, labelled_batch=72).epoch_steps(900)
+        12
+        """
+        return max(1, n_labelled // self.labelled_batch)
+
+    def total_steps(self, n_labelled: int) -> int:
+        """Steps of the whole run."""
+        return self.steps or (self.epochs or 0) * self.epoch_steps(n_labelled)
+
+    def evaluation_interval(self, n_labelled: int) -> int:
+        """Steps from one evaluation to the next."""
+        if self.evaluate_every is not None:
+            return self.evaluate_every
+        if self.epochs is not None:
+            return self.epoch_steps(n_labelled)
+        return max(1, (self.steps or 0) // EVALUATIONS)
+
+    def learning_rate_at(self, step: int, steps: int) -> float:
+        """Learning rate of a step, the first being 0."""
+        return self.learning_rate * schedule_from(self.schedule)(step, steps)
+
+    def lam_at(self, step: int, steps: int) -> float:
+        """λ of a step, the first being 0."""
+        return self.lam * schedule_from(self.ramp)(step, steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the settings as JSON takes them."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return values | {name: schedule_dict(values[name]) for name in ("schedule", "ramp")}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """Read settings back; unknown names are errors.
+
+        >>> TrainPlan.from_dict({"steps": 10, "learning_rat": 0.1})
+        Traceback (most recent call last):
+        ValueError: a TrainPlan has no setting 'learning_rat'; did you mean 'learning_rate'?
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                import difflib
+
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
+                raise ValueError(f"a TrainPlan has no setting {name!r}; {hint}")
+        return cls(**settings)
