@@ -1,6 +1,8 @@
 """Every surrogate of the dict, built for a small problem, whatever its arguments are called."""
 
 import inspect
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -81,6 +83,38 @@ def trained(surrogate: Surrogate, model: nn.Module, rows: Rows, steps: int = 3) 
         optimiser.step()
         surrogate.after_step(model, rows, scores)
     return surrogate
+
+
+def softmax_by_hand(row: Tensor) -> list[float]:
+    """Probabilities of one row of logits, in Python's own floats."""
+    values = row.detach().tolist()
+    weights = [math.exp(value - max(values)) for value in values]
+    return [weight / sum(weights) for weight in weights]
+
+
+def numeric_gradient(value: Callable[[], float], parameter: Tensor, step: float = 1e-6) -> Tensor:
+    """Central differences of a number that depends on a parameter, entry by entry."""
+    found = torch.zeros_like(parameter)
+    with torch.no_grad():
+        for place in itertools.product(*(range(side) for side in parameter.shape)):
+            kept = float(parameter[place])
+            parameter[place] = kept + step
+            above = value()
+            parameter[place] = kept - step
+            below = value()
+            parameter[place] = kept
+            found[place] = (above - below) / (2 * step)
+    return found
+
+
+@pytest.fixture
+def softmax() -> Callable[[Tensor], list[float]]:
+    return softmax_by_hand
+
+
+@pytest.fixture
+def differences() -> Callable[..., Tensor]:
+    return numeric_gradient
 
 
 @pytest.fixture

@@ -97,6 +97,19 @@ def test_one_finite_value_a_row_with_finite_gradients(
 
 
 @each_surrogate
+def test_an_infinite_bound_means_that_h_is_bounded(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name), model, rows)
+    if surrogate.bounded_up_to < float("inf"):
+        pytest.skip("unbounded for some λ: the method's own tests show it")
+    with torch.no_grad():
+        model[-1].weight *= 1e4
+        assert surrogate(model, rows).h.max() < 10
+
+
+@each_surrogate
 def test_images_go_through_views(name: str, build: Any) -> None:
     x = torch.randint(256, (6, 1, 8, 8), generator=torch.Generator().manual_seed(0))
     rows = Rows(x.to(torch.uint8), torch.arange(6))

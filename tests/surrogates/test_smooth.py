@@ -1,0 +1,152 @@
+"""Smoothing: H bounded, L untouched, targets and thresholds as documented."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.functional import cross_entropy
+from dessl.objective import objective
+from dessl.surrogates import (
+    FixMatch,
+    FixMatchStar,
+    FreeMatch,
+    PseudoLabel,
+    Rows,
+    Scores,
+    Smooth,
+    Surrogate,
+    Teacher,
+    as_is,
+)
+from dessl.surrogates.smooth import FLOOR, smoothed, unsmoothed
+
+EPSILON = 0.1
+LOGITS = torch.tensor([[1.0, 0.0, -1.0], [4.0, -3.0, 0.5], [0.0, 30.0, -30.0]])
+
+
+def mixed(p: list[float], epsilon: float) -> list[float]:
+    return [(1 - epsilon) * value + epsilon / len(p) for value in p]
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1, 0.9])
+def test_smoothed_probabilities(epsilon: float, softmax: Callable[[Tensor], list[float]]) -> None:
+    expected = [mixed(softmax(row), epsilon) for row in LOGITS]
+    got = smoothed(LOGITS.double(), epsilon).softmax(-1)
+    torch.testing.assert_close(got, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_h_is_the_log_loss_of_smoothed_probabilities(
+    softmax: Callable[[Tensor], list[float]],
+) -> None:
+    q = [0.2, 0.5, 0.3]
+    expected = [
+        -sum(b * math.log(a) for a, b in zip(mixed(softmax(row), EPSILON), q, strict=True))
+        for row in LOGITS
+    ]
+    surrogate = Smooth(Teacher([q] * 3), epsilon=EPSILON)
+    h = surrogate(lambda x: x, Rows(LOGITS, torch.arange(3))).h
+    torch.testing.assert_close(h, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("gap", [0.0, 1.0, 30.0, 79.0, 500.0])
+def test_l_is_that_of_the_models_own_logits(gap: float, dtype: torch.dtype) -> None:
+    """Value and gradient, however sure and wrong the model is; past e⁻⁸⁰ the value is floored."""
+    x = torch.tensor([[gap, 0.0, 1.0]], dtype=dtype, requires_grad=True)
+    plain = torch.tensor([[gap, 0.0, 1.0]], dtype=dtype, requires_grad=True)
+    surrogate = Smooth(Teacher([[0.2, 0.5, 0.3]]), epsilon=EPSILON)
+    for y in (0, 1):
+        x.grad = plain.grad = None
+        label = torch.tensor([y])
+        scores = surrogate(lambda x: x, Rows(x, torch.tensor([0])))
+        loss, expected = cross_entropy(scores.logits[0], label), cross_entropy(plain, label)
+        torch.testing.assert_close(loss, expected.clamp(max=-FLOOR), rtol=1e-5, atol=1e-5)
+        loss.backward()
+        expected.backward()
+        torch.testing.assert_close(x.grad, plain.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_one_logit_comes_out_as_two() -> None:
+    logits = torch.tensor([[2.0], [-5.0]])
+    back = unsmoothed(smoothed(logits, EPSILON), EPSILON)
+    both = torch.cat([torch.zeros(2, 1), logits], 1).log_softmax(-1)
+    torch.testing.assert_close(back, both)
+
+
+def test_h_never_passes_log_k_over_epsilon() -> None:
+    rows = Rows(1e5 * torch.randn(200, 3), torch.arange(200))
+    wrong = nn.functional.one_hot(rows.x.argmin(1), 3).double()
+    h = Smooth(Teacher(wrong), epsilon=EPSILON)(lambda x: x, rows).h
+    assert h.max().item() == pytest.approx(math.log(3 / EPSILON), rel=1e-5)
+
+
+@pytest.mark.parametrize("tamed", ["smooth", "nonnegative", "not"])
+def test_descent_on_the_debiased_risk(tamed: str) -> None:
+    """FixMatch* has no strong view in L: gradient descent runs away unless H or R is bounded."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 2)
+    x = torch.tensor([[1.0, 0.2], [-1.0, 0.3], [1.0, 0.1], [-1.0, 0.2]])
+    y = torch.tensor([0, 1])
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor([[3.0, 0.0], [-3.0, 0.0]]))
+    # The strong view hides what the label is seen by.
+    surrogate: Surrogate = FixMatchStar(
+        threshold=0.5, weak=as_is, strong=lambda x, _: x * torch.tensor([0.0, 1.0])
+    )
+    if tamed == "smooth":
+        surrogate = Smooth(surrogate, epsilon=EPSILON)
+    bound = "nonnegative" if tamed == "nonnegative" else None
+    optimiser = torch.optim.SGD(model.parameters(), lr=5.0)
+    lowest = math.inf
+    for _ in range(300):
+        # Unlabelled rows of class 0 alone, so that the strong view is taught one-sidedly.
+        rows = Rows(torch.cat([x[:2], x[2:3]]), torch.arange(3))
+        risk = objective(surrogate(model, rows), y, 1.0, bound=bound)  # type: ignore[arg-type]
+        optimiser.zero_grad()
+        risk.value.backward()
+        optimiser.step()
+        lowest = min(lowest, risk.value.item())
+    if tamed == "not":
+        assert lowest < -10
+    elif tamed == "smooth":
+        assert lowest > -math.log(2 / EPSILON)
+    else:
+        assert lowest >= 0
+
+
+def test_a_threshold_is_met_by_the_smoothed_confidence() -> None:
+    """τ on smoothed confidences is (1 − ε)τ + ε/K on the model's own, as the docstring says."""
+    gaps = torch.linspace(0, 6, 61)
+    rows = Rows(torch.stack([gaps, torch.zeros(61)], 1), torch.arange(61))
+    tau = 0.8
+    plain = FixMatch(threshold=tau, weak=as_is, strong=as_is)(lambda x: x, rows).h > 0
+    inner = FixMatch(threshold=(1 - EPSILON) * tau + EPSILON / 2, weak=as_is, strong=as_is)
+    assert torch.equal(Smooth(inner, epsilon=EPSILON)(lambda x: x, rows).h > 0, plain)
+    assert 0 < int(plain.sum()) < 61
+    everything_masked = Smooth(PseudoLabel(threshold=1 - EPSILON / 2, view=as_is), epsilon=EPSILON)
+    assert (everything_masked(lambda x: 100 * x, rows).h == 0).all()
+
+
+def test_the_inner_state_moves_on_smoothed_predictions() -> None:
+    model = nn.Linear(4, 3)
+    rows = Rows(torch.randn(6, 4), torch.arange(6))
+    wrapped, alone = Smooth(FreeMatch(), epsilon=EPSILON), FreeMatch()
+    for surrogate in (wrapped, alone):
+        surrogate.prepare(model, 6, 3)
+    scores = wrapped(model, rows)
+    wrapped.after_step(model, rows, scores)
+    p = scores.logits.detach().softmax(-1)
+    by_hand = ((1 - EPSILON) * p + EPSILON / 3).log()
+    alone.after_step(model, rows, Scores(scores.h, by_hand))
+    pairs = zip(wrapped.surrogate.buffers(), alone.buffers(), strict=True)
+    for got, wanted in pairs:
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+def test_epsilon_outside_of_its_interval_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match=r"epsilon must lie in \(0, 1\)"):
+        Smooth(Teacher([[1.0]]), epsilon=epsilon)
