@@ -1,5 +1,6 @@
 """What a trained model is worth: metrics of its predictions, and statistics over runs."""
 
+from dessl.evaluation.debiased import compare_models, estimate_ece, estimate_metric
 from dessl.evaluation.metrics import (
     Metrics,
     StreamingMetrics,
@@ -18,6 +19,9 @@ from dessl.evaluation.statistics import (
 __all__ = [
     "Metrics",
     "StreamingMetrics",
+    "compare_models",
+    "estimate_ece",
+    "estimate_metric",
     "evaluate",
     "holm",
     "mcnemar",
