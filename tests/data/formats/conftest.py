@@ -2,7 +2,6 @@
 
 import gc
 import gzip
-import io
 import struct
 import tracemalloc
 from collections.abc import Callable
@@ -39,16 +38,6 @@ def write_mnist() -> Callable[..., dict[str, NDArray[np.uint8]]]:
             else:
                 (folder / name).write_bytes(data)
         return arrays
-
-    return write
-
-
-@pytest.fixture(scope="session")
-def npz_bytes() -> Callable[..., bytes]:
-    def write(**arrays: object) -> bytes:
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
-        return buffer.getvalue()
 
     return write
 
