@@ -26,8 +26,7 @@ from torch import Tensor
 from coverage_peers import cut, student, tuned_ppi, wilson
 from coverage_populations import Population, populations
 from coverage_report import markdown
-from dessl.evaluation.debiased.estimate import bounds_of
-from dessl.evaluation.debiased.fit import cross_fitted, fitted
+from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
 
@@ -64,14 +63,13 @@ def intervals(
 ) -> Iterator[tuple[str, float, Bounds]]:
     """Every interval at every confidence: (name, confidence, bounds)."""
     kind = METRICS[metric]
-    fit, fit_across = fitted(sample), cross_fitted(sample)
+    fits = {name: chosen_fit(sample, kind, name) for name in ours}
     loss, h = sample.loss.numpy(), sample.labelled.h.numpy()
     h_unlabelled = sample.unlabelled.h.numpy()
     for confidence in CONFIDENCES:
         tail = tail_of(confidence, "two-sided")
-        for name in ours:
-            chosen = fit_across if name == "cross_fit" else fit
-            bounds = bounds_of(chosen, sample, kind, tail, name, BOOTSTRAP_DRAWS, generator)
+        for name, fit in fits.items():
+            bounds = bounds_of(fit, sample, kind, tail, name, BOOTSTRAP_DRAWS, generator)
             yield name, confidence, bounds
         yield "Student t", confidence, cut(student(loss, confidence), kind.high)
         if metric == "accuracy":

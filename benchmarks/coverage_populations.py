@@ -58,6 +58,7 @@ def real(smoke: bool) -> Iterator[Population]:
     yield predicted("digits, logistic, 60 rows", logistic, x[:60], y[:60], x[60:], y[60:])
     if smoke:
         return
+    yield predicted("digits, logistic, 200 rows", logistic, x[:200], y[:200], x[200:], y[200:])
     network = MLPClassifier((64,), max_iter=1000, random_state=0)
     yield predicted("digits, MLP, 200 rows", network, x[:200], y[:200], x[200:], y[200:])
     if "DESSL_DATA" not in os.environ:

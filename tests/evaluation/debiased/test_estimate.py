@@ -139,6 +139,18 @@ def test_beliefs_that_say_nothing_cost_next_to_nothing(predictions) -> None:
     assert estimate.high - estimate.low <= 1.01 * (alone.high - alone.low)
 
 
+def test_a_slope_that_hangs_on_one_row_is_not_trusted() -> None:
+    """One unsure row, wrong, and one sure row that is wrong too: the slope is the former's doing."""
+    p = torch.tensor([[0.999, 0.001]] * 29 + [[0.55, 0.45]], dtype=torch.float64)
+    y = torch.tensor([0] * 28 + [1, 1])
+    others = torch.tensor([[0.999, 0.001]] * 29 + [[0.75, 0.25]], dtype=torch.float64).repeat(9, 1)
+    for method in ("score", "leverage_t"):
+        estimate = estimate_metric("brier", p, y, others, method=method)
+        assert estimate.lam == 0
+        assert estimate[:3] == estimate.labelled_only
+    assert estimate_metric("brier", p, y, others, method="cross_fit").lam > 0
+
+
 def test_the_bootstrap_follows_its_generator(predictions) -> None:
     p, y = predictions()
     first, again, other = (

@@ -133,9 +133,8 @@ def estimate_metric(
     warn_of_few_labels(kind, len(sample.loss))
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)
-    fit = cross_fitted(sample) if method == "cross_fit" else fitted(sample)
+    fit, alone = chosen_fit(sample, kind, method), fitted(sample, lam=0.0)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
-    alone = fitted(sample, lam=0.0)
     return MetricEstimate(
         min(kind.high, max(kind.low, fit.value)),
         *bounds,
@@ -149,6 +148,23 @@ def estimate_metric(
         alternative,
         method,
     )
+
+
+def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
+    """The debiased fit, or the labelled rows' own where debiasing is not seen to help.
+
+    One labelled row may carry the whole slope: its leverage then makes the debiased variance larger
+    than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
+    """
+    if method == "cross_fit":
+        return cross_fitted(sample)
+    fit, alone = fitted(sample), fitted(sample, lam=0.0)
+
+    def error(one: Fit) -> float:
+        by_degrees = metric.binary and method == "score"  # the variance that its bounds are made of
+        return one.standard_error(one.row_variance if by_degrees else one.leverage_variance)
+
+    return fit if error(fit) < error(alone) else alone
 
 
 def bounds_of(
