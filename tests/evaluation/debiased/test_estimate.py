@@ -140,7 +140,7 @@ def test_beliefs_that_say_nothing_cost_next_to_nothing(predictions) -> None:
 
 
 def test_a_slope_that_hangs_on_one_row_is_not_trusted() -> None:
-    """One unsure row, wrong, and one sure row that is wrong too: the slope is the former's doing."""
+    """One unsure row is wrong, and a sure one: the slope is the former's doing."""
     p = torch.tensor([[0.999, 0.001]] * 29 + [[0.55, 0.45]], dtype=torch.float64)
     y = torch.tensor([0] * 28 + [1, 1])
     others = torch.tensor([[0.999, 0.001]] * 29 + [[0.75, 0.25]], dtype=torch.float64).repeat(9, 1)
