@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.experiments.toy import METHODS, ToyPlan, ToyResult, run_toy
-from dessl.report.files import write_whole
 from dessl.report.toy import TRUTH, toy_facts, toy_figure, toy_table
 
 app = typer.Typer(

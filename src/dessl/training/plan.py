@@ -160,8 +160,6 @@ class TrainPlan:
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
             raise ValueError("momentum is of SGD and Muon; AdamW has none. Leave it out.")
-        if self.graph == "on" and self.compile == "off":
-            raise ValueError("graph='on' captures the compiled step; got compile='off'.")
         if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":
             raise ValueError("Nesterov's momentum needs momentum > 0. Pass nesterov=False.")
 

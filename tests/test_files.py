@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dessl.report.files import write_whole
+from dessl._files import write_whole
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(

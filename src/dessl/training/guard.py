@@ -1,0 +1,98 @@
+"""The divergence guard: when a run cannot be trusted any more, and what to say of it."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from dessl.surrogates.base import Scores, Surrogate
+from dessl.training.plan import TrainPlan
+
+TERMS = {
+    "loss": "the loss L",
+    "h_labelled": "H of labelled rows",
+    "h_unlabelled": "H of unlabelled rows",
+    "gradient_norm": "the gradient",
+    "risk": "the risk",
+}
+
+
+class DivergenceError(RuntimeError):
+    """A run whose risk became NaN, infinite or too large.
+
+    Attributes:
+        step: The step, the first being 1.
+        term: A key of ``TERMS``: what went wrong first.
+        value: Its value.
+    """
+
+    def __init__(self, message: str, *, step: int, term: str, value: float) -> None:
+        super().__init__(message)
+        self.step, self.term, self.value = step, term, value
+
+
+class NotFiniteError(ValueError):
+    """Scores that no risk can be made of; the loop says at which step."""
+
+    def __init__(self, values: dict[str, float]) -> None:
+        super().__init__("the scores are not finite")
+        self.values = values
+
+
+def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
+    """Return a value that is not finite for each part of the scores that has one."""
+    parts = {
+        "loss": scores.logits[:, :n_labelled],
+        "h_labelled": scores.h[:n_labelled],
+        "h_unlabelled": scores.h[n_labelled:],
+    }
+    return {name: float(bad[0]) for name, part in parts.items() if len(bad := _not_finite(part))}
+
+
+def _not_finite(values: Tensor) -> Tensor:
+    values = values.detach().flatten()
+    return values[~torch.isfinite(values)]
+
+
+def divergence(
+    values: dict[str, float], step: int, lam: float, plan: TrainPlan, surrogate: Surrogate
+) -> DivergenceError:
+    """Return the error that says which term, at which step, and whether λ is past the bound.
+
+    Args:
+        values: Of the terms at that step.
+        step: The first being 1.
+        lam: λ of that step.
+        plan: The run's.
+        surrogate: The run's.
+    """
+    broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
+    term = broken[0] if broken else _largest(values)
+    value = values[term]
+    what = "was" if broken else f"(risk {values['risk']:g}, limit {plan.risk_limit:g}) was"
+    message = f"the run diverged at step {step}: {TERMS[term]} {what} {value:g}, with λ = {lam:g}. "
+    return DivergenceError(
+        message + _advice(lam, plan, surrogate), step=step, term=term, value=value
+    )
+
+
+def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    """Return a sentence if the debiased risk is unbounded below at λ, else nothing."""
+    if plan.risk != "debiased" or plan.bound is not None or lam <= surrogate.bounded_up_to:
+        return ""
+    return (
+        f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
+        "debiased risk has no lower bound there and may run off. Lower lam, pass "
+        "bound='nonnegative', or smooth H with dessl.surrogates.Smooth."
+    )
+
+
+def _largest(values: dict[str, float]) -> str:
+    """Which of the risk's parts an explosion comes from."""
+    return max(("loss", "h_labelled", "h_unlabelled"), key=lambda name: abs(values[name]))
+
+
+def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
+    return past_bound(lam, plan, surrogate) or (
+        "λ is within the surrogate's bound: look at the learning rate and at the data's scale."
+    )

@@ -1,0 +1,149 @@
+"""The plan's optimiser: which weights decay, which are Muon's, and one learning rate for all."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dessl.training.plan import TrainPlan
+
+NORMS = (
+    nn.modules.batchnorm._NormBase,
+    nn.LayerNorm,
+    nn.GroupNorm,
+    nn.RMSNorm,
+)
+
+
+def decays(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Return the parameters that decay and those that do not: biases and normalisation layers.
+
+    >>> decayed, other = decays(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    >>> [tuple(p.shape) for p in decayed], len(other)
+    ([(3, 2)], 3)
+    """
+    norms = {id(p) for m in model.modules() if isinstance(m, NORMS) for p in m.parameters()}
+    decayed: list[nn.Parameter] = []
+    other: list[nn.Parameter] = []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            plain = parameter.ndim < 2 or id(parameter) in norms
+            (other if plain else decayed).append(parameter)
+    return decayed, other
+
+
+class Optimisers:
+    """One or two PyTorch optimisers that act as one.
+
+    ``"muon"`` orthogonalises the update of every weight of two or more dimensions, a convolution's
+    as the matrix (maps out, everything else), scaled so that AdamW's learning rate serves
+    (``match_rms_adamw``); AdamW takes the rest. On CUDA the learning rate is a tensor on the device and SGD and
+    AdamW are the fused ones, so that a step can be captured in a graph.
+
+    Args:
+        model: Whose parameters are trained.
+        plan: Says how.
+        device: Where they are.
+    """
+
+    def __init__(self, model: nn.Module, plan: TrainPlan, device: torch.device) -> None:
+        decayed, other = decays(model)
+        if not decayed and not other:
+            raise ValueError("the model has no parameter to train: none requires a gradient.")
+        self.parameters: list[Tensor] = [*decayed, *other]
+        on_cuda = device.type == "cuda"
+        self.capturable = on_cuda and plan.optimiser != "muon"
+        start = plan.learning_rate
+        self.rate: float | Tensor = torch.tensor(start, device=device) if self.capturable else start
+        self._matrices: list[tuple[nn.Parameter, nn.Parameter]] = []
+        self.optimisers = self._made(decayed, other, plan, fused=on_cuda or None)
+
+    def _made(
+        self,
+        decayed: list[nn.Parameter],
+        other: list[nn.Parameter],
+        plan: TrainPlan,
+        *,
+        fused: bool | None,
+    ) -> list[torch.optim.Optimizer]:
+        if plan.optimiser == "muon":
+            return self._muon(decayed, other, plan)
+        weighted = ((decayed, plan.weight_decay), (other, 0.0))
+        groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
+        if plan.optimiser == "adamw":
+            return [torch.optim.AdamW(groups, self.rate, fused=fused)]
+        return [
+            torch.optim.SGD(
+                groups, self.rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=fused
+            )
+        ]
+
+    def _muon(
+        self, decayed: list[nn.Parameter], other: list[nn.Parameter], plan: TrainPlan
+    ) -> list[torch.optim.Optimizer]:
+        # torch.optim.Muon takes matrices alone: a convolution gets one that shares its memory.
+        self._matrices = [(p, nn.Parameter(_matrix(p.detach()))) for p in decayed]
+        made: list[torch.optim.Optimizer] = []
+        if self._matrices:
+            muon = torch.optim.Muon(
+                [matrix for _, matrix in self._matrices],
+                lr=plan.learning_rate,
+                weight_decay=plan.weight_decay,
+                momentum=plan.momentum,
+                nesterov=plan.nesterov,
+                adjust_lr_fn="match_rms_adamw",
+            )
+            made.append(muon)
+        if other:
+            made.append(torch.optim.AdamW(other, plan.learning_rate, weight_decay=0.0))
+        return made
+
+    def zero_grad(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def gradient_norm(self) -> Tensor:
+        """Return the norm of the whole gradient, shape ()."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        return torch.nn.utils.get_total_norm(gradients)
+
+    def set_rate(self, rate: float) -> None:
+        """Set the learning rate of the next step, without waiting for the device."""
+        if isinstance(self.rate, Tensor):
+            self.rate.fill_(rate)
+            return
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+
+    def step(self) -> None:
+        """Move all parameters."""
+        for parameter, matrix in self._matrices:
+            matrix.grad = None if parameter.grad is None else _matrix(parameter.grad)
+        for optimiser in self.optimisers:
+            optimiser.step()
+
+    def state_tensors(self) -> list[Tensor]:
+        """Return every tensor of the optimisers' memory."""
+        states = [state for o in self.optimisers for state in o.state.values()]
+        return [value for state in states for value in state.values() if isinstance(value, Tensor)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the optimisers remember."""
+        return {str(number): o.state_dict() for number, o in enumerate(self.optimisers)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved memory, keeping the learning rate's place."""
+        for number, optimiser in enumerate(self.optimisers):
+            optimiser.load_state_dict(state[str(number)])
+            for group in optimiser.param_groups:
+                group["lr"] = self.rate
+
+
+def _matrix(weight: Tensor) -> Tensor:
+    """View a weight as (first dimension, all others), in whatever order its memory has them."""
+    if weight.ndim == 4 and weight.is_contiguous(memory_format=torch.channels_last):
+        weight = weight.permute(0, 2, 3, 1)
+    return weight.view(weight.shape[0], -1)
