@@ -1,0 +1,139 @@
+"""The convolution of K models at once as a PyTorch operator, with gradients and under vmap.
+
+``torch.func.vmap`` makes one grouped convolution of K convolutions, which cuDNN computes slowly for
+the few channels of small networks. Here the batching rule is ours: on CUDA the kernels of
+:mod:`dessl.training.convolution_kernels`, elsewhere model by model.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+@torch.library.custom_op("dessl::stacked_conv2d", mutates_args=())
+def stacked_conv2d(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+    """Convolve x (K, n, C, H, W) with weights (K, O, C, kh, kw), stride 1, zeros around.
+
+    >>> stacked_conv2d(torch.ones(3, 2, 1, 4, 4), torch.ones(3, 5, 1, 2, 2), 0).shape
+    torch.Size([3, 2, 5, 3, 3])
+    """
+    if x.is_cuda:
+        from dessl.training.convolution_kernels import convolved
+
+        return convolved(x, weight, padding)
+    pairs = zip(x, weight, strict=True)
+    return torch.stack([F.conv2d(rows, w, padding=padding) for rows, w in pairs])
+
+
+@torch.library.custom_op("dessl::stacked_conv2d_weight", mutates_args=())
+def stacked_conv2d_weight(
+    x: Tensor, slope: Tensor, height: int, width: int, padding: int
+) -> Tensor:
+    """Gradient (K, O, C, height, width) of the weights from x and the outputs' gradient."""
+    if x.is_cuda:
+        from dessl.training.convolution_kernels import weight_gradient
+
+        return weight_gradient(x, slope, (height, width), padding)
+    shape = (slope.shape[2], x.shape[2], height, width)
+    pairs = zip(x, slope, strict=True)
+    weight_of = torch.nn.grad.conv2d_weight
+    return torch.stack([weight_of(rows, shape, g, padding=padding) for rows, g in pairs])
+
+
+@stacked_conv2d.register_fake
+def _(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+    sides = (x.shape[i] + 2 * padding - weight.shape[i] + 1 for i in (3, 4))
+    return x.new_empty(x.shape[0], x.shape[1], weight.shape[1], *sides)
+
+
+@stacked_conv2d_weight.register_fake
+def _(x: Tensor, slope: Tensor, height: int, width: int, padding: int) -> Tensor:  # noqa: ARG001
+    return x.new_empty(x.shape[0], slope.shape[2], x.shape[2], height, width)
+
+
+def _remember(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:  # noqa: ARG001
+    x, weight, ctx.padding = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def _gradients(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    x, weight = ctx.saved_tensors
+    height, width = weight.shape[3:]
+    to_x, to_weight = None, None
+    if ctx.needs_input_grad[0]:
+        # A convolution of the slopes with the windows turned round, zeros up to the old borders.
+        turned = weight.flip(3, 4).transpose(1, 2)
+        to_x = stacked_conv2d(slope, turned, height - 1 - ctx.padding)
+    if ctx.needs_input_grad[1]:
+        to_weight = stacked_conv2d_weight(x, slope, height, width, ctx.padding)
+    return to_x, to_weight, None
+
+
+stacked_conv2d.register_autograd(_gradients, setup_context=_remember)
+
+
+@torch.library.custom_op("dessl::conv2d", mutates_args=())
+def conv2d(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+    """One model's convolution; under ``vmap`` it is :func:`stacked_conv2d`."""
+    return F.conv2d(x, weight, padding=padding)
+
+
+@conv2d.register_fake
+def _(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+    sides = (x.shape[i] + 2 * padding - weight.shape[i] + 1 for i in (2, 3))
+    return x.new_empty(x.shape[0], weight.shape[0], *sides)
+
+
+@conv2d.register_vmap
+def _(
+    info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, padding: int
+) -> tuple[Tensor, int]:
+    x, weight = (
+        part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+        for part, dim in zip((x, weight), in_dims, strict=False)
+    )
+    return stacked_conv2d(x, weight, padding), 0
+
+
+class MappedConv2d(nn.Module):
+    """A ``Conv2d`` of square windows and stride 1 that calls :func:`conv2d`."""
+
+    def __init__(self, original: nn.Conv2d) -> None:
+        super().__init__()
+        self.weight, self.bias = original.weight, original.bias
+        self.padding = int(original.padding[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve (n, C, H, W)."""
+        out: Tensor = conv2d(x, self.weight, self.padding)
+        return out if self.bias is None else out + self.bias[:, None, None]
+
+
+def fits(layer: nn.Module) -> bool:
+    """Whether :class:`MappedConv2d` computes what a layer does.
+
+    >>> fits(nn.Conv2d(1, 6, 5)), fits(nn.Conv2d(1, 6, 5, stride=2))
+    (True, False)
+    """
+    return (
+        type(layer) is nn.Conv2d
+        and layer.stride == layer.dilation == (1, 1)
+        and layer.groups == 1
+        and layer.padding_mode == "zeros"
+        and layer.kernel_size[0] == layer.kernel_size[1]
+        and not isinstance(layer.padding, str)
+        and layer.padding[0] == layer.padding[1] <= layer.kernel_size[0] - 1
+    )
+
+
+def with_mapped_convolutions(model: nn.Module) -> nn.Module:
+    """A copy of the model, of the same state, in which every fitting layer is mapped fast."""
+    model = copy.deepcopy(model)
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if fits(layer):
+                setattr(parent, name, MappedConv2d(layer))
+    return model
