@@ -10,6 +10,7 @@ from dessl.augment import mixup
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
+from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.views import plain_view
 
 
@@ -22,7 +23,8 @@ class ICT(Surrogate):
     teacher's (:class:`~dessl.surrogates.ema.EMATeacher`), as in :class:`MeanTeacher`. The
     original's distance is the mean over the K classes, ours the sum: their weight w is our λ = w/K.
 
-    L pairs with the row as the view shows it, unmixed. H is at most 2, so the debiased risk is
+    L pairs with the row as the view shows it, unmixed; BatchNorm's running statistics see that pass
+    alone. H is at most 2, so the debiased risk is
     bounded below for every λ.
 
     Args:
@@ -65,7 +67,7 @@ class ICT(Surrogate):
         mixed = mixup(x, self.alpha, generator)
         target = mixed.mix(log_probabilities(teacher(x)).exp())
         logits = model(x)
-        p = log_probabilities(model(mixed.x)).exp()
+        p = log_probabilities(side_pass(model)(mixed.x)).exp()
         return Scores((p - target).square().sum(-1), logits.unsqueeze(0))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
