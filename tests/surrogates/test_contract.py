@@ -220,6 +220,7 @@ def test_a_saved_state_goes_on_bit_for_bit(
 @each_surrogate
 # Dynamo's own, where it breaks a graph between two tensors that carry a gradient.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # torch 2.11's
 def test_compiled_and_plain_agree(
     name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
 ) -> None:
