@@ -56,11 +56,17 @@ class EMATeacher(nn.Module):
         share = 1 - (1 - 1 / (self.steps + 1)).clamp(max=self.decay)
         own = [*self.model.parameters(), *self.model.buffers()]
         others = [*model.parameters(), *model.buffers()]
+        averaged: tuple[list[Tensor], list[Tensor]] = ([], [])
         for mine, other in zip(own, others, strict=True):
             if mine.is_floating_point():
-                mine += share.to(mine.dtype) * (other - mine)
+                averaged[0].append(mine)
+                averaged[1].append(other)
             else:
                 mine.copy_(other)
+        if averaged[0]:  # in a few kernels for all tensors, as PyTorch's optimisers do
+            moves = torch._foreach_sub(averaged[1], averaged[0])
+            torch._foreach_mul_(moves, share)
+            torch._foreach_add_(averaged[0], moves)
 
 
 def checked_decay(decay: float) -> float:
