@@ -1,5 +1,19 @@
 """The training engine: from a model, a surrogate, data and a plan to a trained model."""
 
+from dessl.training.checkpoint import CheckpointError
+from dessl.training.event import Event
+from dessl.training.guard import DivergenceError
+from dessl.training.loop import train
 from dessl.training.plan import TrainPlan
+from dessl.training.progress import TensorBoard
+from dessl.training.run import TrainResult
 
-__all__ = ["TrainPlan"]
+__all__ = [
+    "CheckpointError",
+    "DivergenceError",
+    "Event",
+    "TensorBoard",
+    "TrainPlan",
+    "TrainResult",
+    "train",
+]

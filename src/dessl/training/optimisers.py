@@ -38,8 +38,8 @@ class Optimisers:
 
     ``"muon"`` orthogonalises the update of every weight of two or more dimensions, a convolution's
     as the matrix (maps out, everything else), scaled so that AdamW's learning rate serves
-    (``match_rms_adamw``); AdamW takes the rest. On CUDA the learning rate is a tensor on the device and SGD and
-    AdamW are the fused ones, so that a step can be captured in a graph.
+    (``match_rms_adamw``); AdamW takes the rest. On CUDA the learning rate is a tensor on the
+    device and SGD and AdamW are the fused ones, so that a step can be captured in a graph.
 
     Args:
         model: Whose parameters are trained.

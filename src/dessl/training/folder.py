@@ -1,0 +1,138 @@
+"""A run's folder: one process at a time, one run for good, a history without gaps or repeats."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from dessl._files import write_whole
+from dessl._version import __version__
+from dessl.data import SemiData
+from dessl.training.checkpoint import Checkpoint, clear_unfinished, newest_checkpoint
+from dessl.training.event import Event
+from dessl.training.plan import TrainPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+    """Where a run leaves its plan, its history and its checkpoints."""
+
+    path: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where checkpoints lie."""
+        return self.path / "checkpoints"
+
+    @property
+    def history(self) -> Path:
+        """The history, a line of JSON for each evaluation."""
+        return self.path / "history.jsonl"
+
+    def begin(self, identity: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
+        """Return the checkpoint to go on from, if there is one, after checking whose it is.
+
+        Args:
+            identity: What :func:`run_identity` says of the run that is to be trained here.
+            resume: Whether going on is wanted.
+        """
+        clear_unfinished(self.checkpoints)
+        place = self.path / "run.json"
+        if place.exists():
+            if not resume:
+                raise FileExistsError(
+                    f"{self.path} holds a run already. Pass resume=True to go on with it, or "
+                    "choose another folder."
+                )
+            _check_identity(json.loads(place.read_text(encoding="utf-8")), identity, self.path)
+        else:
+            write_whole(place, json.dumps(identity, indent=1) + "\n")
+        return newest_checkpoint(self.checkpoints)
+
+    def rewrite_history(self, events: Sequence[Event]) -> None:
+        """Put the history where a checkpoint was: lines written after it will come again."""
+        write_whole(self.history, "".join(event.as_line() for event in events))
+
+    def append(self, event: Event) -> None:
+        """Add one line to the history."""
+        with self.history.open("a", encoding="utf-8") as file:
+            file.write(event.as_line())
+
+
+@contextmanager
+def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
+    """Hold a run's folder, refusing one that another process holds; None for no folder.
+
+    The system lets go of the lock when the process ends, however it ends.
+    """
+    if path is None:
+        yield None
+        return
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / "lock").open("a+", encoding="utf-8") as file:
+        try:
+            _lock(file)
+        except OSError as error:
+            file.seek(0)
+            owner = file.read().strip() or "unknown"
+            raise RuntimeError(
+                f"another process (number {owner}) is training in {path}. Wait for it, or choose "
+                "another folder."
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield RunFolder(path)
+
+
+def _lock(file: IO[str]) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def run_identity(
+    plan: TrainPlan, data: SemiData, surrogate: object, model: object
+) -> dict[str, Any]:
+    """Return what a run must agree in to be gone on with."""
+    rows = hashlib.sha256()
+    for part in (data.labelled_rows, data.unlabelled_rows, data.validation_rows, data.y):
+        rows.update(part.cpu().numpy().tobytes())
+    return {
+        "plan": plan.as_dict(),
+        "data": {"name": data.name, "shape": list(data.x.shape), "rows_sha256": rows.hexdigest()},
+        "surrogate": type(surrogate).__name__,
+        "model": type(model).__name__,
+        "dessl": __version__,
+    }
+
+
+def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    here, there = _flat(wanted), _flat(found)
+    different = [
+        f"{key}: {there.get(key)!r} there, {here.get(key)!r} now"
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key) and key != "dessl"
+    ]
+    if different:
+        raise ValueError(
+            f"{path} holds another run ({'; '.join(different)}). Choose another folder, or train "
+            "with what that run was begun with."
+        )
+
+
+def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
+    plan, data = identity.get("plan", {}), identity.get("data", {})
+    rest = {key: value for key, value in identity.items() if key not in ("plan", "data")}
+    return {**rest, **plan, **{f"data {key}": value for key, value in data.items()}}

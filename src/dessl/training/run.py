@@ -1,0 +1,221 @@
+"""A run's state: all that moves between its first step and its last, saved and restored whole."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import Batches, SemiData
+from dessl.surrogates.base import Surrogate
+from dessl.training.checkpoint import Checkpoint
+from dessl.training.event import Event
+from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.step import Step
+from dessl.training.watch import id_range, watched
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What training gives back.
+
+    Attributes:
+        model: The model that was given (or built), with the selected weights, in evaluation mode.
+        history: One event for each evaluation.
+        step: The step whose weights were selected.
+        steps: Steps done: fewer than planned where patience ran out.
+        plan: How it was trained.
+        mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``.
+    """
+
+    model: nn.Module
+    history: tuple[Event, ...]
+    step: int
+    steps: int
+    plan: TrainPlan
+    mode: str
+
+
+@dataclass
+class Selection:
+    """The best evaluation so far, and how many came since."""
+
+    value: float = math.nan
+    step: int = 0
+    waited: int = 0
+
+    def take(self, value: float | None, step: int, *, higher: bool) -> bool:
+        """Look at one more evaluation and return whether it is the best; NaN never is."""
+        if value is None or math.isnan(value):
+            better = False
+        else:
+            ahead = value > self.value if higher else value < self.value
+            better = math.isnan(self.value) or ahead
+        if better:
+            self.value, self.step, self.waited = float(value or 0.0), step, 0
+        else:
+            self.waited += 1
+        return better
+
+
+class Run:
+    """A run between two steps.
+
+    Args:
+        model: What is trained.
+        surrogate: The unlabelled term; its state and its draws begin anew.
+        data: On the device where to train.
+        plan: How.
+        transform: What the model sees of a row in evaluation.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        surrogate: Surrogate,
+        data: SemiData,
+        plan: TrainPlan,
+        transform: Callable[[Tensor], Tensor] | None,
+    ) -> None:
+        self.plan, self.data, self.transform = plan, data, transform
+        self.steps = plan.total_steps(data.n_labelled)
+        self.interval = plan.evaluation_interval(data.n_labelled)
+        for part in surrogate.modules():
+            if isinstance(part, Surrogate):
+                part._generator = None
+        model.to(data.device).train()
+        surrogate.prepare(model, id_range(data), data.n_classes)
+        surrogate.to(data.device).train()
+        self.step = Step(model, surrogate, data, plan)
+        self.batches = Batches(
+            data,
+            plan.labelled_batch,
+            plan.drawn_unlabelled,
+            seed=plan.seed,
+            include_labelled=plan.include_labelled,
+        )
+        self.done = 0
+        self.history: list[Event] = []
+        self.selection = Selection()
+        self.selected: dict[str, Tensor] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done or patience has run out."""
+        patience = self.plan.patience
+        return self.done >= self.steps or (
+            patience is not None and self.selection.waited >= patience
+        )
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The model that is measured and kept: the averaged one, where there is one."""
+        return self.step.average.model if self.step.average else self.step.model
+
+    def next_stop(self) -> int:
+        """Return the step of the next evaluation."""
+        return min(self.steps, (self.done // self.interval + 1) * self.interval)
+
+    def observed(self, began: float) -> Event:
+        """Return the event of the steps since the last one, and begin to count anew.
+
+        Args:
+            began: When those steps began, by ``time.perf_counter``.
+        """
+        plan, totals, last = self.plan, self.step.totals, self.done - 1
+        means = totals.means()
+        seconds = time.perf_counter() - began
+        taken = self.done - (self.history[-1].step if self.history else 0)
+        totals.restart()
+        watch = watched(
+            self.evaluated,
+            self.step.model,
+            self.step.surrogate,
+            self.data,
+            plan,
+            self.transform,
+        )
+        if not plan.drawn_unlabelled:
+            means |= {"mask_unlabelled": None}  # type: ignore[dict-item]
+        event = Event(
+            step=self.done,
+            steps=self.steps,
+            epoch=self.done / plan.epoch_steps(self.data.n_labelled),
+            learning_rate=plan.learning_rate_at(last, self.steps),
+            lam=plan.lam_at(last, self.steps),
+            steps_per_second=taken / seconds,
+            validation=watch and watch.metrics,
+            correlation=watch and watch.correlation,
+            lam_opt=watch and watch.lam_opt,
+            best=self._select(watch.metrics if watch else {}),
+            **means,
+        )
+        self.history.append(event)
+        return event
+
+    def _select(self, metrics: Mapping[str, float | None]) -> bool:
+        select = self.plan.select
+        if select == "last":
+            return False
+        higher = HIGHER_IS_BETTER[select]
+        best = self.selection.take(metrics.get(select), self.done, higher=higher)
+        if best or self.selected is None:
+            self.selected = {k: v.clone() for k, v in self.evaluated.state_dict().items()}
+        return best
+
+    def checkpoint(self) -> Checkpoint:
+        """Return all that the next step depends on."""
+        step, device = self.step, self.data.device
+        weights: dict[str, dict[str, Tensor]] = {"model": step.model.state_dict()}
+        state: dict[str, Any] = {
+            "done": self.done,
+            "optimiser": step.optimiser.state_dict(),
+            "surrogate": step.surrogate.state_dict(),
+            "streams": self.batches.state_dict(),
+            "random": torch.get_rng_state(),
+            "history": "".join(event.as_line() for event in self.history),
+            "selection": vars(self.selection),
+        }
+        if device.type == "cuda":
+            state["random_cuda"] = torch.cuda.get_rng_state(device)
+        if step.average:
+            weights["average"] = step.average.model.state_dict()
+            state["average_steps"] = step.average.steps
+        if self.selected is not None:
+            weights["selected"] = self.selected
+        return Checkpoint(weights, state)
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Go on from a checkpoint, bit for bit."""
+        step, device, (weights, state) = self.step, self.data.device, saved
+        step.model.load_state_dict(weights["model"])
+        if step.average:
+            step.average.model.load_state_dict(weights["average"])
+            step.average.steps.copy_(state["average_steps"])
+        if "selected" in weights:
+            self.selected = {k: v.to(device) for k, v in weights["selected"].items()}
+        step.optimiser.load_state_dict(state["optimiser"])
+        step.surrogate.load_state_dict(state["surrogate"])
+        self.batches.load_state_dict(state["streams"])
+        torch.set_rng_state(state["random"])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_cuda"], device)
+        lines = state["history"].splitlines()
+        self.history = [Event.from_dict(json.loads(line)) for line in lines]
+        self.selection = Selection(**state["selection"])
+        self.done = state["done"]
+
+    def result(self, mode: str) -> TrainResult:
+        """Put the selected weights into the model and hand it over."""
+        model, chosen = self.step.model, self.done
+        if self.selected is not None:
+            model.load_state_dict(self.selected)
+            chosen = self.selection.step or self.done
+        elif self.step.average:
+            model.load_state_dict(self.step.average.model.state_dict())
+        model.eval()
+        return TrainResult(model, tuple(self.history), chosen, self.done, self.plan, mode)

@@ -1,0 +1,72 @@
+"""One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import SemiData
+from dessl.objective import objective
+from dessl.risk import Risk
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.training.average import WeightAverage
+from dessl.training.guard import NotFiniteError, not_finite
+from dessl.training.optimisers import Optimisers
+from dessl.training.plan import TrainPlan
+from dessl.training.totals import Totals
+
+
+class Step:
+    """A step's device work, with all that it moves: shapes are fixed and no value is looked at.
+
+    Args:
+        model: What is trained.
+        surrogate: Prepared, and where the model is.
+        data: Likewise.
+        plan: The run's.
+    """
+
+    def __init__(
+        self, model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan
+    ) -> None:
+        self.model, self.surrogate, self.data, self.plan = model, surrogate, data, plan
+        self.optimiser = Optimisers(model, plan, data.device)
+        self.average = WeightAverage(model, plan.ema) if plan.ema else None
+        self.totals = Totals(data.device, plan.risk_limit)
+
+    def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
+        """Take one step.
+
+        Args:
+            rows: Positions in the data of the labelled rows, then of the unlabelled, (n,).
+            lam: λ of this step.
+        """
+        batch = Rows(self.data.x[rows], self.data.ids[rows])
+        y = self.data.y[rows[: self.plan.labelled_batch]]
+        scores, risk = self.scored(self.model, batch, y, lam)
+        self.optimiser.zero_grad()
+        risk.value.backward()  # type: ignore[no-untyped-call]
+        norm = self.optimiser.gradient_norm()
+        self.totals.add(Risk(*(part.detach() for part in risk)), scores.h.detach(), len(y), norm)
+        self.optimiser.step()
+        if self.average:
+            self.average.follow(self.model)
+        self.surrogate.after_step(
+            self.model, batch, Scores(scores.h.detach(), scores.logits.detach())
+        )
+
+    def scored(
+        self, model: Model, batch: Rows, y: Tensor, lam: float | Tensor
+    ) -> tuple[Scores, Risk]:
+        """Return the scores of one joint forward pass, in float32, and their risk."""
+        device, plan = batch.x.device.type, self.plan
+        bf16 = plan.precision == "bf16"
+        # No cache of casts: one made without gradient would be used where a gradient is needed.
+        with torch.autocast(device, torch.bfloat16, enabled=bf16, cache_enabled=False):
+            scores = self.surrogate(model, batch)
+        scores = Scores(scores.h.float(), scores.logits.float())
+        try:
+            risk = objective(scores, y, lam, risk=plan.risk, on=plan.on, bound=plan.bound)
+        except ValueError as error:
+            if values := not_finite(scores, len(y)):
+                raise NotFiniteError(values) from error
+            raise
+        return scores, risk

@@ -1,0 +1,108 @@
+"""The divergence guard: which term, which step, is λ past the bound, and what is kept."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.risk import Risk
+from dessl.surrogates import Entropy, FromFunction
+from dessl.training import DivergenceError, train
+from dessl.training.checkpoint import newest_checkpoint
+from dessl.training.totals import Totals
+
+
+def runs_off(logits: Tensor) -> Tensor:
+    """An H whose debiased risk has no lower bound at any λ > 0."""
+    return logits.square().sum(-1)
+
+
+def test_an_exploding_risk_is_stopped_with_a_diagnosis(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(lam=1.0, steps=4000, learning_rate=0.02, risk_limit=1e3, evaluate_every=5)
+    h = FromFunction(runs_off, bounded_up_to=0.0)
+    with (
+        pytest.warns(UserWarning, match="past FromFunction's bound, 0"),
+        pytest.raises(DivergenceError, match="λ = 1 is past FromFunction's bound") as caught,
+    ):
+        train(make_model, h, make_data(), plan, out=tmp_path)
+    error = caught.value
+    assert error.term in ("h_labelled", "h_unlabelled")
+    assert f"diverged at step {error.step}: H of" in str(error)
+    kept = newest_checkpoint(tmp_path / "checkpoints")
+    assert kept is not None
+    assert kept.state["done"] == 5 * ((error.step - 1) // 5) < error.step
+    assert f"of step {kept.state['done']}" in error.__notes__[0]
+    for tensor in kept.weights["model"].values():
+        assert torch.isfinite(tensor).all()
+
+
+def test_the_guard_names_the_exact_step(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    steps = []
+    for every, interval in ((0, 1), (0, 50), (7, 50)):
+        plan = make_plan(
+            lam=1.0,
+            steps=4000,
+            learning_rate=0.02,
+            risk_limit=1e3,
+            evaluate_every=interval,
+            guard_every=every,
+        )
+        with pytest.raises(DivergenceError) as caught:
+            train(make_model, runs_off, make_data(), plan)
+        steps.append(caught.value.step)
+    assert len(set(steps)) == 1
+
+
+def test_a_loss_that_is_not_finite_is_named(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    plan = make_plan(learning_rate=1e38, steps=10, optimiser="sgd")
+    message = r"the loss L was .*look at the learning rate"
+    with pytest.raises(DivergenceError, match=message) as caught:
+        train(make_model, Entropy(), make_data(), plan)
+    assert caught.value.term == "loss"
+    assert not math.isfinite(caught.value.value)
+
+
+def test_a_gradient_that_is_not_finite_is_named(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    def kink(logits: Tensor) -> Tensor:
+        return (logits - logits).square().sum(-1).sqrt()  # 0, with the gradient ∞ · 0
+
+    with pytest.raises(DivergenceError, match="at step 1: the gradient was nan"):
+        train(make_model, kink, make_data(), make_plan(evaluate_every=1))
+
+
+def test_bad_rows_of_one_kind_are_named(make_data: Any, make_plan: Any) -> None:
+    def h(logits: Tensor) -> Tensor:
+        return torch.where(logits[:, 0] > 100, torch.inf, logits[:, 0])
+
+    data = make_data()
+    data.x = torch.where(data.y[:, None] < 0, 1e3, data.x)
+    model = nn.Linear(4, 2)
+    nn.init.ones_(model.weight)
+    with pytest.raises(DivergenceError, match="H of unlabelled rows was inf") as caught:
+        train(model, h, data, make_plan())
+    assert caught.value.step == 1
+
+
+def test_totals_remember_the_first_bad_step() -> None:
+    totals = Totals(torch.device("cpu"), limit=10.0)
+    h = torch.tensor([1.0, 0.0, 2.0])
+    for value in (1.0, 2.0, 11.0, math.nan, 3.0):
+        totals.add(Risk(*(torch.tensor(value) for _ in range(4))), h, 2, torch.tensor(0.0))
+    trouble = totals.trouble()
+    assert trouble is not None
+    assert (trouble.step, trouble.values["risk"]) == (3, 11.0)
+    totals.restart()
+    totals.add(Risk(*(torch.tensor(v) for v in (4.0, 1, 2, 3))), h, 2, torch.tensor(7.0))
+    totals.add(Risk(*(torch.tensor(v) for v in (6.0, 1, 2, 3))), h, 2, torch.tensor(9.0))
+    assert totals.trouble() is None
+    expected = [5, 1, 2, 3, 0.5, 1, 8]
+    assert list(totals.means().values()) == expected

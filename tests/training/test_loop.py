@@ -1,0 +1,294 @@
+"""The loop against a loop written out by hand, and what runs of one seed share."""
+
+import copy
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dessl import Batches, SemiData, evaluate
+from dessl.surrogates import SURROGATES, Entropy, FixMatch, FixMatchStar, MeanTeacher, PseudoLabel
+from dessl.training import Event, TrainPlan, train
+from dessl.training.average import WeightAverage
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def test_it_is_the_loop_one_would_write(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    plan = make_plan(
+        lam=0.7, ramp="linear_ramp", schedule="cosine", weight_decay=0.1, ema=0.9, evaluate_every=6
+    )
+    data = make_data()
+    torch.manual_seed(3)
+    model = make_model()
+    by_hand = copy.deepcopy(model)
+    result = train(model, Entropy(), data, plan)
+
+    torch.manual_seed(plan.seed)
+    mean = copy.deepcopy(by_hand)
+    flat = [p for p in by_hand.parameters() if p.ndim < 2]
+    wide = [p for p in by_hand.parameters() if p.ndim >= 2]
+    groups = [{"params": wide, "weight_decay": 0.1}, {"params": flat}]
+    optimiser = torch.optim.SGD(groups, 0.1, momentum=0.9, nesterov=True)
+    batches = Batches(data, 8, 24, seed=plan.seed)
+    for k in range(12):
+        batch = next(batches)
+        logits = by_hand(torch.cat([batch.x_labelled, batch.x_unlabelled]))
+        p = logits.softmax(-1)
+        h = -(p * p.log()).sum(-1)
+        loss = F.cross_entropy(logits[:8], batch.y)
+        lam = 0.7 * min(1, k / (0.4 * 12))
+        risk = loss + lam * (h[8:].mean() - h[:8].mean())
+        for group in optimiser.param_groups:
+            group["lr"] = 0.1 * (1 + math.cos(math.pi * k / 12)) / 2
+        optimiser.zero_grad()
+        risk.backward()
+        optimiser.step()
+        share = max(0.1, 1 / (k + 2))
+        with torch.no_grad():
+            for mine, other in zip(mean.parameters(), by_hand.parameters(), strict=True):
+                mine += share * (other - mine)
+            for mine, other in zip(mean.buffers(), by_hand.buffers(), strict=True):
+                mine.copy_(other)
+    for key, value in mean.state_dict().items():
+        torch.testing.assert_close(result.model.state_dict()[key], value)
+    assert result.model is model
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw", "muon"])
+def test_every_optimiser_learns(
+    optimiser: str, make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    plan = make_plan(optimiser=optimiser, learning_rate=0.02, steps=100, lam=0.1, evaluate_every=50)
+    first, last = train(make_model, Entropy(), make_data(), plan).history
+    assert last.loss < first.loss
+    assert last.validation["accuracy"] > 0.8
+
+
+def test_muon_moves_convolutions_as_matrices() -> None:
+    torch.manual_seed(0)
+    conv = nn.Conv2d(3, 4, 3, bias=False)
+    matrix = nn.Parameter(conv.weight.detach().reshape(4, 27).clone())
+    from dessl.training.optimisers import Optimisers
+
+    plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1)
+    ours = Optimisers(conv, plan, torch.device("cpu"))
+    theirs = torch.optim.Muon([matrix], 0.1, 0.0, 0.9, adjust_lr_fn="match_rms_adamw")
+    conv.weight.grad = torch.randn(4, 3, 3, 3)
+    matrix.grad = conv.weight.grad.reshape(4, 27).clone()
+    ours.step()
+    theirs.step()
+    assert torch.equal(conv.weight.reshape(4, 27), matrix)
+
+
+def test_the_complete_case_never_touches_unlabelled_rows(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    plan = make_plan(risk="complete_case")
+    clean = train(make_model, Entropy(), make_data(), plan)
+    poisoned = train(make_model, Entropy(), make_data(poison=math.nan), plan)
+    assert same(weights(clean.model), weights(poisoned.model))  # BatchNorm's statistics included
+    assert clean.history[-1].mask_unlabelled is None
+    assert clean.history[-1].h_unlabelled == 0
+
+
+def test_runs_of_one_seed_share_their_draws(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    class Spy(Entropy):
+        seen: list[Tensor]
+
+        def forward(self, model: Any, rows: Any) -> Any:
+            if torch.is_grad_enabled():
+                self.seen.append(rows.ids)
+            return super().forward(model, rows)
+
+    seen = {}
+    for risk in ("complete_case", "ssl", "debiased"):
+        spy = Spy()
+        spy.seen = []
+        train(make_model, spy, make_data(), make_plan(risk=risk))
+        seen[risk] = torch.stack(spy.seen)
+    assert torch.equal(seen["ssl"], seen["debiased"])
+    assert torch.equal(seen["complete_case"], seen["debiased"][:, :8])
+
+
+def test_at_lambda_zero_ssl_and_debiased_are_one(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    ends = [
+        weights(train(make_model, PseudoLabel(0.6), make_data(), make_plan(risk=risk, lam=0)).model)
+        for risk in ("ssl", "debiased")
+    ]
+    assert same(*ends)
+
+
+def test_one_surrogate_serves_two_runs_alike(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    surrogate = MeanTeacher()
+    before = torch.get_rng_state()
+    ends = [weights(train(make_model, surrogate, make_data(), make_plan()).model) for _ in range(2)]
+    assert same(*ends)
+    assert torch.equal(before, torch.get_rng_state())  # the caller's generator is left alone
+
+
+def test_evaluating_more_often_changes_nothing(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    ends = [
+        weights(
+            train(
+                make_model, FixMatch(0.6), make_data(), make_plan(lam=0.5, evaluate_every=k)
+            ).model
+        )
+        for k in (1, 12)
+    ]
+    assert same(*ends)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_events_report_what_happened(
+    precision: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(lam=0.5, schedule="linear", ema=0.5, unlabelled_batch=100, precision=precision)
+    events: list[Event] = []
+    data = make_data()
+    result = train(
+        make_model, PseudoLabel(0.7), data, plan, callbacks=[events.append], out=tmp_path
+    )
+    assert tuple(events) == result.history
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
+    last = events[-1]
+    expected = last.loss + 0.5 * (last.h_unlabelled - last.h_labelled)
+    assert last.risk == pytest.approx(expected, rel=1e-6)
+    assert last.learning_rate == pytest.approx(0.1 / 12)
+    assert (last.epoch, last.lam, last.steps) == (6, 0.5, 12)
+    assert 0 < last.mask_labelled <= 1
+    assert 0 < last.mask_unlabelled <= 1
+    assert last.gradient_norm > 0
+    assert last.steps_per_second > 0
+    metrics = evaluate(result.model, data.validation.x, data.validation.y)
+    assert last.validation["cross_entropy"] == pytest.approx(metrics.cross_entropy)
+
+
+def test_the_live_lambda_is_the_regression_slope(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    result = train(make_model, Entropy(), data, make_plan())
+    logits = result.model(data.validation.x).detach().double()
+    h = torch.distributions.Categorical(logits=logits).entropy().numpy()
+    loss = F.cross_entropy(logits, data.validation.y, reduction="none").numpy()
+    from scipy import stats
+
+    line = stats.linregress(h, loss)
+    shrink = max(0.0, 1 - (line.stderr / line.slope) ** 2)
+    last = result.history[-1]
+    assert last.correlation == pytest.approx(line.rvalue, rel=1e-4)
+    assert last.lam_opt == pytest.approx(100 / 120 * line.slope * shrink, rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("select", ["accuracy", "cross_entropy"])
+def test_the_best_evaluation_is_kept(
+    select: str, make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    plan = make_plan(select=select, steps=40, learning_rate=0.5)
+    result = train(make_model, Entropy(), data, plan)
+    seen = [event.validation[select] for event in result.history]
+    best = max(seen) if select == "accuracy" else min(seen)
+    assert result.step == result.history[seen.index(best)].step
+    metrics = evaluate(result.model, data.validation.x, data.validation.y)
+    assert getattr(metrics, select) == pytest.approx(best)
+    assert [event.step for event in result.history if event.best][-1] == result.step
+
+
+def test_patience_ends_a_run(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    plan = make_plan(select="cross_entropy", patience=2, steps=400, learning_rate=0.5)
+    result = train(make_model, Entropy(), make_data(), plan)
+    assert result.steps == result.step + 2 * 4 < 400
+
+
+@pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"teacher", "combine", "smooth"}))
+def test_every_surrogate_trains(name: str, make_data: Any, make_model: Any, make_plan: Any) -> None:
+    plan = make_plan(lam=0.01, steps=4, bound="nonnegative")
+    result = train(make_model, SURROGATES[name](), make_data(), plan)
+    assert result.history[0].gradient_norm > 0
+    assert result.history[0].lam_opt is not None
+
+
+def test_lambda_past_the_bound_is_warned_of(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    with pytest.warns(UserWarning, match=r"λ = 1 is past FixMatch's bound, 0.5"):
+        train(make_model, FixMatch(), make_data(), make_plan(lam=1.0))
+    for quiet in ({"lam": 0.5}, {"bound": "nonnegative"}, {"risk": "ssl"}):
+        train(make_model, FixMatch(), make_data(), make_plan(steps=1, **quiet))
+
+
+def test_images_are_evaluated_as_levels_unless_said_otherwise(make_plan: Any) -> None:
+    images = torch.randint(256, (60, 1, 4, 4), dtype=torch.uint8)
+    y = torch.arange(60) % 2
+    labels = torch.where(torch.arange(40) < 20, y[:40], -1)
+    data = SemiData(images[:40], labels, validation=(images[40:], y[40:]))
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+
+    surrogate = FixMatch()
+    result = train(model, surrogate, data, make_plan(steps=2, lam=0.5))
+    expected = evaluate(result.model, images[40:], y[40:], transform=lambda x: x / 255)
+    found = result.history[-1].validation
+    assert found["cross_entropy"] == pytest.approx(expected.cross_entropy)
+    scaled = train(
+        model, surrogate, data, make_plan(steps=2, lam=0.5), transform=lambda x: 2 * (x / 255)
+    )
+    assert scaled.history[-1].validation["cross_entropy"] != pytest.approx(expected.cross_entropy)
+
+
+def test_what_cannot_work_is_refused(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    data = make_data()
+    bare = SemiData(data.x, data.y)
+    with pytest.raises(ValueError, match="select='accuracy' needs a validation part"):
+        train(make_model, Entropy(), bare, make_plan(select="accuracy"))
+    assert train(make_model, Entropy(), bare, make_plan()).history[-1].validation is None
+    with pytest.raises(TypeError, match="plan must be a TrainPlan; got dict"):
+        train(make_model, Entropy(), data, make_plan().as_dict())
+    with pytest.raises(TypeError, match="data must be a SemiData; got tuple"):
+        train(make_model, Entropy(), (data.x, data.y), make_plan())
+    with pytest.raises(TypeError, match="a function that builds one; got int"):
+        train(lambda: 3, Entropy(), data, make_plan())
+    with pytest.raises(ValueError, match="none requires a gradient"):
+        train(nn.Identity(), Entropy(), data, make_plan())
+
+
+def test_the_average_is_a_plain_mean_at_first() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    average = WeightAverage(model, decay=0.99)
+    values = [model.weight.item()]
+    for step in range(5):
+        nn.init.constant_(model.weight, float(step))
+        average.follow(model)
+        values.append(float(step))
+    assert average.model.weight.item() == pytest.approx(sum(values) / len(values))
+
+
+def test_a_bounded_risk_is_trained(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    plan = make_plan(bound="nonnegative", lam=2.0, steps=40)
+    result = train(make_model, FixMatchStar(0.6), make_data(), plan)
+    assert all(event.risk >= 0 for event in result.history)
+    assert replace(plan, bound=None, risk="ssl").bound is None
