@@ -28,7 +28,7 @@ if find_spec("triton") is not None:
     def _patches(  # type: ignore[no-untyped-def]
         x,
         p,
-        r,
+        first,
         pixels,
         C: tl.constexpr,
         H: tl.constexpr,
@@ -38,19 +38,37 @@ if find_spec("triton") is not None:
         KH: tl.constexpr,
         KW: tl.constexpr,
         PAD: tl.constexpr,
+        BR: tl.constexpr,
     ):
-        """Entries r (BR,) of the patches at output pixels p (BP,), as (BP, BR)."""
+        """Entries ``first`` to ``first + BR`` of the patches at output pixels p, (BR, BP).
+
+        Also where those entries stand in a row of weights, (BR,). Pixels run along the last
+        dimension, so that neighbours are read together.
+        """
         n = p // (OH * OW)
-        i = p % (OH * OW) // OW
-        j = p % OW
-        c = r // (KH * KW)
-        row = i[:, None] + (r % (KH * KW) // KW)[None, :] - PAD
-        column = j[:, None] + (r % KW)[None, :] - PAD
-        inside = (p < pixels)[:, None] & (c < C)[None, :]
-        if PAD > 0:
-            inside = inside & (row >= 0) & (row < H) & (column >= 0) & (column < W)
-        place = (n * (C * H * W))[:, None] + (c * (H * W))[None, :] + row * W + column
-        return tl.load(x + place, mask=inside, other=0.0)
+        i = p % (OH * OW) // OW - PAD
+        j = p % OW - PAD
+        if C % BR == 0:  # one place in the window and BR channels: no arithmetic for each entry
+            c = first % C + tl.arange(0, BR)
+            a = first // C // KW
+            b = first // C % KW
+            inside = (p < pixels) & (i + a >= 0) & (i + a < H) & (j + b >= 0) & (j + b < W)
+            place = n * (C * H * W) + (i + a) * W + j + b
+            entry = c * (KH * KW) + a * KW + b
+            patches = tl.load(
+                x + place[None, :] + (c * (H * W))[:, None], mask=inside[None, :], other=0.0
+            )
+        else:
+            entry = first + tl.arange(0, BR)
+            c = entry // (KH * KW)
+            row = i[None, :] + (entry % (KH * KW) // KW)[:, None]
+            column = j[None, :] + (entry % KW)[:, None]
+            inside = (p < pixels)[None, :] & (c < C)[:, None]
+            if PAD > 0:
+                inside = inside & (row >= 0) & (row < H) & (column >= 0) & (column < W)
+            place = (n * (C * H * W))[None, :] + (c * (H * W))[:, None] + row * W + column
+            patches = tl.load(x + place, mask=inside, other=0.0)
+        return patches, entry
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
     def _convolution(  # type: ignore[no-untyped-def]
@@ -77,17 +95,18 @@ if find_spec("triton") is not None:
         pixels = N * OH * OW
         p = tl.program_id(0) * BP + tl.arange(0, BP)
         o = tl.program_id(2) * BO + tl.arange(0, BO)
+        x += k * N * (C * H * W)
+        w += k * (O * R)
+        out += k * N * (O * OH * OW)
         total = tl.zeros((BP, BO), dtype=tl.float32)
         for first in range(0, R, BR):
-            r = first + tl.arange(0, BR)
-            patches = _patches(x + k * N * (C * H * W), p, r, pixels, C, H, W, OH, OW, KH, KW, PAD)
-            known = (r < R)[:, None] & (o < O)[None, :]
-            weights = tl.load(w + k * (O * R) + o[None, :] * R + r[:, None], mask=known, other=0.0)
-            total = tl.dot(patches, weights, total, input_precision=DOT)
+            patches, entry = _patches(x, p, first, pixels, C, H, W, OH, OW, KH, KW, PAD, BR)
+            known = (entry < R)[:, None] & (o < O)[None, :]
+            weights = tl.load(w + o[None, :] * R + entry[:, None], mask=known, other=0.0)
+            total = tl.dot(tl.trans(patches), weights, total, input_precision=DOT)
         place = p // (OH * OW) * (O * OH * OW) + p % (OH * OW)
-        known = (p < pixels)[:, None] & (o < O)[None, :]
-        out += k * N * (O * OH * OW)
-        tl.store(out + place[:, None] + o[None, :] * (OH * OW), total, mask=known)
+        known = (p < pixels)[None, :] & (o < O)[:, None]
+        tl.store(out + place[None, :] + o[:, None] * (OH * OW), tl.trans(total), mask=known)
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
     def _weight_gradient(  # type: ignore[no-untyped-def]
@@ -115,21 +134,22 @@ if find_spec("triton") is not None:
         k = tl.program_id(1).to(tl.int64)
         R: tl.constexpr = C * KH * KW
         pixels = N * OH * OW
-        r = tl.program_id(2) % tl.cdiv(R, BR) * BR + tl.arange(0, BR)
+        first = tl.program_id(2) % tl.cdiv(R, BR) * BR
         o = tl.program_id(2) // tl.cdiv(R, BR) * BO + tl.arange(0, BO)
         x += k * N * (C * H * W)
         g += k * N * (O * OH * OW)
-        total = tl.zeros((BO, BR), dtype=tl.float32)
+        total = tl.zeros((BR, BO), dtype=tl.float32)
+        entry = tl.zeros((BR,), dtype=tl.int32)
         for tile in range(TILES):
             p = (split * TILES + tile) * BP + tl.arange(0, BP)
-            patches = _patches(x, p, r, pixels, C, H, W, OH, OW, KH, KW, PAD)
+            patches, entry = _patches(x, p, first, pixels, C, H, W, OH, OW, KH, KW, PAD, BR)
             place = p // (OH * OW) * (O * OH * OW) + p % (OH * OW)
             known = (p < pixels)[None, :] & (o < O)[:, None]
             slope = tl.load(g + place[None, :] + o[:, None] * (OH * OW), mask=known, other=0.0)
-            total = tl.dot(slope, patches, total, input_precision=DOT)
-        known = (o < O)[:, None] & (r < R)[None, :]
+            total = tl.dot(patches, tl.trans(slope), total, input_precision=DOT)
+        known = (o < O)[None, :] & (entry < R)[:, None]
         partial += (split * K + k) * (O * R)
-        tl.store(partial + o[:, None] * R + r[None, :], total, mask=known)
+        tl.store(partial + o[None, :] * R + entry[:, None], total, mask=known)
 
 
 def _shapes(x: Tensor, weight_shape: torch.Size, padding: int) -> dict[str, Any]:

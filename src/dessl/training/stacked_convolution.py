@@ -6,11 +6,13 @@ the few channels of small networks. Here the batching rule is ours: on CUDA the 
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.grad import conv2d_weight
 
 
 @torch.library.custom_op("dessl::stacked_conv2d", mutates_args=())
@@ -39,7 +41,7 @@ def stacked_conv2d_weight(
         return weight_gradient(x, slope, (height, width), padding)
     shape = (slope.shape[2], x.shape[2], height, width)
     pairs = zip(x, slope, strict=True)
-    weight_of = torch.nn.grad.conv2d_weight
+    weight_of: Callable[..., Tensor] = conv2d_weight
     return torch.stack([weight_of(rows, shape, g, padding=padding) for rows, g in pairs])
 
 
@@ -134,6 +136,6 @@ def with_mapped_convolutions(model: nn.Module) -> nn.Module:
     model = copy.deepcopy(model)
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if fits(layer):
+            if isinstance(layer, nn.Conv2d) and fits(layer):
                 setattr(parent, name, MappedConv2d(layer))
     return model

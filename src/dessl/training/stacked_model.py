@@ -1,7 +1,9 @@
 """K models of one architecture as one: their parameters stacked, their passes one computation."""
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +11,10 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from dessl.training.stacked_convolution import with_mapped_convolutions
 
-State = dict[str, Tensor]
+State: TypeAlias = dict[str, Tensor]
 """Parameters or buffers by name, each stacked along a first dimension of K models."""
+
+Mapped: TypeAlias = Callable[[State, State, Tensor], Tensor]
 
 
 class StackedModel:
@@ -31,40 +35,60 @@ class StackedModel:
 
     def __init__(self, models: Sequence[nn.Module], *, fast: bool = False) -> None:
         _check_alike(models)
-        self.parameters, self.buffers = stack_module_state(list(models))  # type: ignore[arg-type]
+        self.parameters, self.buffers = stack_module_state(list(models))
         self.size = len(models)
         template = with_mapped_convolutions(models[0]) if fast else copy.deepcopy(models[0])
         self._template = template.to("meta").train()
-        self._pass: Callable[[State, State, Tensor], Tensor] = vmap(
-            self._one, randomness="different"
-        )
+        self._mapped: Mapped = vmap(self._one, randomness="different")
+        self._compiled: Mapped | None = None
+        self._strict = False
 
     def _one(self, parameters: State, buffers: State, x: Tensor) -> Tensor:
         logits: Tensor = functional_call(self._template, (parameters, buffers), (x,))
         return logits
 
-    def compile(self) -> None:
-        """Fuse what lies between the products, from the next pass on."""
-        self._pass = torch.compile(self._pass, fullgraph=True, dynamic=False)
+    def compile(self, *, strict: bool = False) -> None:
+        """Fuse what lies between the products, from the next pass on.
+
+        Args:
+            strict: Whether a compiler that fails is an error; else a warning, and no compiling.
+        """
+        self._compiled = torch.compile(self._mapped, fullgraph=True, dynamic=False)
+        self._strict = strict
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (K, n, classes) of rows (K, n, ...), in training mode: BatchNorm moves on."""
-        return self._pass(self.parameters, self.buffers, x)
+        if self._compiled is not None:
+            try:
+                return self._compiled(self.parameters, self.buffers, x)
+            except RuntimeError as error:
+                if self._strict or isinstance(error, torch.OutOfMemoryError):
+                    raise
+                warnings.warn(f"the population runs uncompiled: {error}", stacklevel=2)
+                self._compiled = None
+        return self._mapped(self.parameters, self.buffers, x)
 
-    def on_rows_of_each(self, n: int) -> Callable[[Tensor], Tensor]:
+    def on_rows_of_each(self, n: int, *, training: bool = True) -> Callable[[Tensor], Tensor]:
         """The models as a function of all their rows in one dimension, for a surrogate.
 
         Args:
             n: Rows of each model: the first n rows of x are the first model's, and so on.
                 Several views of them are one after the other: (views · K · n, ...).
+            training: Whether the pass is one of training, or :meth:`predicted`.
         """
+        of_stack = self if training else self.predicted
 
         def logits(x: Tensor) -> Tensor:
-            rows = x.unflatten(0, (-1, self.size, n)).transpose(0, 1).flatten(1, 2)
-            of_views = self(rows).unflatten(1, (-1, n)).transpose(0, 1)
-            return of_views.flatten(0, 2)
+            rows = x.view(-1, self.size, n, *x.shape[1:]).transpose(0, 1).flatten(1, 2)
+            out = of_stack(rows)
+            return out.view(self.size, -1, n, out.shape[-1]).transpose(0, 1).flatten(0, 2)
 
         return logits
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether passes run compiled."""
+        return self._compiled is not None
 
     @torch.no_grad()
     def predicted(self, x: Tensor, parameters: State | None = None) -> Tensor:

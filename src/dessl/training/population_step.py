@@ -1,0 +1,228 @@
+"""One step of K runs: rows → scores → K risks → gradients → update, nothing of it on the host.
+
+Each risk depends on its own run's parameters alone, so the gradient of the sum of the K risks is
+the K gradients side by side, and an optimiser that works entry by entry moves all runs at once.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from dessl.data import SemiData
+from dessl.objective import RiskKind, objective
+from dessl.risk import Risk
+from dessl.schedules import schedule_from
+from dessl.surrogates.base import Rows, Scores, Surrogate
+from dessl.training.optimisers import decays
+from dessl.training.plan import TrainPlan
+from dessl.training.population_rows import RowsAhead
+from dessl.training.population_totals import PopulationTotals
+from dessl.training.stacked_model import StackedModel, State
+
+WARM = 3  # steps before the capture, which a graph's memory asks for
+
+
+class Setting(NamedTuple):
+    """What the runs of a population differ in, one entry for each run."""
+
+    lams: Sequence[float]
+    risks: Sequence[RiskKind]  # equal ones beside each other
+
+
+class PopulationStep:
+    """A step's device work, with all that it moves; shapes are fixed and no value is looked at.
+
+    Args:
+        models: The K models, where the data is.
+        surrogate: Without state or draws.
+        data: With all labels; which of them a run may see is in its rows.
+        plan: Of all runs, but for λ and the risk.
+        setting: λ and the risk of each run.
+        rows: Of each run.
+        steps: Of the whole run.
+        decayed: Names of the parameters that decay.
+    """
+
+    def __init__(
+        self,
+        models: StackedModel,
+        surrogate: Surrogate,
+        data: SemiData,
+        plan: TrainPlan,
+        setting: Setting,
+        rows: RowsAhead,
+        *,
+        steps: int,
+        decayed: Sequence[str],
+    ) -> None:
+        self.models, self.surrogate, self.data, self.plan = models, surrogate, data, plan
+        self.rows, device = rows, data.device
+        self._kinds = [(kind, len(list(runs))) for kind, runs in groupby(setting.risks)]
+        self._lams = torch.tensor(setting.lams, device=device)
+        # Tables on the device: a graph can look a step's numbers up without the host.
+        ramp = schedule_from(plan.ramp)
+        shares = [ramp(step, steps) for step in range(steps)]
+        rates = [plan.learning_rate_at(step, steps) for step in range(steps)]
+        self._shares = torch.tensor(shares, device=device)
+        self._rates = torch.tensor(rates, device=device)
+        self._done = torch.zeros(1, dtype=torch.int64, device=device)
+        self._place = torch.zeros(1, dtype=torch.int64, device=device)
+        self._rate = torch.tensor(rates[0], device=device)
+        self.totals = PopulationTotals(models.size, device, plan.risk_limit)
+        self.optimiser = stacked_optimiser(models.parameters, decayed, plan, self._rate)
+        self.average = {name: p.detach().clone() for name, p in models.parameters.items()}
+        self._run: Callable[[], None] = self._work
+        self._graph = device.type == "cuda" and plan.graph != "off"
+        self.is_graph = False
+
+        self._taken = 0
+
+    def __call__(self, step: int) -> None:
+        """Take step number ``step``, the first being 0."""
+        self._place.fill_(self.rows.advance())
+        self._done.fill_(step)
+        if self._graph and self._taken < WARM:
+            self._beside()
+        else:
+            self._run()
+        self._taken += 1
+        if self._graph and self._taken == WARM:
+            self._run = self._captured()
+
+    def _work(self) -> None:
+        rows = self.rows.rows.index_select(0, self._place)[0]
+        scores, risk = self._scored(rows)
+        for parameter in self.models.parameters.values():
+            parameter.grad = None
+        risk.value.sum().backward()  # type: ignore[no-untyped-call]
+        gradients = [p.grad for p in self.models.parameters.values() if p.grad is not None]
+        kept = scores.h.detach().view(len(rows), -1) != 0
+        self.totals.add(risk, kept, self.rows.labelled, gradients, self._done)
+        self._rate.copy_(self._rates[self._done][0])
+        self.optimiser.step()
+        self._follow()
+
+    def _scored(self, rows: Tensor) -> tuple[Scores, Risk]:
+        plan, data = self.plan, self.data
+        runs, n = rows.shape
+        every = rows.flatten()
+        batch = Rows(data.x[every], data.ids[every])
+        with torch.autocast(
+            data.device.type,
+            torch.bfloat16,
+            enabled=plan.precision == "bf16",
+            cache_enabled=False,
+        ):
+            scores = self.surrogate(self.models.on_rows_of_each(n), batch)
+        scores = Scores(scores.h.float(), scores.logits.float())
+        h, logits = scores.h.view(runs, n), scores.logits.view(-1, runs, n, scores.logits.shape[-1])
+        y = data.y[rows[:, : self.rows.labelled]]
+        lam = self._lams * self._shares[self._done]
+        return scores, self._risks(h, logits, y, lam)
+
+    def _risks(self, h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> Risk:
+        """The K risks and their parts, each (K,)."""
+        parts, first = [], 0
+        for kind, runs in self._kinds:
+            its = slice(first, first + runs)
+            risk_of = vmap(self._one_risk(kind), in_dims=(0, 1, 0, 0))
+            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its]))
+            first += runs
+        return Risk(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+    def _one_risk(self, kind: RiskKind) -> Callable[..., tuple[Tensor, ...]]:
+        plan = self.plan
+        debiased = kind == "debiased"
+
+        def risk(h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> tuple[Tensor, ...]:
+            on, bound = (plan.on, plan.bound) if debiased else ("unlabelled", None)
+            return tuple(objective(Scores(h, logits), y, lam, risk=kind, on=on, bound=bound))
+
+        return risk
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Average the weights as :class:`~dessl.training.average.WeightAverage` does."""
+        if not self.plan.ema:
+            return
+        share = (1 / (self._done[0] + 2)).clamp(min=1 - self.plan.ema)
+        for name, parameter in self.models.parameters.items():
+            self.average[name].lerp_(parameter, share)
+
+    def _beside(self) -> None:
+        """Work on another stream than the default one, as before a capture."""
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._work()
+        torch.cuda.current_stream().wait_stream(side)
+
+    def _captured(self) -> Callable[[], None]:
+        """The step's device work as one CUDA graph, or as it was where that cannot be made."""
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._work()
+        except RuntimeError as error:
+            if self.plan.graph == "on":
+                raise
+            warnings.warn(f"the population's step runs without a CUDA graph: {error}", stacklevel=2)
+            return self._work
+        self.is_graph = True
+        return graph.replay
+
+    def restore(self, optimiser: Mapping[str, Any]) -> None:
+        """Go on from an optimiser's saved memory, keeping the learning rate's place."""
+        self.optimiser.load_state_dict(dict(optimiser))
+        for group in self.optimiser.param_groups:
+            group["lr"] = self._rate
+
+    @property
+    def evaluated(self) -> State:
+        """The parameters that are evaluated and kept: averaged ones where the plan has them."""
+        return self.average if self.plan.ema else self.models.parameters
+
+
+def stacked_optimiser(
+    parameters: State, decayed: Sequence[str], plan: TrainPlan, rate: Tensor
+) -> torch.optim.Optimizer:
+    """PyTorch's own optimiser on stacked parameters: right since it works entry by entry.
+
+    Args:
+        parameters: By name, each (K, ...).
+        decayed: Names of those that decay.
+        plan: Says which optimiser.
+        rate: The learning rate, a tensor that may be written into.
+    """
+    if plan.optimiser == "muon":
+        raise ValueError(
+            "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "
+            "Use optimiser='sgd' or 'adamw', or train the runs one by one with dessl.train."
+        )
+    weighted = {True: plan.weight_decay, False: 0.0}
+    groups = [
+        {
+            "params": [p for name, p in parameters.items() if (name in decayed) == decays_],
+            "weight_decay": decay,
+        }
+        for decays_, decay in weighted.items()
+    ]
+    groups = [group for group in groups if group["params"]]
+    if plan.optimiser == "adamw":
+        return torch.optim.AdamW(groups, rate, fused=True, capturable=rate.is_cuda)
+    return torch.optim.SGD(groups, rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=True)
+
+
+def decayed_names(model: nn.Module) -> list[str]:
+    """Names of the parameters that weight decay acts on.
+
+    >>> decayed_names(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    ['0.weight']
+    """
+    decayed = {id(parameter) for parameter in decays(model)[0]}
+    return [name for name, parameter in model.named_parameters() if id(parameter) in decayed]
