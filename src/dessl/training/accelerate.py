@@ -1,20 +1,48 @@
-"""How a step is run: eager, compiled, or as one CUDA graph."""
+"""How a step is run: eager, compiled, captured in a CUDA graph, or both; whatever works here."""
 
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
 from torch import Tensor
 
+from dessl.surrogates.base import Surrogate
 from dessl.training.step import Step
+
+WARM_UP = 3  # steps before a capture: lazy state is made and kernels are chosen
+
+logger = logging.getLogger("dessl.training")
 
 
 class Accelerated:
-    """A step, run in the fastest way that works here.
+    """A step, run in the fastest way that works: on CUDA, one replay of a compiled step's graph.
+
+    What does not work is left out with a line in the log that says why (logger
+    ``dessl.training``), unless the plan says ``"on"``: then it is an error. Finding out takes trial
+    steps, after which everything is put back as it was.
 
     Args:
-        step: The device work.
+        step: The device work. Its generators are registered with the graph.
+
+    Attributes:
+        mode: ``"eager"``, ``"compiled"``, ``"graph"`` or ``"compiled graph"``; known from the
+            first step on.
     """
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.mode = "eager"
+        self._run: Callable[[], None] | None = None
+        plan, self._device = step.plan, step.data.device
+        on_cuda = self._device.type == "cuda"
+        if plan.graph == "on" and not on_cuda:
+            raise ValueError(f"graph='on' needs CUDA; the data is on {self._device}.")
+        if plan.graph == "on" and not step.optimiser.capturable:
+            raise ValueError("graph='on' does not go with Muon, which cannot be captured.")
+        self._compile = plan.compile == "on" or (plan.compile == "auto" and on_cuda)
+        self._graph = plan.graph != "off" and step.optimiser.capturable
+        self._plain = not self._compile and not self._graph
 
     def __call__(self, rows: Tensor, rate: float, lam: float) -> None:
         """Take one step.
@@ -25,4 +53,94 @@ class Accelerated:
             lam: λ.
         """
         self.step.optimiser.set_rate(rate)
-        self.step(rows, lam)
+        if self._plain:
+            self.step(rows, lam)
+            return
+        if self._run is None:
+            self._rows, self._lam = rows.clone(), torch.zeros((), device=self._device)
+            self._run = self._fastest()
+        self._rows.copy_(rows)
+        self._lam.fill_(lam)
+        self._run()
+
+    def _fastest(self) -> Callable[[], None]:
+        plan, run = self.step.plan, self._eager
+        if self._compile:
+            if self._works(self._compiled, "compiled", plan.compile):
+                self.mode = "compiled"
+            else:
+                self.step.compiled(on=False)
+        if self._graph and self._works(self._capture, "captured in a CUDA graph", plan.graph):
+            self.mode = "compiled graph" if self.mode == "compiled" else "graph"
+            run = self._captured.replay
+        return run
+
+    def _eager(self) -> None:
+        self.step(self._rows, self._lam)
+
+    def _compiled(self) -> None:
+        self.step.compiled(on=True)
+        self._eager()
+
+    def _works(self, trial: Callable[[], None], what: str, switch: str) -> bool:
+        try:
+            with unmoved(self.step):
+                trial()
+        except Exception as error:
+            if switch == "on":
+                raise
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            logger.warning("the step is not %s: %s", what, reason[0])
+            return False
+        return True
+
+    def _capture(self) -> None:
+        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                self._eager()
+        torch.cuda.current_stream(self._device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        for generator in _generators(self.step.surrogate, self._device):
+            graph.register_generator_state(generator)
+        with torch.cuda.graph(graph):
+            self._eager()
+        self._captured = graph
+
+
+@contextmanager
+def unmoved(step: Step) -> Iterator[None]:
+    """Put everything that a step moves back where it was, in the same places of memory."""
+    device = step.data.device
+    models = [step.model, step.surrogate, *([step.average.model] if step.average else [])]
+    tensors = [t for m in models for t in (*m.parameters(), *m.buffers())]
+    tensors += [*step.totals.tensors, *step.optimiser.state_tensors()]
+    tensors += [step.average.steps] if step.average else []
+    before = [tensor.detach().clone() for tensor in tensors]
+    generators = _generators(step.surrogate, device)
+    states = [generator.get_state() for generator in generators]
+    on_cuda = device.type == "cuda"
+    random = torch.cuda.get_rng_state(device) if on_cuda else torch.get_rng_state()
+    try:
+        yield
+    finally:
+        known = {id(tensor) for tensor in tensors}
+        with torch.no_grad():
+            for tensor, value in zip(tensors, before, strict=True):
+                tensor.copy_(value)
+            for tensor in step.optimiser.state_tensors():
+                if id(tensor) not in known:  # made by the trial: an optimiser's memory begins at 0
+                    tensor.zero_()
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        if on_cuda:
+            torch.cuda.set_rng_state(random, device)
+        else:
+            torch.set_rng_state(random)
+        step.optimiser.zero_grad()
+
+
+def _generators(surrogate: Surrogate, device: torch.device) -> list[torch.Generator]:
+    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
+    return [part.generator(device) for part in parts]

@@ -41,5 +41,7 @@ class WeightAverage:
         difference = torch._foreach_sub(list(model.parameters()), mine)
         torch._foreach_mul_(difference, share)
         torch._foreach_add_(mine, difference)
-        for buffer, other in zip(self.model.buffers(), model.buffers(), strict=True):
-            buffer.copy_(other)
+        for dtype in {buffer.dtype for buffer in self.model.buffers()}:
+            ours = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
+            theirs = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
+            torch._foreach_copy_(ours, theirs)

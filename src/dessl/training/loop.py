@@ -159,8 +159,17 @@ def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed PyTorch's own generators for the run, and put them back after it."""
+    """Seed PyTorch's own generators for the run, and put them back after it.
+
+    On CUDA, let cuDNN time its convolutions once: shapes never change.
+    """
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
-        yield
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = before or bool(devices)
+    try:
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        cudnn.benchmark = before

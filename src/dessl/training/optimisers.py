@@ -72,7 +72,10 @@ class Optimisers:
         weighted = ((decayed, plan.weight_decay), (other, 0.0))
         groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
         if plan.optimiser == "adamw":
-            return [torch.optim.AdamW(groups, self.rate, fused=fused)]
+            adamw = torch.optim.AdamW(groups, self.rate, fused=fused, capturable=self.capturable)
+            # It would warn that capturable costs speed: the fused one does not mind.
+            adamw._warned_capturable_if_run_uncaptured = True
+            return [adamw]
         return [
             torch.optim.SGD(
                 groups, self.rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=fused

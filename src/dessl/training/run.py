@@ -88,6 +88,8 @@ class Run:
             if isinstance(part, Surrogate):
                 part._generator = None
         model.to(data.device).train()
+        if data.device.type == "cuda" and data.x.ndim == 4:
+            model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         surrogate.prepare(model, id_range(data), data.n_classes)
         surrogate.to(data.device).train()
         self.step = Step(model, surrogate, data, plan)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.objective import objective
 from dessl.risk import Risk
-from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.training.average import WeightAverage
 from dessl.training.guard import NotFiniteError, not_finite
 from dessl.training.optimisers import Optimisers
@@ -31,6 +31,12 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
+        self.compiled(on=False)
+
+    def compiled(self, *, on: bool) -> None:
+        """Compile the passes through the model and the risk, or leave them as they are."""
+        self._score = torch.compile(self.scores, dynamic=False) if on else self.scores
+        self._risk = torch.compile(self.risk, dynamic=False) if on else self.risk
 
     def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
         """Take one step.
@@ -41,7 +47,13 @@ class Step:
         """
         batch = Rows(self.data.x[rows], self.data.ids[rows])
         y = self.data.y[rows[: self.plan.labelled_batch]]
-        scores, risk = self.scored(self.model, batch, y, lam)
+        scores = self._score(batch)
+        try:
+            risk = self._risk(scores, y, lam)
+        except ValueError as error:
+            if values := not_finite(scores, len(y)):
+                raise NotFiniteError(values) from error
+            raise
         self.optimiser.zero_grad()
         risk.value.backward()  # type: ignore[no-untyped-call]
         norm = self.optimiser.gradient_norm()
@@ -53,20 +65,15 @@ class Step:
             self.model, batch, Scores(scores.h.detach(), scores.logits.detach())
         )
 
-    def scored(
-        self, model: Model, batch: Rows, y: Tensor, lam: float | Tensor
-    ) -> tuple[Scores, Risk]:
-        """Return the scores of one joint forward pass, in float32, and their risk."""
-        device, plan = batch.x.device.type, self.plan
-        bf16 = plan.precision == "bf16"
+    def scores(self, batch: Rows) -> Scores:
+        """Return the scores of one joint forward pass, in float32."""
+        bf16 = self.plan.precision == "bf16"
         # No cache of casts: one made without gradient would be used where a gradient is needed.
-        with torch.autocast(device, torch.bfloat16, enabled=bf16, cache_enabled=False):
-            scores = self.surrogate(model, batch)
-        scores = Scores(scores.h.float(), scores.logits.float())
-        try:
-            risk = objective(scores, y, lam, risk=plan.risk, on=plan.on, bound=plan.bound)
-        except ValueError as error:
-            if values := not_finite(scores, len(y)):
-                raise NotFiniteError(values) from error
-            raise
-        return scores, risk
+        with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
+            h, logits = self.surrogate(self.model, batch)
+        return Scores(h.float(), logits.float())
+
+    def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
+        """Return the plan's risk of the scores."""
+        plan = self.plan
+        return objective(scores, y, lam, risk=plan.risk, on=plan.on, bound=plan.bound)
