@@ -58,7 +58,7 @@ class Surrogate(nn.Module, ABC):
     Attributes:
         bounded_up_to: The largest λ ≥ 0 for which the debiased risk is bounded below, with the
             cross-entropy as L: infinite where H itself is bounded, 0 where no λ > 0 is safe. Past
-            it, bound the risk (``bound="nonnegative"``) or H (``dessl.surrogates.smooth``).
+            it, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
     """
 
     bounded_up_to: float = math.inf
