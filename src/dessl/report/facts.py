@@ -1,0 +1,228 @@
+"""RunFacts: what a run folder's ``facts.json`` holds, and all that a report is made of."""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dessl.data import DataError
+from dessl.report.entries import read_as
+
+VERSION = 1
+
+Outcome = Literal["helped", "hurt", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data set, as it was trained on.
+
+    Attributes:
+        name: What it is called.
+        rows: Rows in all, but for those of ``test``.
+        labelled: Rows trained on with their label.
+        unlabelled: Rows trained on without a label.
+        validation: Labelled rows that chose the step at which a run is kept.
+        test: Labelled rows that were looked at once, at the end.
+        test_unlabelled: Rows without a label that stood beside them, to debias the comparison.
+        class_names: The classes in order.
+        shape: Of one row: (channels, height, width) or (features,).
+        feature_names: One name for each feature of a table; () for anything else.
+        left_out: Columns of a table that were not used, and why.
+    """
+
+    name: str
+    rows: int
+    labelled: int
+    unlabelled: int
+    validation: int
+    test: int
+    test_unlabelled: int
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    feature_names: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """One method: a surrogate and a risk, by the name that it has in tables.
+
+    Attributes:
+        name: Such as "complete case", "PseudoLabel", "DePseudoLabel".
+        risk: "complete_case", "ssl" or "debiased".
+        surrogate: A name in ``dessl.SURROGATES``.
+        lam: λ, its peak; 0 in the complete case.
+    """
+
+    name: str
+    risk: str
+    surrogate: str
+    lam: float
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of a method: what it is worth on the test rows, and how it got there.
+
+    Attributes:
+        method: The name of its :class:`MethodFacts`.
+        seed: Of its label draw, weights and batches. Runs of one seed are paired.
+        metrics: ``Metrics.as_dict()`` on the test rows.
+        step: The step whose weights were kept.
+        steps: Steps done.
+        history: One ``vars(Event)`` for each evaluation, NaN as None.
+    """
+
+    method: str
+    seed: int
+    metrics: dict[str, Any]
+    step: int
+    steps: int
+    history: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric of one method from partly labelled test rows, debiased, with its interval."""
+
+    method: str
+    metric: str
+    value: float
+    low: float
+    high: float
+    confidence: float
+    n_labelled: int
+    n_unlabelled: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The metric of one method minus that of another.
+
+    Attributes:
+        metric: A field of ``Metrics``; for a loss a negative difference speaks for ``method``.
+        method: Whose.
+        against: Minus whose.
+        difference: The estimate.
+        low: Lower bound of its interval.
+        high: Upper bound.
+        p_value: Of the hypothesis that they are equal.
+        confidence: Of the interval.
+        test: "paired t-test over seeds" or "debiased, paired over rows".
+        n: Seeds, or labelled rows.
+    """
+
+    metric: str
+    method: str
+    against: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    confidence: float
+    test: str
+    n: int
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One run of a λ-sweep: its risk, λ and seed, and its metrics on the test rows."""
+
+    risk: str
+    lam: float
+    seed: int
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether unlabelled data helped here, in one word and in one sentence with its interval."""
+
+    outcome: Outcome
+    sentence: str
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Everything that a report shows.
+
+    Attributes:
+        title: One line.
+        command: The command line that made it, as one could type it again.
+        data: The data set.
+        methods: In the order in which tables show them; the complete case is the first.
+        runs: One for each method and seed.
+        comparisons: Of each method with the complete case.
+        estimates: Debiased metrics, where some test rows have no label; () otherwise.
+        sweep: A λ-sweep, where there is one; () otherwise.
+        verdict: The main comparison in words.
+        settings: The training plan and the like, by name.
+        made_with: ``machine_facts()``.
+        seconds: That it took.
+        warnings: What was warned of on the way, one line each.
+    """
+
+    title: str
+    command: str
+    data: DataFacts
+    methods: tuple[MethodFacts, ...]
+    runs: tuple[RunResult, ...]
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict
+    settings: dict[str, Any]
+    made_with: dict[str, Any]
+    seconds: float
+    estimates: tuple[Estimate, ...] = ()
+    sweep: tuple[SweepPoint, ...] = ()
+    warnings: tuple[str, ...] = ()
+    version: int = VERSION
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, each once, in order."""
+        return sorted({run.seed for run in self.runs})
+
+    def values(self, method: str, metric: str) -> list[float]:
+        """A method's metric on the test rows, one value for each seed in order; NaN for unknown."""
+        runs = sorted((run for run in self.runs if run.method == method), key=lambda run: run.seed)
+        found = [run.metrics.get(metric) for run in runs]
+        return [math.nan if value is None else float(value) for value in found]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the facts as JSON takes them: None for NaN, "Infinity" for ∞."""
+        ready = _json_ready(dataclasses.asdict(self))
+        assert isinstance(ready, dict)  # noqa: S101
+        return ready
+
+    @classmethod
+    def from_dict(cls, entries: Any, *, source: str | Path = "the facts") -> "RunFacts":
+        """Read facts back; entries that are absent, unknown or of another version are refused.
+
+        Raises:
+            DataError: The entries are not those of a run.
+        """
+        try:
+            if entries["version"] != VERSION:
+                raise ValueError(f"version {entries['version']!r}")
+            return read_as(cls, entries)
+        except (TypeError, ValueError, KeyError) as error:
+            raise DataError.of(
+                source,
+                expected=f"the facts of a run, version {VERSION}",
+                got=str(error)[:200],
+                do="Give the folder of a run made by this version of dessl, or train it again.",
+            ) from error
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _json_ready(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_ready(entry) for entry in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
