@@ -1,0 +1,78 @@
+"""How a metric is named and written: shares in per cent, losses as they are."""
+
+import math
+from dataclasses import dataclass
+
+from dessl.training.plan import HIGHER_IS_BETTER
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric's name in words, and whether it is a share of one."""
+
+    text: str
+    percent: bool
+
+
+MEASURES: dict[str, Measure] = {
+    "accuracy": Measure("accuracy", percent=True),
+    "balanced_accuracy": Measure("balanced accuracy", percent=True),
+    "worst_class_accuracy": Measure("accuracy, worst class", percent=True),
+    "macro_f1": Measure("macro F1", percent=True),
+    "auc": Measure("AUC", percent=True),
+    "cross_entropy": Measure("cross-entropy", percent=False),
+    "brier": Measure("Brier score", percent=False),
+    "ece": Measure("calibration error (ECE)", percent=True),
+    "adaptive_ece": Measure("ECE, equal-mass bins", percent=True),
+    "debiased_ece": Measure("ECE, debiased (l2)", percent=True),
+}
+
+
+def metric_text(metric: str) -> str:
+    """A metric in words, with its unit; one that is not known goes by its own name.
+
+    >>> metric_text("accuracy"), metric_text("brier"), metric_text("my_score")
+    ('accuracy, %', 'Brier score', 'my score')
+    """
+    measure = measure_of(metric)
+    return f"{measure.text}, %" if measure.percent else measure.text
+
+
+def measure_of(metric: str) -> Measure:
+    """A metric's measure."""
+    return MEASURES.get(metric, Measure(metric.replace("_", " "), percent=False))
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether more of a metric is better; for one that is not known, no."""
+    return HIGHER_IS_BETTER.get(metric, False)
+
+
+def written(metric: str, value: float, *, signed: bool = False) -> str:
+    """A metric's value as tables show it.
+
+    >>> written("accuracy", 0.9123), written("brier", -0.0123, signed=True)
+    ('91.2', '−0.012')
+    >>> written("accuracy", float("nan")), written("cross_entropy", float("inf"))
+    ('–', '∞')
+    """
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    percent = measure_of(metric).percent
+    text = f"{100 * value if percent else value:{'+' if signed else ''}.{1 if percent else 3}f}"
+    return text.replace("-", "−")
+
+
+def p_value_text(value: float) -> str:
+    """A p-value with the digits that mean something.
+
+    >>> p_value_text(0.0312), p_value_text(0.00001), p_value_text(0.5)
+    ('p = 0.031', 'p < 0.001', 'p = 0.50')
+    """
+    if math.isnan(value):
+        return "no p-value"
+    if value < 0.001:
+        return "p < 0.001"
+    return f"p = {value:.3f}" if value < 0.1 else f"p = {value:.2f}"
