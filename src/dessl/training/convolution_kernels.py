@@ -1,28 +1,76 @@
 """Triton kernels of K convolutions at once, each model with its own rows and its own weights.
 
-    out[k, n, o, i, j] = Σ_{c, a, b} x[k, n, c, i + a − p, j + b − p] · w[k, o, c, a, b]
+    out[k, n, o, i, j] = Σ_{c, a, b} x[k, n, c, i + a − p, j + b − p] · w[k, o, c, a, b]  (+ bias)
 
-Both kernels are products of small tiles with the patches of x read where they lie (implicit GEMM):
-the matrix of patches, 25 times an image for 5 × 5 windows, is never written. ``tf32x3`` computes
-float32 products on tensor cores in three passes, to float32's own accuracy.
+The patches of x are read where they lie: their matrix, 25 times an image for 5 × 5 windows, is
+never written. :mod:`dessl.training.convolution_launch` says which kernel is run in which tiles.
 
 They exist only where Triton does, that is beside a CUDA build of PyTorch.
 """
 
 from importlib.util import find_spec
-from typing import Any
-
-import torch
-from torch import Tensor
-
-PRECISION = "tf32x3"
-ROWS_TILE = 128  # output pixels of one product
-MOST_SPLITS = 32  # partial sums of a weight gradient
-PROGRAMS = 4096  # that keep a large device busy
 
 if find_spec("triton") is not None:
     import triton  # type: ignore[import-not-found, import-untyped, unused-ignore]
     import triton.language as tl  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+    def few_maps(  # type: ignore[no-untyped-def]
+        x,
+        w,  # (K, C, KH, KW, BO), with zeros up to BO maps
+        bias,
+        out,
+        N,
+        C: tl.constexpr,
+        H: tl.constexpr,
+        W: tl.constexpr,
+        O: tl.constexpr,  # noqa: E741
+        OH: tl.constexpr,
+        OW: tl.constexpr,
+        KH: tl.constexpr,
+        KW: tl.constexpr,
+        PAD: tl.constexpr,
+        BP: tl.constexpr,
+        BO: tl.constexpr,
+        RELU: tl.constexpr,
+    ):
+        k = tl.program_id(1).to(tl.int64)
+        p = tl.program_id(0) * BP + tl.arange(0, BP)
+        o = tl.arange(0, BO)
+        x += k * N * (C * H * W)
+        w += k * (C * KH * KW * BO)
+        out += k * N * (O * OH * OW)
+        total = tl.zeros((BO, BP), dtype=tl.float32)
+        if PAD > 0:  # one row of pixels a program, so that rows outside of x cost nothing
+            i = tl.program_id(2)
+            n = p // OW
+            j = p % OW
+            known = p < N * OW
+            for a in range(tl.maximum(0, PAD - i), tl.minimum(KH, H + PAD - i)):
+                row = n * (C * H * W) + (i + a - PAD) * W + j - PAD
+                for b in tl.static_range(KW):
+                    inside = known & (j + b >= PAD) & (j + b < W + PAD)
+                    for c in range(C):
+                        seen = tl.load(x + row + b + c * (H * W), mask=inside, other=0.0)
+                        weights = tl.load(w + ((c * KH + a) * KW + b) * BO + o)
+                        total += weights[:, None] * seen[None, :]
+            place = n * (O * OH * OW) + i * OW + j
+        else:
+            n = p // (OH * OW)
+            known = p < N * OH * OW
+            corner = n * (C * H * W) + p % (OH * OW) // OW * W + p % OW
+            for a in tl.static_range(KH):
+                for b in tl.static_range(KW):
+                    for c in range(C):
+                        seen = tl.load(x + corner + (c * H + a) * W + b, mask=known, other=0.0)
+                        weights = tl.load(w + ((c * KH + a) * KW + b) * BO + o)
+                        total += weights[:, None] * seen[None, :]
+            place = n * (O * OH * OW) + p % (OH * OW)
+        total += tl.load(bias + k * O + o, mask=o < O, other=0.0)[:, None]
+        if RELU:
+            total = tl.maximum(total, 0.0)
+        known = known[None, :] & (o < O)[:, None]
+        tl.store(out + place[None, :] + o[:, None] * (OH * OW), total, mask=known)
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
     def _patches(  # type: ignore[no-untyped-def]
@@ -71,9 +119,10 @@ if find_spec("triton") is not None:
         return patches, entry
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-    def _convolution(  # type: ignore[no-untyped-def]
+    def convolution(  # type: ignore[no-untyped-def]
         x,
         w,
+        bias,
         out,
         N,
         C: tl.constexpr,
@@ -89,6 +138,7 @@ if find_spec("triton") is not None:
         BR: tl.constexpr,
         BO: tl.constexpr,
         DOT: tl.constexpr,
+        RELU: tl.constexpr,
     ):
         k = tl.program_id(1).to(tl.int64)
         R: tl.constexpr = C * KH * KW
@@ -104,12 +154,15 @@ if find_spec("triton") is not None:
             known = (entry < R)[:, None] & (o < O)[None, :]
             weights = tl.load(w + o[None, :] * R + entry[:, None], mask=known, other=0.0)
             total = tl.dot(tl.trans(patches), weights, total, input_precision=DOT)
+        total += tl.load(bias + k * O + o, mask=o < O, other=0.0)[None, :]
+        if RELU:
+            total = tl.maximum(total, 0.0)
         place = p // (OH * OW) * (O * OH * OW) + p % (OH * OW)
         known = (p < pixels)[None, :] & (o < O)[:, None]
         tl.store(out + place[None, :] + o[:, None] * (OH * OW), tl.trans(total), mask=known)
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-    def _weight_gradient(  # type: ignore[no-untyped-def]
+    def weight_gradient(  # type: ignore[no-untyped-def]
         x,
         g,
         partial,
@@ -150,51 +203,3 @@ if find_spec("triton") is not None:
         known = (o < O)[None, :] & (entry < R)[:, None]
         partial += (split * K + k) * (O * R)
         tl.store(partial + o[None, :] * R + entry[:, None], total, mask=known)
-
-
-def _shapes(x: Tensor, weight_shape: torch.Size, padding: int) -> dict[str, Any]:
-    _, _, channels, height, width = x.shape
-    _, out_channels, _, window_height, window_width = weight_shape
-    entries = channels * window_height * window_width
-    return {
-        "C": channels,
-        "H": height,
-        "W": width,
-        "O": out_channels,
-        "OH": height + 2 * padding - window_height + 1,
-        "OW": width + 2 * padding - window_width + 1,
-        "KH": window_height,
-        "KW": window_width,
-        "PAD": padding,
-        "BR": 16 if entries <= 16 else 32,
-        "BO": min(64, max(16, 1 << (out_channels - 1).bit_length())),
-        "DOT": PRECISION,
-    }
-
-
-def convolved(x: Tensor, weight: Tensor, padding: int) -> Tensor:
-    """Return x (K, n, C, H, W) convolved with weights (K, O, C, kh, kw), model by model."""
-    shapes = _shapes(x, weight.shape, padding)
-    models, n = x.shape[:2]
-    out = x.new_empty(models, n, shapes["O"], shapes["OH"], shapes["OW"])
-    tiles = -(-n * shapes["OH"] * shapes["OW"] // ROWS_TILE)
-    grid = (tiles, models, -(-shapes["O"] // shapes["BO"]))
-    _convolution[grid](x.contiguous(), weight.contiguous(), out, n, BP=ROWS_TILE, **shapes)
-    return out
-
-
-def weight_gradient(x: Tensor, slope: Tensor, window: tuple[int, int], padding: int) -> Tensor:
-    """Return the gradient (K, O, C, kh, kw) from x (K, n, C, H, W) and ∂/∂out (K, n, O, ...)."""
-    models, n, channels = x.shape[:3]
-    weight_shape = torch.Size((models, slope.shape[2], channels, *window))
-    shapes = _shapes(x, weight_shape, padding)
-    tiles = -(-n * shapes["OH"] * shapes["OW"] // ROWS_TILE)
-    entries = channels * window[0] * window[1]
-    columns = -(-entries // shapes["BR"]) * -(-shapes["O"] // shapes["BO"])
-    splits = min(tiles, MOST_SPLITS, max(1, PROGRAMS // (models * columns)))
-    in_split = -(-tiles // splits)
-    partial = x.new_empty(splits, *weight_shape)
-    _weight_gradient[(splits, models, columns)](
-        x.contiguous(), slope.contiguous(), partial, n, models, in_split, BP=ROWS_TILE, **shapes
-    )
-    return partial.sum(0)

@@ -111,7 +111,9 @@ def train_population(
     for number, members in enumerate(_groups(runs, chunk)):
         folder = None if out is None else Path(out) / f"population-{number}"
         with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
-            population = _built(model, surrogate, data, [runs[i] for i in members], plan, transform)
+            population = built_population(
+                model, surrogate, data, [runs[i] for i in members], plan, transform
+            )
             identity = _identity(plan, data, [runs[i] for i in members], surrogate)
             with locked_folder(folder) as held:
                 _trained(population, held, identity, resume=resume, progress=progress)
@@ -148,7 +150,7 @@ def _groups(runs: Sequence[PopulationRun], chunk: int | None) -> Iterator[list[i
             yield group[first : first + most]
 
 
-def _built(
+def built_population(
     factory: Callable[[], nn.Module],
     surrogate: Surrogate,
     data: SemiData,
@@ -156,6 +158,7 @@ def _built(
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Population:
+    """Return runs of one batch shape before their first step, equal risks beside each other."""
     models = []
     for run in runs:
         torch.manual_seed(run.seed)

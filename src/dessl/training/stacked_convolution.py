@@ -2,11 +2,12 @@
 
 ``torch.func.vmap`` makes one grouped convolution of K convolutions, which cuDNN computes slowly for
 the few channels of small networks. Here the batching rule is ours: on CUDA the kernels of
-:mod:`dessl.training.convolution_kernels`, elsewhere model by model.
+:mod:`dessl.training.convolution_launch`, elsewhere model by model.
 """
 
 import copy
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,18 +17,27 @@ from torch.nn.grad import conv2d_weight
 
 
 @torch.library.custom_op("dessl::stacked_conv2d", mutates_args=())
-def stacked_conv2d(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+def stacked_conv2d(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: bool) -> Tensor:
     """Convolve x (K, n, C, H, W) with weights (K, O, C, kh, kw), stride 1, zeros around.
 
-    >>> stacked_conv2d(torch.ones(3, 2, 1, 4, 4), torch.ones(3, 5, 1, 2, 2), 0).shape
+    Args:
+        x: Rows of each model.
+        weight: Of each model.
+        bias: (K, O).
+        padding: Zeros on each side.
+        relu: Whether negative results become zero.
+
+    >>> x, weight = torch.ones(3, 2, 1, 4, 4), torch.ones(3, 5, 1, 2, 2)
+    >>> stacked_conv2d(x, weight, torch.zeros(3, 5), 0, False).shape
     torch.Size([3, 2, 5, 3, 3])
     """
     if x.is_cuda:
-        from dessl.training.convolution_kernels import convolved
+        from dessl.training.convolution_launch import convolved
 
-        return convolved(x, weight, padding)
-    pairs = zip(x, weight, strict=True)
-    return torch.stack([F.conv2d(rows, w, padding=padding) for rows, w in pairs])
+        return convolved(x, weight, bias, padding, relu=relu)
+    triples = zip(x, weight, bias, strict=True)
+    out = torch.stack([F.conv2d(rows, w, b, padding=padding) for rows, w, b in triples])
+    return out.relu_() if relu else out
 
 
 @torch.library.custom_op("dessl::stacked_conv2d_weight", mutates_args=())
@@ -36,7 +46,7 @@ def stacked_conv2d_weight(
 ) -> Tensor:
     """Gradient (K, O, C, height, width) of the weights from x and the outputs' gradient."""
     if x.is_cuda:
-        from dessl.training.convolution_kernels import weight_gradient
+        from dessl.training.convolution_launch import weight_gradient
 
         return weight_gradient(x, slope, (height, width), padding)
     shape = (slope.shape[2], x.shape[2], height, width)
@@ -46,7 +56,7 @@ def stacked_conv2d_weight(
 
 
 @stacked_conv2d.register_fake
-def _(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+def _(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: bool) -> Tensor:  # noqa: ARG001
     sides = (x.shape[i] + 2 * padding - weight.shape[i] + 1 for i in (3, 4))
     return x.new_empty(x.shape[0], x.shape[1], weight.shape[1], *sides)
 
@@ -56,62 +66,71 @@ def _(x: Tensor, slope: Tensor, height: int, width: int, padding: int) -> Tensor
     return x.new_empty(x.shape[0], slope.shape[2], x.shape[2], height, width)
 
 
-def _remember(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:  # noqa: ARG001
-    x, weight, ctx.padding = inputs
-    ctx.save_for_backward(x, weight)
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, weight, _, ctx.padding, ctx.relu = inputs
+    ctx.save_for_backward(x, weight, *([output] if ctx.relu else []))
 
 
-def _gradients(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-    x, weight = ctx.saved_tensors
-    height, width = weight.shape[3:]
-    to_x, to_weight = None, None
+def _gradients(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    x, weight, *out = ctx.saved_tensors
+    if ctx.relu:
+        slope = torch.where(out[0] > 0, slope, 0.0)
+    to_x, to_weight, to_bias = None, None, None
     if ctx.needs_input_grad[0]:
         # A convolution of the slopes with the windows turned round, zeros up to the old borders.
         turned = weight.flip(3, 4).transpose(1, 2)
-        to_x = stacked_conv2d(slope, turned, height - 1 - ctx.padding)
+        nothing = weight.new_zeros(turned.shape[:2])
+        to_x = stacked_conv2d(slope, turned, nothing, weight.shape[3] - 1 - ctx.padding, False)
     if ctx.needs_input_grad[1]:
-        to_weight = stacked_conv2d_weight(x, slope, height, width, ctx.padding)
-    return to_x, to_weight, None
+        to_weight = stacked_conv2d_weight(x, slope, *weight.shape[3:], ctx.padding)
+    if ctx.needs_input_grad[2]:
+        to_bias = slope.sum((1, 3, 4))
+    return to_x, to_weight, to_bias, None, None
 
 
 stacked_conv2d.register_autograd(_gradients, setup_context=_remember)
 
 
 @torch.library.custom_op("dessl::conv2d", mutates_args=())
-def conv2d(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: bool) -> Tensor:
     """One model's convolution; under ``vmap`` it is :func:`stacked_conv2d`."""
-    return F.conv2d(x, weight, padding=padding)
+    out = F.conv2d(x, weight, bias, padding=padding)
+    return out.relu_() if relu else out
 
 
 @conv2d.register_fake
-def _(x: Tensor, weight: Tensor, padding: int) -> Tensor:
+def _(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: bool) -> Tensor:  # noqa: ARG001
     sides = (x.shape[i] + 2 * padding - weight.shape[i] + 1 for i in (2, 3))
     return x.new_empty(x.shape[0], weight.shape[0], *sides)
 
 
 @conv2d.register_vmap
-def _(
-    info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, padding: int
-) -> tuple[Tensor, int]:
-    x, weight = (
+def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, int]:
+    stacked = (
         part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
-        for part, dim in zip((x, weight), in_dims, strict=False)
+        for part, dim in zip(given[:3], in_dims, strict=False)
     )
-    return stacked_conv2d(x, weight, padding), 0
+    return stacked_conv2d(*stacked, *given[3:]), 0
 
 
 class MappedConv2d(nn.Module):
-    """A ``Conv2d`` of square windows and stride 1 that calls :func:`conv2d`."""
+    """A ``Conv2d`` of square windows and stride 1, with the ReLU after it, through :func:`conv2d`.
 
-    def __init__(self, original: nn.Conv2d) -> None:
+    Args:
+        original: The layer, whose parameters it takes over.
+        relu: Whether a ReLU follows, which the kernel then does on its way out.
+    """
+
+    def __init__(self, original: nn.Conv2d, *, relu: bool) -> None:
         super().__init__()
         self.weight, self.bias = original.weight, original.bias
-        self.padding = int(original.padding[0])
+        self.padding, self.relu = int(original.padding[0]), relu
 
     def forward(self, x: Tensor) -> Tensor:
         """Convolve (n, C, H, W)."""
-        out: Tensor = conv2d(x, self.weight, self.padding)
-        return out if self.bias is None else out + self.bias[:, None, None]
+        bias = self.weight.new_zeros(len(self.weight)) if self.bias is None else self.bias
+        out: Tensor = conv2d(x, self.weight, bias, self.padding, self.relu)
+        return out
 
 
 def fits(layer: nn.Module) -> bool:
@@ -135,7 +154,12 @@ def with_mapped_convolutions(model: nn.Module) -> nn.Module:
     """A copy of the model, of the same state, in which every fitting layer is mapped fast."""
     model = copy.deepcopy(model)
     for parent in list(model.modules()):
-        for name, layer in list(parent.named_children()):
+        children = [*parent.named_children(), ("", nn.Identity())]
+        for (name, layer), (after, follower) in pairwise(children):
             if isinstance(layer, nn.Conv2d) and fits(layer):
-                setattr(parent, name, MappedConv2d(layer))
+                # Only a Sequential says that what stands next also comes next.
+                relu = isinstance(parent, nn.Sequential) and type(follower) is nn.ReLU
+                setattr(parent, name, MappedConv2d(layer, relu=relu))
+                if relu:
+                    setattr(parent, after, nn.Identity())
     return model
