@@ -94,5 +94,6 @@ def _largest(values: dict[str, float]) -> str:
 
 def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     return past_bound(lam, plan, surrogate) or (
-        "λ is within the surrogate's bound: look at the learning rate and at the data's scale."
+        f"λ is not past {type(surrogate).__name__}'s stated bound, {surrogate.bounded_up_to:g}: "
+        "look at the learning rate and at the data's scale."
     )
