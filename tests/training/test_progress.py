@@ -1,0 +1,58 @@
+"""The progress bar shows where a run is; TensorBoard gets every number."""
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dessl.surrogates import Entropy
+from dessl.training import TensorBoard, train
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_bar_with_the_last_metrics(
+    make_data: Any, make_model: Any, make_plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    for shown in (True, False):
+        terminal = Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
+        result = train(make_model, Entropy(), make_data(), make_plan(), progress=shown)
+        accuracy = result.history[-1].validation["accuracy"]
+        text = terminal.getvalue()
+        assert ("12/12" in text and f"accuracy {accuracy:.4f}" in text) == shown
+
+
+def test_no_terminal_gets_nothing(
+    make_data: Any, make_model: Any, make_plan: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    train(make_model, Entropy(), make_data(), make_plan())
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_gets_every_number(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board = TensorBoard(tmp_path)
+    result = train(make_model, Entropy(), make_data(), make_plan(), callbacks=[board])
+    read = accumulator.EventAccumulator(str(tmp_path))
+    read.Reload()
+    tags = read.Tags()["scalars"]
+    assert {"risk", "loss", "lam_opt", "mask_labelled", "validation/accuracy"} <= set(tags)
+    steps = [(scalar.step, scalar.value) for scalar in read.Scalars("loss")]
+    assert steps == [(e.step, pytest.approx(e.loss)) for e in result.history]
+
+
+def test_without_tensorboard_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ImportError, match=r"pip install 'dessl\[tensorboard\]'"):
+        TensorBoard("anywhere")
