@@ -21,6 +21,8 @@ STOREYS = [
     ("evaluation",),
     ("training",),
     ("safety",),
+    ("recipes",),
+    ("saved",),
     ("estimator",),
     ("integrations", "experiments"),
     ("report",),

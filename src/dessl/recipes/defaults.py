@@ -1,0 +1,205 @@
+"""recipe_for: a model, a surrogate and a plan that suit a data set, for one who has no wish yet."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.augment import Strong, Weak
+from dessl.data import SemiData
+from dessl.models import MODELS
+from dessl.objective import RiskKind
+from dessl.recipes.scaling import Scaling, scaling_of
+from dessl.surrogates import SURROGATES, Surrogate, View, as_surrogate
+from dessl.training import TrainPlan
+
+Lam = float | Literal["auto"]
+
+MEMBERS = 5  # networks of a table's predictor, each with a fifth of the labels held out
+LARGEST_LENET = 32  # side of the images
+STEPS = 300  # with 100 labels or fewer
+EVALUATIONS = 20
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A network of ``dessl.MODELS`` by name and options, as a saved model holds it."""
+
+    name: str
+    options: dict[str, Any]
+
+    def __call__(self) -> nn.Module:
+        """Build the network; its weights come from PyTorch's global generator."""
+        return MODELS[self.name](**self.options)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that :func:`dessl.recipes.fit` needs besides the data.
+
+    Attributes:
+        model: Builds one network from standardised rows to logits.
+        surrogate: The unlabelled term H; its views standardise images.
+        plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
+        scaling: Of the inputs; what ``model`` sees is standardised with it.
+        lam: A number, or ``"auto"``: estimated on held-out labels, 0 where it does not help.
+        members: Networks to train, each with another fifth of the labels held out.
+    """
+
+    model: Callable[[], nn.Module]
+    surrogate: Surrogate
+    plan: TrainPlan
+    scaling: Scaling
+    lam: Lam
+    members: int
+
+    @property
+    def transform(self) -> Callable[[Tensor], Tensor]:
+        """What a network sees of a row in evaluation: uint8 images standardised, floats as is."""
+        return lambda x: self.scaling.standardised(x) if x.dtype == torch.uint8 else x
+
+
+def recipe_for(
+    data: SemiData,
+    *,
+    surrogate: str | Surrogate | Callable[..., Tensor] = "pseudo_label",
+    risk: RiskKind = "debiased",
+    lam: Lam = "auto",
+    steps: int | None = None,
+    seed: int = 0,
+    model: str | Callable[[], nn.Module] | None = None,
+    members: int | None = None,
+) -> Recipe:
+    """Return defaults for a data set, sized for two CPU cores and few labels.
+
+    ============ ============================================ ==============================
+    data         network                                      augmentation
+    ============ ============================================ ==============================
+    table        MLP, 512 hidden, dropout 0.3; five of them   none
+    images ≤ 32  LeNet                                        shifts up to 12.5 %, no flips
+    other images FastCifar, width 16 (64 on CUDA)             shifts up to 12.5 %, no flips
+    ============ ============================================ ==============================
+
+    Flips are left out because they change the class of digits, writing and some organs; pass a
+    surrogate with views of your own where they are safe.
+
+    Args:
+        data: With the labels that may be used; some of them are held out in :func:`fit`.
+        surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
+            :func:`dessl.as_surrogate` takes.
+        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
+        steps: Optimiser steps of each network.
+        seed: Of weights, streams, dropout and held-out labels.
+        model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
+            rows to logits.
+        members: Networks to train.
+
+    >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
+    >>> recipe = recipe_for(data, lam=0.5)
+    >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
+    (369, 5, 'MLP')
+    """
+    _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+    if lam != "auto":
+        _checks.number("lam", lam, low=0, open_high=True)
+    if members is not None:
+        _checks.whole_number("members", members, low=1, high=MEMBERS)
+    scaling = scaling_of(data.x)
+    return Recipe(
+        model=_architecture(data, model),
+        surrogate=_surrogate(surrogate, scaling, images=data.is_image, seed=seed),
+        plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed),
+        scaling=scaling,
+        lam=lam,
+        members=members or (MEMBERS if data.x.ndim == 2 else 1),
+    )
+
+
+def _architecture(
+    data: SemiData, model: str | Callable[[], nn.Module] | None
+) -> Callable[[], nn.Module]:
+    if model is not None and not isinstance(model, str):
+        if isinstance(model, nn.Module) or not callable(model):
+            raise TypeError(
+                "model must be a name or a function that builds a network, since several are "
+                f"trained; got {type(model).__name__}. Pass lambda: copy.deepcopy(model)."
+            )
+        return model
+    _checks.one_of("model", model, (None, *MODELS))
+    name = model or _network_name(data)
+    options: dict[str, Any] = {"n_classes": data.n_classes}
+    if data.x.ndim == 4:
+        options["in_channels"] = data.x.shape[1]
+    if name == "mlp":
+        options |= {"n_features": data.x.shape[1], "hidden": [512], "dropout": 0.3}
+    elif name == "lenet":
+        options["size"] = tuple(data.x.shape[2:])
+    elif name == "fast_cifar":
+        options["width"] = 64 if data.device.type == "cuda" else 16
+    return Architecture(name, options)
+
+
+def _network_name(data: SemiData) -> str:
+    if data.x.ndim == 2:
+        return "mlp"
+    if data.x.ndim != 4 or min(data.x.shape[2:]) < 4:
+        raise ValueError(
+            f"there are defaults for tables (n, features) and for images (n, channels, height, "
+            f"width) with sides of at least 4; got rows of shape {tuple(data.x.shape[1:])}. "
+            "Pass model=, a function that builds your network."
+        )
+    small = max(data.x.shape[2:]) <= LARGEST_LENET and data.x.shape[1] == 1
+    return "lenet" if small or min(data.x.shape[2:]) < 8 else "fast_cifar"
+
+
+def _surrogate(
+    surrogate: str | Surrogate | Callable[..., Tensor],
+    scaling: Scaling,
+    *,
+    images: bool,
+    seed: int,
+) -> Surrogate:
+    if not isinstance(surrogate, str):
+        return as_surrogate(surrogate)
+    _checks.one_of("surrogate", surrogate, tuple(SURROGATES))
+    kind = SURROGATES[surrogate]
+    takes = inspect.signature(kind).parameters
+    needed = [n for n, p in takes.items() if p.default is p.empty and n not in ("args", "kwargs")]
+    if needed:
+        raise ValueError(
+            f"the surrogate {surrogate!r} has no default for {', '.join(needed)}. Build it "
+            f"yourself and pass it in place of its name: dessl.SURROGATES[{surrogate!r}](...)."
+        )
+    if not images:
+        return kind(seed=seed)
+    mean, std = scaling.mean.flatten().tolist(), scaling.std.flatten().tolist()
+    weak = Weak(flip=False, mean=mean, std=std)
+    views: dict[str, View] = {"view": weak, "weak": weak}
+    if "strong" in takes:
+        views["strong"] = Strong(flip=False, mean=mean, std=std)
+    return kind(seed=seed, **{name: view for name, view in views.items() if name in takes})
+
+
+def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int) -> TrainPlan:
+    n = data.n_labelled
+    length = round(STEPS * max(1.0, n / 100) ** 0.3) if steps is None else steps
+    return TrainPlan(
+        steps=length,
+        labelled_batch=min(64, max(1, n // 2)),
+        unlabelled_batch=min(192, max(1, data.n_unlabelled)),
+        optimiser="adamw",
+        learning_rate=2e-3,
+        schedule="cosine",
+        weight_decay=0.1 if data.x.ndim == 2 else 0.01,
+        lam=lam,
+        ramp="linear_ramp",
+        risk=risk if data.n_unlabelled else "complete_case",
+        evaluate_every=max(1, length // EVALUATIONS),
+        select="cross_entropy",
+        seed=seed,
+    )

@@ -1,0 +1,194 @@
+"""fit: train a recipe, with the complete case beside it, and keep what held-out labels prefer."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import SemiData
+from dessl.evaluation.metrics import predicted_logits
+from dessl.functional import cross_entropy
+from dessl.objective import RiskKind
+from dessl.recipes.defaults import Recipe
+from dessl.recipes.folds import fold_data, fold_numbers
+from dessl.recipes.held_out import (
+    HeldOutCheck,
+    held_out_check,
+    held_out_lambda,
+    losses_and_h,
+)
+from dessl.recipes.predictor import Predictor
+from dessl.recipes.scaling import standardised_data
+from dessl.theory import LambdaEstimate
+from dessl.training import Event, TrainPlan, TrainResult, train
+
+LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained recipe and its complete-case twin.
+
+    Attributes:
+        model: From rows as they come to log-probabilities. The twin itself where λ is 0.
+        complete_case: The same networks trained on the labelled rows alone.
+        lam: The λ of ``model``; 0 where the complete case was kept.
+        estimate: What held-out labels said of λ, where it was asked for and they are enough.
+        check: How both did on held-out labels, where both were trained and labels held out.
+        results: Of the networks of ``model``.
+        complete_results: Of the networks of ``complete_case``.
+        recipe: What was trained.
+    """
+
+    model: Predictor
+    complete_case: Predictor
+    lam: float
+    estimate: LambdaEstimate | None
+    check: HeldOutCheck | None
+    results: tuple[TrainResult, ...]
+    complete_results: tuple[TrainResult, ...]
+    recipe: Recipe
+
+    @property
+    def used_unlabelled(self) -> bool:
+        """Whether ``model`` was trained with the unlabelled rows."""
+        return self.lam > 0
+
+
+def fit(
+    data: SemiData,
+    recipe: Recipe,
+    *,
+    groups: Tensor | None = None,
+    callbacks: Sequence[Callable[[Event], None]] = (),
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> Fitted:
+    """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
+
+    Each network has another fifth of the labels held out, by which its step is selected; with fewer
+    than ten labels, one network is trained on all of them and nothing is selected. A validation
+    part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
+    held-out L and H give the λ to try, and the result is kept if it lowers the held-out
+    cross-entropy; otherwise the twin is. Test rows are never looked at.
+
+    Args:
+        data: With its labels; tables as they come, since the recipe's scaling is applied here.
+        recipe: What :func:`recipe_for` gave for this data.
+        groups: (n_labelled,) numbers; rows of one group are held out together.
+        callbacks: As in :func:`dessl.train`, for each network.
+        out: Folder for runs that can be gone on with, one subfolder for each network.
+        progress: Whether to show a progress bar for each network, where there is a terminal.
+
+    >>> from dessl.recipes import recipe_for
+    >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
+    >>> data = SemiData(x, torch.where(torch.arange(80) < 20, (x[:, 0] > 0).long(), -1))
+    >>> fitted = fit(data, recipe_for(data, lam=0.5, steps=20))
+    >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
+    (True, 0.5)
+    """
+    seen = _as_networks_see(data, recipe)
+    parts = _parts(seen, recipe, groups)
+    training = _Training(recipe, parts, tuple(callbacks), out, progress)
+    complete = training.members("complete_case", 0.0)
+    twin = _predictor(complete, recipe)
+    kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
+    if recipe.plan.risk == "complete_case" or recipe.lam == 0:
+        return kept
+    held_out = parts[0].validation is not None
+    estimate = None
+    lam = recipe.plan.lam
+    if recipe.lam == "auto":
+        if not held_out:
+            return kept  # no label to choose λ by: the complete case is the safe choice
+        loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts)
+        estimate = held_out_lambda(loss, h, parts[0], recipe.surrogate)
+        lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+        kept = dataclasses.replace(kept, estimate=estimate)
+        if lam == 0:
+            return kept
+    ours = training.members(recipe.plan.risk, lam)
+    check = _check(complete, ours, parts, recipe) if held_out else None
+    kept = dataclasses.replace(kept, check=check)
+    if recipe.lam == "auto" and not (check and check.helped):
+        return kept
+    return dataclasses.replace(kept, model=_predictor(ours, recipe), lam=lam, results=ours)
+
+
+@dataclass(frozen=True)
+class _Training:
+    recipe: Recipe
+    parts: tuple[SemiData, ...]
+    callbacks: tuple[Callable[[Event], None], ...]
+    out: str | Path | None
+    progress: bool
+
+    def members(self, risk: RiskKind, lam: float) -> tuple[TrainResult, ...]:
+        """Train one network for each part."""
+        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
+        return tuple(
+            train(
+                self.recipe.model,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                self._plan(plan, number, part),
+                callbacks=self.callbacks,
+                out=None if self.out is None else Path(self.out) / f"{risk}-{number}",
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
+            for number, part in enumerate(self.parts)
+        )
+
+    @staticmethod
+    def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
+        select = plan.select if part.validation is not None else "last"
+        return dataclasses.replace(plan, seed=plan.seed + number, select=select)
+
+
+def _bound(recipe: Recipe) -> float:
+    return recipe.surrogate.bounded_up_to
+
+
+def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:
+    """Standardise floats once; uint8 images are standardised by their views."""
+    return data if data.is_image else standardised_data(data, recipe.scaling)
+
+
+def _parts(data: SemiData, recipe: Recipe, groups: Tensor | None) -> tuple[SemiData, ...]:
+    if data.validation is not None:
+        return (data,)
+    y = data.y[data.labelled_rows]
+    numbers = torch.arange(len(y)) if groups is None else groups
+    folds = fold_numbers(y, numbers, recipe.plan.seed)
+    if not bool((folds >= 0).any()):
+        return (data,)
+    return tuple(fold_data(data, folds, fold) for fold in range(recipe.members))
+
+
+def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
+    return Predictor([result.model for result in results], *recipe.scaling)
+
+
+def _check(
+    complete: Sequence[TrainResult],
+    ours: Sequence[TrainResult],
+    parts: Sequence[SemiData],
+    recipe: Recipe,
+) -> HeldOutCheck:
+    losses = [
+        torch.cat([_losses(r.model, part, recipe) for r, part in zip(results, parts, strict=True)])
+        for results in (complete, ours)
+    ]
+    return held_out_check(*losses)
+
+
+def _losses(model: nn.Module, data: SemiData, recipe: Recipe) -> Tensor:
+    if data.validation is None:
+        raise ValueError("every part must hold rows out.")
+    x, y = data.validation
+    return cross_entropy(predicted_logits(model, x, transform=recipe.transform).float(), y)

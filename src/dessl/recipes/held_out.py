@@ -1,0 +1,110 @@
+"""What held-out labels say: the λ to try, and whether the unlabelled rows helped."""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import SemiData
+from dessl.functional import cross_entropy
+from dessl.surrogates.base import Rows, Surrogate
+from dessl.theory import LambdaEstimate, optimal_lambda
+
+LARGEST_LAM = 1.0
+LEAST_ROWS = 3  # for a slope with an error
+
+
+@dataclass(frozen=True)
+class HeldOutCheck:
+    """Cross-entropies over held-out labels, each row judged by a network that never saw it.
+
+    Attributes:
+        n: Held-out rows.
+        complete_case: Mean cross-entropy of the complete case.
+        with_unlabelled: Mean cross-entropy with the unlabelled rows.
+        difference: Mean of the second less the first, row by row: below 0, they helped.
+        standard_error: Of that difference.
+    """
+
+    n: int
+    complete_case: float
+    with_unlabelled: float
+    difference: float
+    standard_error: float
+
+    @property
+    def helped(self) -> bool:
+        """Whether the unlabelled rows lowered the cross-entropy."""
+        return self.difference < 0
+
+
+def held_out_check(complete_case: Tensor, with_unlabelled: Tensor) -> HeldOutCheck:
+    """Compare two models' losses on the same held-out rows, (n,) each.
+
+    >>> check = held_out_check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0]))
+    >>> check.difference, round(check.standard_error, 4), check.helped
+    (-0.5, 0.2887, True)
+    """
+    difference = (with_unlabelled - complete_case).double()
+    n = len(difference)
+    error = float(difference.std()) / math.sqrt(n) if n > 1 else math.inf
+    return HeldOutCheck(
+        n=n,
+        complete_case=float(complete_case.double().mean()),
+        with_unlabelled=float(with_unlabelled.double().mean()),
+        difference=float(difference.mean()),
+        standard_error=error,
+    )
+
+
+@torch.no_grad()
+def losses_and_h(
+    models: Sequence[nn.Module], surrogate: Surrogate, parts: Sequence[SemiData]
+) -> tuple[Tensor, Tensor]:
+    """Return L and H of every held-out row, (n,) each, by the model that never saw its label.
+
+    Args:
+        models: In evaluation mode, one for each part.
+        surrogate: As it was after the model's training, or before any.
+        parts: With the rows held out from each model's training.
+    """
+    losses, hs = [], []
+    for model, data in zip(models, parts, strict=True):
+        part = data.validation
+        if part is None:
+            raise ValueError("every part must hold rows out.")
+        own = copy.deepcopy(surrogate)
+        own.prepare(model, int(data.ids.max()) + 1 + len(part.y), data.n_classes)
+        ids = data.ids[data.validation_rows] if len(data.validation_rows) else None
+        if ids is None:
+            ids = int(data.ids.max()) + 1 + torch.arange(len(part.y), device=part.x.device)
+        h, logits = own.to(data.device)(model.eval(), Rows(part.x, ids))
+        views = [cross_entropy(view.float(), part.y) for view in logits]
+        losses.append(torch.stack(views).mean(0))
+        hs.append(h.float())
+    return torch.cat(losses), torch.cat(hs)
+
+
+def held_out_lambda(
+    loss: Tensor, h: Tensor, data: SemiData, surrogate: Surrogate
+) -> LambdaEstimate | None:
+    """Return the estimated λ of least variance, in [0, 1] and no more than the surrogate bears.
+
+    None where the rows are too few to tell.
+
+    Args:
+        loss: L of held-out rows, (n,).
+        h: H of the same rows, (n,).
+        data: Whose labelled and unlabelled rows are going to be trained on.
+        surrogate: Says up to which λ the risk is bounded below.
+    """
+    if len(loss) < LEAST_ROWS:
+        return None
+    # The slope is of held-out rows; the share of rows without a label enters as a factor after it.
+    share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
+    top = min(LARGEST_LAM, surrogate.bounded_up_to)
+    estimate = optimal_lambda(loss, h, h, on="all", clip=(0.0, top))
+    return estimate._replace(lam=share * estimate.lam)

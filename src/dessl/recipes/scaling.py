@@ -1,0 +1,57 @@
+"""The scaling of inputs: one mean and deviation for each column of a table or channel of an image.
+
+Both are of all rows, with a label or without: labels play no part in them.
+"""
+
+import copy
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl.data import Part, SemiData
+
+LEAST_DEVIATION = 1e-6  # of the largest entry: a column that varies less is rounding alone
+ROWS = 20_000  # that images' levels are read from: a mean needs no more
+
+
+class Scaling(NamedTuple):
+    """(features,) or (channels, 1, 1) each: what is subtracted, and what is divided by."""
+
+    mean: Tensor
+    std: Tensor
+
+    def standardised(self, x: Tensor) -> Tensor:
+        """Return floats of mean 0 and deviation 1; uint8 images are levels / 255 first."""
+        levels = x.float() / 255 if x.dtype == torch.uint8 else x
+        return (levels - self.mean) / self.std
+
+
+def scaling_of(x: Tensor) -> Scaling:
+    """Return the scaling of rows (n, features), or of images (n, channels, height, width).
+
+    A column without variation is divided by 1.
+
+    >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
+    >>> scaling.mean.tolist(), scaling.std.tolist()
+    ([1.0, 5.0], [1.0, 1.0])
+    """
+    images = x.ndim == 4
+    rows = x[:: -(-len(x) // ROWS)] if images else x
+    levels = rows.double() / 255 if x.dtype == torch.uint8 else rows.double()
+    dims = (0, 2, 3) if images else (0,)
+    mean, std = levels.mean(dims), levels.std(dims, correction=0)
+    size = levels.abs().amax(dims)
+    std = torch.where(std > LEAST_DEVIATION * size, std, 1.0)
+    shape = (-1, 1, 1) if images else mean.shape
+    return Scaling(mean.view(shape).float(), std.view(shape).float())
+
+
+def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
+    """Return the data with every part's features standardised; all else is shared."""
+    new = copy.copy(data)
+    new.x = scaling.standardised(data.x)
+    for name, value in vars(data).items():
+        if isinstance(value, Part):
+            setattr(new, name, Part(scaling.standardised(value.x), value.y))
+    return new

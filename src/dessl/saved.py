@@ -1,0 +1,222 @@
+"""Saved models: a folder of weights and settings, written whole or not at all, nothing pickled.
+
+model.safetensors   the weights, and the scaling of the inputs
+settings.json       the networks, the classes, the inputs, and how the model came to be
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from dessl._version import __version__
+from dessl.data import DataError
+from dessl.data.features import feature_tensor
+from dessl.data.formats.encoding import TableEncoding
+from dessl.evaluation.metrics import predicted_logits
+from dessl.models import MODELS
+from dessl.recipes.defaults import Architecture
+from dessl.recipes.predictor import Predictor
+
+FORMAT = 1
+WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
+KEYS = {
+    "format", "versions", "architecture", "members", "input", "class_names", "encoding",
+    "details", "sha256",
+}  # fmt: skip
+
+
+class SavedModelError(ValueError):
+    """A folder that is no saved model, or a damaged one."""
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A trained classifier with all that is needed to use it.
+
+    Attributes:
+        model: From rows as they come to log-probabilities.
+        class_names: The classes in order.
+        shape: Of one row: (features,) or (channels, height, width).
+        image: Whether rows are uint8 images.
+        architecture: Of the networks; None for one of the user's own.
+        encoding: How tables become rows, where the model was trained on one.
+        details: What else is worth knowing, such as λ and the plan; JSON's types only.
+    """
+
+    model: Predictor
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    image: bool
+    architecture: Architecture | None = None
+    encoding: TableEncoding | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def predict_proba(self, x: "Tensor | NDArray[Any]") -> Tensor:
+        """Return probabilities (n, classes) of rows as they were in training, float64.
+
+        Args:
+            x: Floats (n, features), or uint8 images (n, channels, height, width), (n, height,
+                width, channels) or (n, height, width).
+        """
+        rows = feature_tensor("x", x)
+        if tuple(rows.shape[1:]) != self.shape or (rows.dtype == torch.uint8) != self.image:
+            kind = "uint8 images" if self.image else "float rows"
+            raise ValueError(
+                f"this model reads {kind} of shape {self.shape}; got {rows.dtype} of shape "
+                f"{tuple(rows.shape[1:])}."
+            )
+        logits = predicted_logits(self.model, rows, transform=lambda batch: batch)
+        return logits.double().softmax(-1).cpu()
+
+
+def save_model(path: str | Path, saved: SavedModel) -> Path:
+    """Write a model as a folder, which must not be there yet; it appears whole or not at all.
+
+    >>> import tempfile
+    >>> architecture = Architecture("mlp", {"n_features": 2, "n_classes": 2, "hidden": [4]})
+    >>> model = Predictor([architecture()], torch.zeros(2), torch.ones(2))
+    >>> saved = SavedModel(model, ("no", "yes"), (2,), image=False, architecture=architecture)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = save_model(Path(folder) / "model", saved)
+    ...     again = load_model(place)
+    >>> bool((again.predict_proba(torch.eye(2)) == saved.predict_proba(torch.eye(2))).all())
+    True
+    """
+    from safetensors.torch import save
+
+    place = Path(path)
+    if place.exists():
+        raise FileExistsError(f"{place} exists already. Choose another name, or remove it first.")
+    tensors = saved.model.state_dict()
+    weights = save({k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()})
+    settings = json.dumps(_settings(saved, weights), indent=1, allow_nan=False) + "\n"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+    try:
+        for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
+            with (unfinished / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        unfinished.chmod(0o755)
+        unfinished.rename(place)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return place
+
+
+def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = None) -> SavedModel:
+    """Read a saved model, refusing one that is damaged or of another format.
+
+    Args:
+        path: The folder.
+        module: Builds the network, for a model whose network was the user's own.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        SavedModelError: It is not a saved model, or not a whole one.
+    """
+    place = Path(path)
+    settings, weights = _read(place)
+    try:
+        architecture = _architecture(settings["architecture"])
+        encoding = settings["encoding"]
+        saved = SavedModel(
+            model=_model(settings, weights, module or architecture),
+            class_names=tuple(_texts(settings["class_names"])),
+            shape=tuple(int(side) for side in settings["input"]["shape"]),
+            image=settings["input"]["kind"] == "image",
+            architecture=architecture,
+            encoding=encoding and TableEncoding.from_dict(encoding, source=place / SETTINGS),
+            details=settings["details"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        if isinstance(error, SavedModelError | DataError):
+            raise
+        raise SavedModelError(
+            f"{place} does not hold a model that can be rebuilt: {error}. Train and save it again."
+        ) from error
+    return saved
+
+
+def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
+    built_in = saved.architecture
+    return {
+        "format": FORMAT,
+        "versions": {"dessl": __version__, "torch": str(torch.__version__)},
+        "architecture": built_in and {"name": built_in.name, "options": built_in.options},
+        "members": len(saved.model.members),
+        "input": {"kind": "image" if saved.image else "rows", "shape": list(saved.shape)},
+        "class_names": list(saved.class_names),
+        "encoding": saved.encoding and saved.encoding.as_dict(),
+        "details": dict(saved.details),
+        "sha256": hashlib.sha256(weights).hexdigest(),
+    }
+
+
+def _read(place: Path) -> tuple[dict[str, Any], bytes]:
+    if not place.is_dir():
+        raise FileNotFoundError(f"there is no saved model at {place}: it must be a folder.")
+    try:
+        settings = json.loads((place / SETTINGS).read_bytes())
+        weights = (place / WEIGHTS).read_bytes()
+    except (OSError, ValueError) as error:
+        raise SavedModelError(f"{place} is not a whole saved model: {error}.") from error
+    if not isinstance(settings, dict) or settings.get("format") != FORMAT:
+        got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__
+        raise SavedModelError(
+            f"{place / SETTINGS} must have format {FORMAT}; got {got!r}. It was written by another "
+            "version of dessl, or by something else."
+        )
+    if set(settings) != KEYS:
+        odd = sorted(set(settings) ^ KEYS)
+        raise SavedModelError(f"{place / SETTINGS} lacks or adds {', '.join(odd)}.")
+    if hashlib.sha256(weights).hexdigest() != settings["sha256"]:
+        raise SavedModelError(
+            f"{place / WEIGHTS} is damaged: it does not have the sha256 it was written with. "
+            "Copy the folder again, or train again."
+        )
+    return settings, weights
+
+
+def _architecture(entries: Any) -> Architecture | None:
+    if entries is None:
+        return None
+    if entries["name"] not in MODELS:
+        raise ValueError(f"its network {entries['name']!r} is not one of dessl.MODELS")
+    return Architecture(entries["name"], dict(entries["options"]))
+
+
+def _model(
+    settings: Mapping[str, Any], weights: bytes, build: Callable[[], nn.Module] | None
+) -> Predictor:
+    from safetensors.torch import load
+
+    if build is None:
+        raise SavedModelError(
+            "this model's network is one of your own: pass load_model(..., module=) a function "
+            "that builds it."
+        )
+    tensors = load(weights)
+    with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
+        members = [build() for _ in range(settings["members"])]
+    model = Predictor(members, tensors["mean"], tensors["std"])
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def _texts(values: Sequence[Any]) -> Sequence[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise TypeError("its class names are not all text")
+    return values
