@@ -28,7 +28,7 @@ def escaped(value: object) -> Markup:
     return Markup(html.escape(FORBIDDEN.sub("\ufffd", str(value)), quote=True))
 
 
-def element(name: str, *children: Child, **attributes: object) -> Markup:
+def element(name: str, /, *children: Child, **attributes: object) -> Markup:
     """Return one element; children and attributes that are None are left out.
 
     Args:

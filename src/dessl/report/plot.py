@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -89,6 +90,16 @@ class Plot:
             class_=style,
         )
 
+    def label(self, name: str, style: str) -> Markup:
+        """A name in the upper right corner, in its style's colour."""
+        x = self.width - self.right
+        return _name(name, 24, x=x, y=12, class_=f"name {style}")
+
+    def row_label(self, name: str, y: float) -> Markup:
+        """A name left of the frame, at a height."""
+        x, down = self.at(self.x.low, y)
+        return _name(name, (self.left - 10) // 6, x=x - 6, y=round(down + 4, 1), class_="tick left")
+
     def svg(self, title: str, description: str, *marks: Markup) -> Markup:
         """The picture: axes below the marks, and a title and a description for those who listen."""
         return element(
@@ -125,6 +136,26 @@ class Plot:
             parts.append(element("line", x1=x, x2=x, y1=base, y2=base + 4, class_="axis"))
             parts.append(element("text", text, x=x, y=base + 17, class_="tick middle"))
         return Markup("".join(parts))
+
+
+def shortened(name: str, most: int) -> str:
+    """A name cut to a number of columns; wide characters take two.
+
+    >>> shortened("chromosome", 20), shortened("chromosome", 6), shortened("染色体染色体", 6)
+    ('chromosome', 'chrom…', '染色…')
+    """
+    widths = [2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in name]
+    if sum(widths) <= most:
+        return name
+    ends = itertools.accumulate(widths)
+    kept = sum(1 for end in ends if end <= most - 1)
+    return name[:kept] + "…"
+
+
+def _name(name: str, most: int, **attributes: object) -> Markup:
+    """A name as text, whole in a tip; isolated, as text that runs leftwards would move the rest."""
+    isolated = f"\u2068{shortened(name, most)}\u2069"
+    return element("text", element("title", name), isolated, **attributes)
 
 
 def _path(places: Points) -> str:
