@@ -116,6 +116,17 @@ def summary(draws: Draws, truth: float) -> dict[str, Any]:
     }
 
 
+def one_record_a_line(report: dict[str, Any]) -> str:
+    """The report as JSON, numbers rounded to what they are worth."""
+
+    def rounded(record: dict[str, Any]) -> dict[str, Any]:
+        return {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
+
+    records = ",\n".join(json.dumps(rounded(record)) for record in report["results"])
+    head = json.dumps({key: value for key, value in report.items() if key != "results"})
+    return f'{head[:-1]}, "results": [\n{records}\n]}}\n'
+
+
 def machine() -> dict[str, Any]:
     """What the numbers were computed on."""
     packages = ("torch", "numpy", "scipy", "scikit-learn", "ppi-python")
@@ -160,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = options.out or (None if options.smoke else RESULTS)
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "coverage.json").write_text(json.dumps(report, indent=1) + "\n")
+        (folder / "coverage.json").write_text(one_record_a_line(report))
         (folder / "coverage.md").write_text(markdown(report))
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 DEFAULT = "score"
+PEERS = ("Student t", "Wilson", "ppi-python")
 TOLERANCE = 0.015  # how far from nominal coverage may be
 ENOUGH_LABELS = 50  # from which on the default is held to it
+TIE = 0.01  # widths that differ by less are level
 RARE = 5  # expected number of wrong rows below which coverage can only move in jumps
 
 Record = dict[str, Any]
@@ -63,31 +65,52 @@ def table(results: list[Record]) -> list[str]:
 
 
 def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
-    """In how many cells the default is near nominal, and narrower than what also covers."""
+    """In how many cells the default is near nominal, and narrower than the peers that cover."""
     cells = {k: c for k, c in by_cell(results).items() if k[3] >= ENOUGH_LABELS}
-    off, beaten = [], []
-    for (metric, confidence, population, m), cell in cells.items():
+    off, beaten, ties, best = [], [], 0, 0
+    for key, cell in cells.items():
+        _, confidence, population, m = key
         ours = cell[DEFAULT]
-        place = f"{metric}, {100 * confidence:.0f} %, {population}, m = {m}"
         if abs(ours["coverage"] - confidence) > TOLERANCE:
-            wrong = m * (1 - accuracy[population])
-            why = f", {wrong:.1f} wrong rows expected" if wrong < RARE else ""
-            off.append(f"- {place}: {100 * ours['coverage']:.1f}{why}")
-        for name, other in cell.items():
-            if other["coverage"] >= confidence - TOLERANCE and other["width"] < ours["width"]:
-                gap = 100 * (ours["width"] / other["width"] - 1)
-                beaten.append(f"- {place}: {name} covers and is {gap:.1f} % narrower")
+            off.append(f"- {place(key)}: {off_by(cell, m * (1 - accuracy[population]))}")
+        gaps = {
+            name: ours["width"] / cell[name]["width"] - 1
+            for name in PEERS
+            if name in cell and cell[name]["coverage"] >= confidence - TOLERANCE
+        }
+        narrower = {name: gap for name, gap in gaps.items() if gap > TIE}
+        ties += not narrower and any(gap > 0 for gap in gaps.values())
+        best += all(gap <= 0 for gap in gaps.values())
+        beaten += [
+            f"- {place(key)}: {name} covers {100 * cell[name]['coverage']:.1f} and is "
+            f"{100 * gap:.1f} % narrower; `{DEFAULT}` covers {100 * ours['coverage']:.1f}"
+            for name, gap in narrower.items()
+        ]
     return [
-        f"`{DEFAULT}` (the default), {len(cells)} cells with m ≥ {ENOUGH_LABELS}: within 1.5 "
-        f"points of nominal in {len(cells) - len(off)}.",
-        *(["", "Not within 1.5 points:", "", *off] if off else []),
+        f"`{DEFAULT}` (the default), {len(cells)} cells with m ≥ {ENOUGH_LABELS}:",
         "",
-        *(
-            ["Another interval covers and is narrower:", "", *beaten]
-            if beaten
-            else ["No interval that covers is narrower."]
-        ),
+        f"- within 1.5 points of nominal in {len(cells) - len(off)};",
+        f"- narrower than every peer (Student t, Wilson, ppi-python) that covers, to within 1.5 "
+        f"points, in {best}; level with one, to within 1 % of width, in {ties}; wider in "
+        f"{len(cells) - best - ties}.",
+        *(["", "Not within 1.5 points:", "", *off] if off else []),
+        *(["", "A peer that covers is more than 1 % narrower:", "", *beaten] if beaten else []),
     ]
+
+
+def place(key: tuple[Any, ...]) -> str:
+    """A cell in words."""
+    metric, confidence, population, m = key
+    return f"{metric}, {100 * confidence:.0f} %, {population}, m = {m}"
+
+
+def off_by(cell: dict[str, Record], wrong: float) -> str:
+    """Coverage with its error, and what explains it."""
+    ours = cell[DEFAULT]
+    words = f"{100 * ours['coverage']:.1f} ± {100 * ours['coverage_error']:.1f}"
+    if "Wilson" in cell:
+        words += f" (Wilson {100 * cell['Wilson']['coverage']:.1f})"
+    return words + (f", {wrong:.1f} wrong rows expected" if wrong < RARE else "")
 
 
 def all_right(results: list[Record]) -> list[str]:
