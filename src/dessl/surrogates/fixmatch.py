@@ -1,10 +1,16 @@
 """FixMatch: H(x) = 1[max p(x₁) > τ] · −log p(arg max p(x₁) | x₂), x₁ weak and x₂ strong."""
 
+from typing import Literal
+
+import torch
+
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
+
+Targets = Literal["joint", "apart"]
 
 
 class FixMatch(WeakToStrong):
@@ -23,6 +29,11 @@ class FixMatch(WeakToStrong):
         threshold: τ; a row at or below it counts as a zero.
         weak: View that labels are guessed from.
         strong: View that they teach.
+        targets: Where labels are guessed. ``"joint"``: in the one pass that all views share, as in
+            the paper. ``"apart"``: in a pass of their own without gradient, which all rows make;
+            a second pass, with gradient, has the strong views and the weak ones that L is computed
+            on. That is a quarter less work. BatchNorm then sees two batches where it saw one: H is
+            still the same function on all rows, but another than the joint pass's.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -40,16 +51,36 @@ class FixMatch(WeakToStrong):
         *,
         weak: View = weak_view,
         strong: View = strong_view,
+        targets: Targets = "joint",
         seed: int = 0,
     ) -> None:
         super().__init__(weak=weak, strong=strong, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
+        _checks.one_of("targets", targets, ("joint", "apart"))
+        self.targets = targets
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        logits = self.view_logits(model, rows)
-        weak, strong = logits
-        return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
+    def forward(self, model: Model, rows: Rows, n_loss: int | None = None) -> Scores:
+        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes).
+
+        Args:
+            model: The model.
+            rows: The rows.
+            n_loss: With ``targets="apart"``, how many rows, the first ones, L is computed on: the
+                weak logits of the others come without gradient. All, if not given. H does not
+                depend on it but through BatchNorm's batch.
+        """
+        if self.targets == "joint":
+            logits = self.view_logits(model, rows)
+            weak, strong = logits
+            return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
+        n = len(rows.x) if n_loss is None else n_loss
+        generator = self.generator(rows.x.device)
+        weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
+        with torch.no_grad():
+            target = model(weak)
+        taught = model(torch.cat([weak[:n], strong]))
+        h = confident_cross_entropy(taught[n:], target, self.threshold)
+        return Scores(h, torch.stack([torch.cat([taught[:n], target[n:]]), taught[n:]]))
 
 
 class FixMatchStar(FixMatch):
@@ -64,6 +95,7 @@ class FixMatchStar(FixMatch):
         threshold: τ; a row at or below it counts as a zero.
         weak: View that labels are guessed from.
         strong: View that they teach.
+        targets: As of :class:`FixMatch`.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -74,7 +106,7 @@ class FixMatchStar(FixMatch):
 
     bounded_up_to = 0.0
 
-    def forward(self, model: Model, rows: Rows) -> Scores:
+    def forward(self, model: Model, rows: Rows, n_loss: int | None = None) -> Scores:
         """Return H (n,) and the logits of the weak view, (1, n, classes)."""
-        h, logits = super().forward(model, rows)
+        h, logits = super().forward(model, rows, n_loss)
         return Scores(h, logits[:1])

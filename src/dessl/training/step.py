@@ -7,6 +7,7 @@ from dessl.data import SemiData
 from dessl.objective import objective
 from dessl.risk import Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
+from dessl.surrogates.fixmatch import FixMatch
 from dessl.training.average import WeightAverage
 from dessl.training.guard import NotFiniteError, not_finite
 from dessl.training.optimisers import Optimisers
@@ -31,6 +32,9 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
+        # FixMatch saves the gradient of weak views that L does not need; no other term is told.
+        told = isinstance(surrogate, FixMatch) and surrogate.targets == "apart"
+        self._loss_rows = (plan.labelled_batch,) if told else ()
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
@@ -70,7 +74,7 @@ class Step:
         bf16 = self.plan.precision == "bf16"
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
-            h, logits = self.surrogate(self.model, batch)
+            h, logits = self.surrogate(self.model, batch, *self._loss_rows)
         return Scores(h.float(), logits.float())
 
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:

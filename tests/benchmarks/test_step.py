@@ -1,0 +1,57 @@
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from dessl.models import wrn_28_2
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(FOLDER)
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_smoke_run_measures_steps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = loaded("step", monkeypatch)
+    out = tmp_path / "step.json"
+    step.main(["--smoke", "--out", str(out)])
+    found, printed = json.loads(out.read_text()), capsys.readouterr().out
+    assert set(found["ways"]) == set(step.SMOKE)
+    for name, way in found["ways"].items():
+        assert way["mode"] == "eager"
+        assert f"{name:<32} {way['steps/s']:8.2f} steps/s" in printed
+        assert way["share of floor"] == pytest.approx(way["steps/s"] * way["floor"]["seconds"])
+
+
+def test_operations_and_bytes_of_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    floor = loaded("floor", monkeypatch)
+    device = torch.device("cpu")
+    joint = floor.least_time([(1024, True)], 1e12, 1e12, device)
+    apart = floor.least_time([(512, False), (576, True)], 1e12, 1e12, device)
+    assert joint["Tflop"] == pytest.approx(1024 * 1.285234176e-3, rel=1e-6)  # as models.py counts
+    assert 0.7 < apart["Tflop"] / joint["Tflop"] < 0.8  # a quarter less
+    stem = 2 * (3 * 32 * 32 + 16 * 32 * 32)  # bf16 in and out of the first convolution
+    model = torch.nn.Sequential(wrn_28_2().stem)
+    assert floor.moved_bytes(model, [(2, False)]) == 2 * stem
+
+
+def test_the_cpu_benchmark_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cpu = loaded("cpu", monkeypatch)
+    monkeypatch.setattr(cpu, "MODELS", {"mlp": cpu.MODELS["mlp"]})
+    out = tmp_path / "cpu.json"
+    cpu.main(["--smoke", "--out", str(out)])
+    found = json.loads(out.read_text())
+    assert found["memory"]["peak, MB"] > 0
+    assert -1 < found["overhead"]["mlp"]["overhead"] < 10
