@@ -34,6 +34,7 @@ if find_spec("triton") is not None:
         BO: tl.constexpr,
         RELU: tl.constexpr,
     ):
+        """BP pixels of all maps of one model, by plain multiplications; O ≤ BO."""
         k = tl.program_id(1).to(tl.int64)
         p = tl.program_id(0) * BP + tl.arange(0, BP)
         o = tl.arange(0, BO)
@@ -140,6 +141,7 @@ if find_spec("triton") is not None:
         DOT: tl.constexpr,
         RELU: tl.constexpr,
     ):
+        """BP pixels of BO maps of one model, by products of tiles."""
         k = tl.program_id(1).to(tl.int64)
         R: tl.constexpr = C * KH * KW
         pixels = N * OH * OW
@@ -183,6 +185,7 @@ if find_spec("triton") is not None:
         BO: tl.constexpr,
         DOT: tl.constexpr,
     ):
+        """The part of BO × BR weights' gradient that TILES · BP pixels of one model add."""
         split = tl.program_id(0)
         k = tl.program_id(1).to(tl.int64)
         R: tl.constexpr = C * KH * KW

@@ -1,0 +1,328 @@
+"""A population against its runs one by one, and what it refuses."""
+
+import copy
+import dataclasses
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.data import Batches, LabelDraw, SemiData, draw_labels
+from dessl.models import MLP, LeNet, MedCNN
+from dessl.surrogates import Entropy, FixMatch, MeanTeacher, PseudoLabel, Surrogate
+from dessl.surrogates.base import Rows, Scores
+from dessl.training import population as module
+from dessl.training.loop import train
+from dessl.training.plan import TrainPlan
+from dessl.training.population import PopulationRun, train_population
+from dessl.training.population_rows import RowsAhead
+from dessl.training.run import TrainResult
+
+LAMS = ((0.5, "debiased"), (2.0, "ssl"), (0.0, "complete_case"), (1.0, "debiased"))
+on_cuda = [
+    pytest.mark.cuda,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def table(n: int = 150) -> SemiData:
+    x = torch.randn(n, 5, generator=torch.Generator().manual_seed(0))
+    return SemiData(x, (x[:, 0] > 0).long() + (x[:, 1] > 0.5).long())
+
+
+def images(n: int, side: int) -> SemiData:
+    g = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 3
+    levels = torch.randint(0, 200, (n, 1, side, side), dtype=torch.uint8, generator=g)
+    return SemiData(levels + (y * 25).to(torch.uint8).view(-1, 1, 1, 1), y)
+
+
+def drawn(data: SemiData, split: int) -> LabelDraw:
+    g = torch.Generator().manual_seed(split)
+    return draw_labels(data.y, 30, n_validation=12, generator=g)
+
+
+def sweep(data: SemiData) -> list[PopulationRun]:
+    """Two splits of every risk, mixed, so that results must find their way back."""
+    draws = [drawn(data, split) for split in range(2)]
+    return [PopulationRun(k, draw, *each) for k, draw in enumerate(draws) for each in LAMS]
+
+
+def small_mlp() -> nn.Module:
+    return MLP(5, 3, hidden=(12,), dropout=0.0)
+
+
+def plan_of(**changes: Any) -> TrainPlan:
+    settings = {"steps": 12, "labelled_batch": 8, "unlabelled_batch": 13, "evaluate_every": 5}
+    return TrainPlan(**{**settings, **changes})
+
+
+CASES = {
+    "mlp": (
+        small_mlp,
+        table,
+        PseudoLabel(0.4),
+        {"optimiser": "adamw", "learning_rate": 0.01, "weight_decay": 0.1, "ema": 0.9}
+        | {"select": "macro_f1", "patience": 1, "evaluate_every": 2, "bound": "nonnegative"},
+    ),
+    "lenet": (
+        lambda: LeNet(3, size=8),
+        lambda: images(120, 8),
+        Entropy(),
+        {"schedule": "cosine", "ramp": "linear_ramp", "weight_decay": 0.01, "select": "accuracy"},
+    ),
+    "medcnn": (
+        lambda: MedCNN(3, 1),
+        lambda: images(60, 28),
+        Entropy(),
+        {"steps": 5, "evaluate_every": 2, "on": "all", "learning_rate": 0.01, "momentum": 0.0}
+        | {"nesterov": False},
+    ),
+}
+
+
+def assert_same(found: TrainResult, alone: TrainResult, tolerance: float) -> None:
+    assert (found.step, found.steps, found.plan) == (alone.step, alone.steps, alone.plan)
+    theirs = alone.model.state_dict()
+    for name, value in found.model.state_dict().items():
+        torch.testing.assert_close(value, theirs[name], rtol=tolerance, atol=tolerance)
+    assert len(found.history) == len(alone.history)
+    for mine, other in zip(found.history, alone.history, strict=True):
+        for field in dataclasses.fields(mine):
+            value, expected = getattr(mine, field.name), getattr(other, field.name)
+            if field.name == "validation":
+                expected = {name: expected[name] for name in value}
+            if value is None:
+                assert expected is None or field.name in ("correlation", "lam_opt")
+            elif field.name != "steps_per_second":
+                assert value == pytest.approx(
+                    expected, rel=10 * tolerance, abs=10 * tolerance, nan_ok=True
+                )
+
+
+def compare(case: str, tolerance: float, device: str = "cpu", **changes: Any) -> None:
+    model, make_data, surrogate, settings = CASES[case]
+    data, plan = make_data().to(device), plan_of(**settings, **changes)
+    runs = sweep(data)
+    results = train_population(model, surrogate, data, runs, plan, progress=False)
+    for run, found in zip(runs, results, strict=True):
+        own = data.with_labels(run.draw)
+        alone = train(model, surrogate, own, run.plan(plan), progress=False)
+        assert_same(found, alone, tolerance)
+        assert not found.model.training
+
+
+@pytest.mark.parametrize(
+    ("case", "tolerance"),
+    [("mlp", 1e-5), ("lenet", 1e-5), ("medcnn", 2e-4)],  # BatchNorm magnifies rounding
+)
+def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> None:
+    compare(case, tolerance)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])
+def test_on_a_gpu_too(case: str) -> None:
+    compare(case, 1e-3, "cuda", compile="off", graph="off")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("case", [pytest.param("lenet", marks=on_cuda)])
+def test_compiled_and_captured_too(case: str) -> None:
+    model, make_data, surrogate, settings = CASES[case]
+    data = make_data().to("cuda")
+    runs = sweep(data)
+    plans = plan_of(**settings), plan_of(**settings, compile="off", graph="off")
+    fast, slow = (
+        train_population(model, surrogate, data, runs, plan, progress=False) for plan in plans
+    )
+    assert (fast[0].mode, slow[0].mode) == ("population compiled graph", "population")
+    for mine, other in zip(fast, slow, strict=True):
+        assert_same(mine, dataclasses.replace(other, plan=mine.plan), 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's own
+def test_compiled_on_request() -> None:
+    data = table()
+    runs = [PopulationRun(0, drawn(data, 0), 1.0, risk) for risk in ("ssl", "debiased")]
+    both = [
+        train_population(small_mlp, Entropy(), data, runs, plan_of(compile=switch))
+        for switch in ("off", "on")
+    ]
+    assert [results[0].mode for results in both] == ["population", "population compiled"]
+    for off, on in zip(*both, strict=True):
+        assert_same(on, dataclasses.replace(off, plan=on.plan), 1e-5)
+
+
+def test_patience_ends_runs_apart() -> None:
+    data = table()
+    plan = plan_of(steps=60, evaluate_every=3, select="accuracy", patience=3, learning_rate=0.3)
+    results = train_population(small_mlp, Entropy(), data, sweep(data), plan)
+    ends = {result.steps for result in results}
+    assert len(ends) > 1  # or the test shows nothing
+    for result in results:
+        waited = [event.step for event in result.history if event.step > result.step]
+        assert len(waited) <= 3
+        assert result.steps == result.history[-1].step
+        best = max(event.validation["accuracy"] for event in result.history)
+        selected = next(event for event in result.history if event.step == result.step)
+        assert selected.validation["accuracy"] == best
+
+
+def test_a_complete_case_sees_no_unlabelled_row() -> None:
+    data = table()
+    runs = [run for run in sweep(data) if run.risk == "complete_case"]
+    seen = torch.cat([part for run in runs for part in run.draw[:2]])
+    seen = torch.cat([seen, torch.arange(12)])  # and what the surrogate is tried on
+    poisoned = copy.copy(data)
+    poisoned.x = torch.full_like(data.x, torch.nan).index_copy(0, seen, data.x[seen])
+    pair = [train_population(small_mlp, Entropy(), d, runs, plan_of()) for d in (data, poisoned)]
+    for clean, other in zip(*pair, strict=True):
+        for mine, theirs in zip(clean.model.parameters(), other.model.parameters(), strict=True):
+            assert torch.equal(mine, theirs)
+
+
+def test_a_run_that_diverges_leaves_the_others_alone() -> None:
+    data = table()
+    draw = drawn(data, 0)
+    runs = [PopulationRun(0, draw, lam, "ssl") for lam in (1.0, 1e30)]
+    plan = plan_of(steps=20, optimiser="sgd", learning_rate=0.1, select="accuracy")
+    with pytest.warns(UserWarning, match="λ = 1e\\+30 diverged at step"):
+        good, bad = train_population(small_mlp, Entropy(), data, runs, plan)
+    alone = train(small_mlp, Entropy(), data.with_labels(draw), runs[0].plan(plan))
+    assert_same(good, alone, 1e-5)
+    assert bad.steps < 20
+    assert bad.history == ()
+    assert all(bool(torch.isfinite(p).all()) for p in bad.model.parameters())
+
+
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_chunks_change_nothing(chunk: int) -> None:
+    data = table()
+    runs = sweep(data)
+    whole = train_population(small_mlp, Entropy(), data, runs, plan_of())
+    parts = train_population(small_mlp, Entropy(), data, runs, plan_of(), chunk=chunk)
+    for one, other in zip(whole, parts, strict=True):
+        assert_same(one, other, 1e-5)
+
+
+class BrokenOffError(RuntimeError):
+    pass
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimiser": "adamw", "ema": 0.9, "steps": 14}])
+def test_a_broken_off_sweep_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+) -> None:
+    data = table()
+    runs, plan = sweep(data), plan_of(**settings, select="accuracy")
+    whole = train_population(small_mlp, Entropy(), data, runs, plan)
+    monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
+    saved = module.save_checkpoint
+
+    def breaking(folder: Path, step: int, *rest: Any) -> Path:
+        place = saved(folder, step, *rest)
+        if folder.parent.name == "population-1" and step == 10:
+            raise BrokenOffError
+        return place
+
+    monkeypatch.setattr(module, "save_checkpoint", breaking)
+    with pytest.raises(BrokenOffError):
+        train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
+    monkeypatch.setattr(module, "save_checkpoint", saved)
+    went_on = train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
+    for one, other in zip(whole, went_on, strict=True):
+        assert_same(one, other, 0)
+    with pytest.raises(ValueError, match="holds another run"):
+        train_population(small_mlp, Entropy(), data, runs[:-1], plan, out=tmp_path)
+    with pytest.raises(FileExistsError, match="resume=True"):
+        train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path, resume=False)
+
+
+def test_histories_are_ready_for_json() -> None:
+    data = table()
+    results = train_population(small_mlp, Entropy(), data, sweep(data)[:2], plan_of())
+    lines = [json.loads(event.as_line()) for event in results[0].history]
+    assert [line["step"] for line in lines] == [5, 10, 12]
+
+
+@pytest.mark.parametrize("ahead", [1, 3, 7])
+def test_rows_ahead_are_what_single_draws_give(ahead: int) -> None:
+    data = table(40)
+    parts = [data.with_labels(drawn(data, split)) for split in range(2)]
+    make = [lambda k=k: Batches(parts[k], 7, 11, seed=k) for k in range(2)]
+    rows = RowsAhead([one() for one in make], steps=ahead)
+    singles = [one() for one in make]
+    for step in range(10):
+        place = rows.advance()
+        expected = [torch.cat(batches.draw()) for batches in singles]
+        assert torch.equal(rows.rows[place], torch.stack(expected))
+        if step == 4:
+            state = rows.state_dict()
+            rows = RowsAhead([one() for one in make], steps=ahead)
+            rows.load_state_dict(state)
+    with pytest.raises(ValueError, match="Resume with the runs it was begun with"):
+        RowsAhead([make[0]()], steps=ahead).load_state_dict(rows.state_dict())
+
+
+class Mixing(Surrogate):
+    """A term whose rows look at one another."""
+
+    def forward(self, model: Any, rows: Rows) -> Scores:
+        logits = model(rows.x)
+        return Scores(logits.std(0).sum() + logits[:, 0], logits.unsqueeze(0))
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "complaint"),
+    [
+        (MeanTeacher(), "MeanTeacher has state of its own.*one by one"),
+        (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
+        (Mixing(), "Mixing gives other values.*rows look at one another"),
+    ],
+)
+def test_surrogates_that_need_a_run_of_their_own_are_refused(
+    surrogate: Surrogate, complaint: str
+) -> None:
+    data = table()
+    with pytest.raises(ValueError, match=complaint):
+        train_population(small_mlp, surrogate, data, sweep(data), plan_of())
+
+
+def test_a_plain_function_is_a_surrogate_here_too() -> None:
+    data = table()
+
+    def gini(logits: Tensor) -> Tensor:
+        return 1 - logits.softmax(-1).square().sum(-1)
+
+    run = sweep(data)[0]
+    (found,) = train_population(small_mlp, gini, data, [run], plan_of())
+    assert_same(
+        found, train(small_mlp, gini, data.with_labels(run.draw), run.plan(plan_of())), 1e-5
+    )
+
+
+def test_what_does_not_fit_together_is_refused() -> None:
+    data = table()
+    run = sweep(data)[0]
+    g = torch.Generator().manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fewer = PopulationRun(0, draw_labels(data.y, 20, n_validation=2, generator=g))
+        none = PopulationRun(0, draw_labels(data.y, 20, generator=g))
+    refused = [
+        ([], plan_of(), "at least one PopulationRun"),
+        ([run, fewer], plan_of(), "as many validation rows; got 2, 12"),
+        ([run, dataclasses.replace(none)], plan_of(), "as many labelled rows; got 18, 20"),
+        ([run], plan_of(optimiser="muon"), "Muon works on whole matrices"),
+        ([none], plan_of(select="accuracy"), "needs validation rows"),
+    ]
+    for runs, plan, complaint in refused:
+        with pytest.raises(ValueError, match=complaint):
+            train_population(small_mlp, Entropy(), data, runs, plan)
+    with pytest.raises(ValueError, match="chunk must be at least 1"):
+        train_population(small_mlp, Entropy(), data, [run], plan_of(), chunk=0)
