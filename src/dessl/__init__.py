@@ -48,6 +48,13 @@ from dessl.theory import (
     optimal_lambda_gradient,
     risk_variance,
 )
+from dessl.training import (
+    PopulationRun,
+    TrainPlan,
+    TrainResult,
+    train,
+    train_population,
+)
 
 __all__ = [
     "MODELS",
@@ -57,12 +64,15 @@ __all__ = [
     "LabelDraw",
     "LambdaEstimate",
     "Metrics",
+    "PopulationRun",
     "Risk",
     "Rows",
     "Scores",
     "SemiData",
     "StreamingMetrics",
     "Surrogate",
+    "TrainPlan",
+    "TrainResult",
     "__version__",
     "as_surrogate",
     "compare_models",
@@ -92,4 +102,6 @@ __all__ = [
     "squared_distance",
     "ssl_risk",
     "subset_debiased_risk",
+    "train",
+    "train_population",
 ]

@@ -5,6 +5,7 @@ from dessl.training.event import Event
 from dessl.training.guard import DivergenceError
 from dessl.training.loop import train
 from dessl.training.plan import TrainPlan
+from dessl.training.population import PopulationRun, train_population
 from dessl.training.progress import TensorBoard
 from dessl.training.run import TrainResult
 
@@ -12,8 +13,10 @@ __all__ = [
     "CheckpointError",
     "DivergenceError",
     "Event",
+    "PopulationRun",
     "TensorBoard",
     "TrainPlan",
     "TrainResult",
     "train",
+    "train_population",
 ]
