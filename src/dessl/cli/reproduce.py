@@ -1,7 +1,6 @@
-"""The command line: ``dessl demo``."""
+"""``dessl reproduce``: the paper's experiments, run again."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -13,59 +12,66 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from dessl._files import write_whole
-from dessl._version import __version__
+from dessl.cli.errors import INTERRUPTED, writable_folder
+from dessl.cli.options import AsJson
+from dessl.cli.output import say, show, show_json
 from dessl.experiments.toy import METHODS, ToyPlan, ToyResult, run_toy
 from dessl.report.toy import TRUTH, toy_facts, toy_figure, toy_table
 
-app = typer.Typer(
-    help="Safe semi-supervised learning through a debiased risk.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+reproduce_app = typer.Typer(help="The paper's experiments, run again.")
+EXPERIMENTS = {"toy": "figure 1 and appendix A: two uniform laws, five methods (a minute or two)"}
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"dessl {__version__}")
-        raise typer.Exit
+@reproduce_app.callback(invoke_without_command=True)
+def _reproduce(context: typer.Context) -> None:
+    """Run one of the paper's experiments again."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
 
 
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
-    ] = False,
-) -> None:
-    """Safe semi-supervised learning through a debiased risk."""
+@reproduce_app.command("list")
+def list_experiments(as_json: AsJson = False) -> None:
+    """List the experiments that can be run.
+
+    Example: dessl reproduce list
+    """
+    if as_json:
+        show_json(EXPERIMENTS)
+        return
+    for name, what in EXPERIMENTS.items():
+        show(f"{name}: {what}")
 
 
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
+@reproduce_app.command()
+def toy(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/toy"),
     steps: Annotated[int, typer.Option(min=1, help="Steps of each method.")] = ToyPlan.steps,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data, weights and batches.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train the paper's toy example: semi-supervised learning goes wrong, debiasing mends it.
 
-    Example: dessl demo --out runs/demo
+    Example: dessl reproduce toy --out runs/toy
     """
-    out.mkdir(parents=True, exist_ok=True)  # an unwritable place is said before the work, not after
+    writable_folder(out)
     torch.set_num_threads(1)  # so small a network only waits for a second thread
     started = time.perf_counter()
-    result = _train_with_a_bar(ToyPlan(steps=steps, seed=seed))
+    try:
+        result = _train_with_a_bar(ToyPlan(steps=steps, seed=seed))
+    except KeyboardInterrupt:
+        say("Interrupted. The toy example keeps no checkpoints: run it again from the start.")
+        raise typer.Exit(INTERRUPTED) from None
     facts = toy_facts(result, time.perf_counter() - started)
     write_whole(out / "toy.png", toy_figure(result))
     write_whole(out / "toy.json", json.dumps(facts, indent=1) + "\n")
     if as_json:
-        typer.echo(json.dumps(facts))
+        show_json(facts)
         return
-    console = Console()
-    console.print(_table(result))
-    console.print(f"Trained in {facts['seconds']:.0f} s.")
-    console.print(f"Figure:  {out / 'toy.png'}", soft_wrap=True)
-    console.print(f"Numbers: {out / 'toy.json'}", soft_wrap=True)
+    Console().print(_table(result))
+    show(f"Trained in {facts['seconds']:.0f} s.")
+    show(f"Figure:  {out / 'toy.png'}")
+    show(f"Numbers: {out / 'toy.json'}")
 
 
 def _train_with_a_bar(plan: ToyPlan) -> ToyResult:
@@ -94,12 +100,3 @@ def _table(result: ToyResult) -> Table:
     for name, ours, paper, off in toy_table(result):
         table.add_row(name, f"{ours:.3f}", f"{off:+.3f}", f"{paper:.2f}")
     return table
-
-
-def main() -> None:
-    """Run the command line; an error the user can mend is one line and exit code 2."""
-    try:
-        app()
-    except (OSError, ValueError) as error:
-        Console(stderr=True).print(f"dessl: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(2)

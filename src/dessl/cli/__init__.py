@@ -1,0 +1,59 @@
+"""The command line ``dessl``: one command a file, errors in one line, results for eyes or as JSON.
+
+Exit codes: 0 done; 2 an error that the user can mend, said in one line; 130 stopped by Ctrl-C.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from dessl._version import __version__
+from dessl.cli.datasets import datasets_app
+from dessl.cli.demo import demo
+from dessl.cli.errors import MENDABLE, TYPED, complaint
+from dessl.cli.output import say
+from dessl.cli.report import report
+from dessl.cli.reproduce import reproduce_app
+
+app = typer.Typer(
+    help="Safe semi-supervised learning through a debiased risk.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(report)
+app.add_typer(datasets_app, name="datasets")
+app.add_typer(reproduce_app, name="reproduce")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dessl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Safe semi-supervised learning through a debiased risk."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Args:
+        arguments: What was typed after ``dessl``; the process's own when not given.
+    """
+    typed = tuple(sys.argv[1:] if arguments is None else arguments)
+    TYPED.set(typed)
+    try:
+        app(typed)
+    except MENDABLE as error:
+        say(f"dessl: {complaint(error)}", style="red")
+        sys.exit(2)

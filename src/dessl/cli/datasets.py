@@ -1,0 +1,87 @@
+"""``dessl datasets``: the public data sets that go by name."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dessl.cli.options import AsJson
+from dessl.cli.output import show, show_json
+from dessl.data import DATASETS
+from dessl.data.catalogue import fetch, find
+
+datasets_app = typer.Typer(help="Public data sets by name: list them, download them.")
+Root = Annotated[Path | None, typer.Option(help="Look here first. [default: the user's cache]")]
+
+
+@datasets_app.callback(invoke_without_command=True)
+def _datasets(context: typer.Context) -> None:
+    """List or download the public data sets that go by name."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+@datasets_app.command("list")
+def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
+    """List the data sets of the catalogue, and where they lie.
+
+    Example: dessl datasets list
+    """
+    rows = []
+    for name, description in DATASETS.items():
+        place = find(name, root=root)
+        rows.append(
+            {
+                "name": name,
+                "title": description.title,
+                "classes": len(description.class_names),
+                "shape": list(description.shape),
+                "rows": dict(zip(("train", "validation", "test"), description.sizes, strict=True)),
+                "here": _here(place is not None, bool(description.remote)),
+                "licence": description.licence,
+                "citation": description.citation,
+            }
+        )
+    if as_json:
+        show_json(rows)
+        return
+    table = Table(title="dessl fit NAME --labels N --out RUN")
+    for heading in ("name", "title", "classes", "shape", "train", "validation", "test", "here"):
+        table.add_column(heading)
+    for row in rows:
+        shape = " × ".join(map(str, row["shape"]))  # type: ignore[call-overload]
+        counts = [str(count) for count in row["rows"].values()]  # type: ignore[attr-defined]
+        table.add_row(
+            str(row["name"]), str(row["title"]), str(row["classes"]), shape, *counts,
+            str(row["here"]),
+        )  # fmt: skip
+    Console().print(table)
+
+
+def _here(found: bool, remote: bool) -> str:
+    if not remote:
+        return "built in"
+    return "yes" if found else "no"
+
+
+@datasets_app.command("fetch")
+def fetch_datasets(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of dessl datasets list.")],
+    root: Annotated[
+        Path | None, typer.Option(help="Where to put them. [default: the user's cache]")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download data sets and check them against their publisher's checksums.
+
+    Example: dessl datasets fetch mnist --root data
+    """
+    folders = {name: str(fetch(name, root=root)) for name in names}
+    if as_json:
+        show_json(folders)
+        return
+    for name, folder in folders.items():
+        show(f"{name}: {folder}" if DATASETS[name].remote else f"{name} is built in.")

@@ -1,0 +1,49 @@
+"""``dessl demo``: real digits with 100 labels, three methods, five seeds, a report."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from dessl.cli.errors import command, resumable, writable_folder
+from dessl.cli.options import AsJson
+from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.experiments.demo import DemoPlan, run_demo
+from dessl.report.demo import demo_facts
+from dessl.report.folder import FACTS, REPORT, TRAINING, write_facts
+from dessl.report.page import write_report
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = DemoPlan.steps,
+    seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = DemoPlan.seeds,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = DemoPlan.first_seed,
+    as_json: AsJson = False,
+) -> None:
+    """Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a report.
+
+    Example: dessl demo
+
+    Example: dessl demo --out runs/demo --seeds 10
+    """
+    writable_folder(out)
+    torch.set_num_threads(1)  # so small a network only waits for a second thread
+    plan = DemoPlan(steps=steps, seeds=seeds, first_seed=seed)
+    started = time.perf_counter()
+    with noted_warnings() as notes, resumable(out):
+        result = run_demo(plan, out=out / TRAINING)
+    facts = demo_facts(
+        result, command=command(), seconds=time.perf_counter() - started, warnings=tuple(notes)
+    )
+    write_facts(out, facts)
+    write_report(out / REPORT, facts)
+    if as_json:
+        show_json(facts.as_dict())
+        return
+    show_facts(facts)
+    show(f"Trained in {facts.seconds:.0f} s.")
+    show(f"Report: {out / REPORT}")
+    show(f"Facts:  {out / FACTS}")

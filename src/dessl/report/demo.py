@@ -1,0 +1,55 @@
+"""The demonstration's facts."""
+
+from dataclasses import asdict
+
+from dessl.experiments.demo import METHODS, DemoResult
+from dessl.report.data import data_facts
+from dessl.report.facts import MethodFacts, RunFacts, RunResult
+from dessl.report.machine import machine_facts
+from dessl.report.seeds import seed_comparisons
+from dessl.report.verdict import verdict
+
+PRIMARY = ("DePseudoLabel", "cross_entropy")  # what the verdict is about, chosen beforehand
+
+
+def demo_facts(
+    result: DemoResult, *, command: str, seconds: float, warnings: tuple[str, ...] = ()
+) -> RunFacts:
+    """Return everything that the demonstration's report shows.
+
+    Args:
+        result: Of :func:`dessl.experiments.demo.run_demo`.
+        command: The command line that made it.
+        seconds: That it took.
+        warnings: What was warned of.
+    """
+    plan, data = result.plan, result.data
+    runs = tuple(
+        RunResult(
+            run.method,
+            run.seed,
+            run.metrics.as_dict(),
+            run.result.step,
+            run.result.steps,
+            [asdict(event) for event in run.result.history],
+        )
+        for run in result.runs
+    )
+    comparisons = seed_comparisons(runs, list(METHODS))
+    main = next(one for one in comparisons if (one.method, one.metric) == PRIMARY)
+    return RunFacts(
+        title=f"Digits with {plan.labels} labels: does unlabelled data help?",
+        command=command,
+        data=data_facts(data, test=len(data.test.y) if data.test else 0),
+        methods=tuple(
+            MethodFacts(name, risk, "pseudo_label", 0.0 if risk == "complete_case" else plan.lam)
+            for name, risk in METHODS.items()
+        ),
+        runs=runs,
+        comparisons=comparisons,
+        verdict=verdict(main, plan.labels),
+        settings={"demonstration": asdict(plan), "training": plan.training.as_dict()},
+        made_with=machine_facts(),
+        seconds=round(seconds, 2),
+        warnings=warnings,
+    )

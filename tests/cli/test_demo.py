@@ -1,0 +1,70 @@
+"""``dessl demo``: the numbers it prints and writes are those of its runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from dessl.report.folder import read_facts
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "new" / "run"
+
+
+def test_demo_writes_facts_and_a_report_and_goes_on_from_there(cli: Cli, folder: Path) -> None:
+    code, out, err = cli("demo", "--steps", 12, "--seeds", 3, "--out", folder)
+    assert code == 0, err
+    assert str(folder / "report.html") in out
+    assert "complete case" in out
+    facts = read_facts(folder)
+    assert facts.command == f"dessl demo --steps 12 --seeds 3 --out {folder}"
+    assert facts.verdict.sentence in out
+    assert [(run.method, run.seed) for run in facts.runs] == [
+        (method, seed)
+        for method in ("complete case", "PseudoLabel", "DePseudoLabel")
+        for seed in range(3)
+    ]
+    assert facts.verdict.sentence in (folder / "report.html").read_text(encoding="utf-8")
+    again, out, _ = cli("demo", "--steps", 12, "--seeds", 3, "--out", folder, "--json")
+    assert again == 0
+    runs = json.loads(out)["runs"]  # trained already: the same runs, and nothing but JSON on stdout
+    assert [run["metrics"]["brier"] for run in runs] == [
+        pytest.approx(run.metrics["brier"]) for run in facts.runs
+    ]
+
+
+def test_comparisons_are_scipys_paired_t_tests(folder: Path) -> None:
+    facts = read_facts(folder)
+    assert len(facts.comparisons) == 8
+    for one in facts.comparisons:
+        values = [facts.values(name, one.metric) for name in (one.method, "complete case")]
+        wanted = stats.ttest_rel(*values)
+        assert one.p_value == pytest.approx(wanted.pvalue)
+        assert (one.low, one.high) == pytest.approx(tuple(wanted.confidence_interval(0.95)))
+
+
+def test_a_folder_with_another_run_is_refused(cli: Cli, folder: Path) -> None:
+    code, _, err = cli("demo", "--steps", 13, "--seeds", 3, "--out", folder)
+    assert code == 2
+    assert "holds another run (" in err
+    assert "Choose another folder" in err
+
+
+def test_the_report_can_be_written_again(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    before = (folder / "report.html").read_bytes()
+    (folder / "report.html").unlink()
+    code, out, _ = cli("report", folder)
+    assert code == 0
+    assert str(folder / "report.html") in out
+    assert (folder / "report.html").stat().st_size == len(before)
+    assert cli("report", folder, folder)[0] == 2
+    code, out, _ = cli("report", folder, folder, "--out", tmp_path / "both.html", "--json")
+    assert code == 0
+    assert json.loads(out)["report"] == str(tmp_path / "both.html")
+    assert (tmp_path / "both.html").stat().st_size > len(before)

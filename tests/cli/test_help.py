@@ -1,0 +1,38 @@
+"""Help and bad options: every command shows an example, and a slip is exit code 2."""
+
+from collections.abc import Callable
+
+import pytest
+
+Cli = Callable[..., tuple[int, str, str]]
+COMMANDS = [
+    ("demo",),
+    ("report",),
+    ("datasets", "list"),
+    ("datasets", "fetch"),
+    ("reproduce", "list"),
+    ("reproduce", "toy"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_has_an_example_and_json(cli: Cli, command: tuple[str, ...]) -> None:
+    code, out, _ = cli(*command, "--help")
+    assert code == 0
+    assert f"Example: dessl {' '.join(command)}" in out
+    assert "--json" in out
+
+
+def test_the_first_page_names_every_command(cli: Cli) -> None:
+    code, out, _ = cli("--help")
+    assert code == 0
+    assert all(f" {command[0]} " in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("demo", "--steps", "0"), ("demo", "--seed", "x"), ("dance",), ()]
+)
+def test_bad_options_are_exit_code_2(cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, out, err = cli(*arguments)
+    assert code == 2
+    assert "Traceback" not in out + err

@@ -1,0 +1,34 @@
+"""The verdict says helped or hurt only where the interval leaves zero out."""
+
+import pytest
+
+from dessl.report.facts import Comparison
+from dessl.report.verdict import verdict
+
+SEEDS, ROWS = "paired t-test over seeds", "debiased, paired over rows"
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "outcome"),
+    [
+        ("accuracy", 0.01, 0.03, "helped"),
+        ("accuracy", -0.03, -0.01, "hurt"),
+        ("brier", 0.01, 0.03, "hurt"),
+        ("cross_entropy", -0.03, -0.01, "helped"),
+        ("brier", -0.01, 0.03, "cannot tell"),
+        ("accuracy", 0.0, 0.03, "cannot tell"),
+        ("accuracy", float("nan"), float("nan"), "cannot tell"),
+    ],
+)
+def test_outcome(metric: str, low: float, high: float, outcome: str) -> None:
+    middle = (low + high) / 2
+    one = Comparison(metric, "Ours", "complete case", middle, low, high, 0.01, 0.95, SEEDS, 5)
+    found = verdict(one, 100)
+    assert found.outcome == outcome
+    assert f"{middle:+.3f}" in found.sentence
+    assert "p = 0.010" in found.sentence
+
+
+def test_one_cannot_tell_from_the_labels_that_the_comparison_had() -> None:
+    one = Comparison("brier", "Ours", "complete case", 0.0, -0.1, 0.1, 0.9, 0.95, ROWS, 7)
+    assert verdict(one, 100).sentence.startswith("Cannot tell from 7 labels whether")
