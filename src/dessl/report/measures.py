@@ -63,16 +63,3 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
     percent = measure_of(metric).percent
     text = f"{100 * value if percent else value:{'+' if signed else ''}.{1 if percent else 3}f}"
     return text.replace("-", "−")
-
-
-def p_value_text(value: float) -> str:
-    """A p-value with the digits that mean something.
-
-    >>> p_value_text(0.0312), p_value_text(0.00001), p_value_text(0.5)
-    ('p = 0.031', 'p < 0.001', 'p = 0.50')
-    """
-    if math.isnan(value):
-        return "no p-value"
-    if value < 0.001:
-        return "p < 0.001"
-    return f"p = {value:.3f}" if value < 0.1 else f"p = {value:.2f}"

@@ -9,7 +9,6 @@ from dessl._files import write_whole
 from dessl.report.facts import RunFacts
 from dessl.report.figure import table
 from dessl.report.html import Markup, element, named
-from dessl.report.measures import metric_text, p_value_text, written
 from dessl.report.sections.learning_curves import learning_curves_section
 from dessl.report.sections.metrics import metrics_section
 from dessl.report.sections.per_class import per_class_section
@@ -100,22 +99,12 @@ def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
 
 
 def _overview(runs: Sequence[RunFacts]) -> Markup:
-    rows = []
-    for number, facts in enumerate(runs):
-        link = element("a", facts.title, href=f"#run-{number + 1}", dir="auto")
-        cells: list[Markup | str] = [link, named(facts.data.name), facts.verdict.outcome]
-        if facts.comparisons:
-            first = facts.comparisons[0]
-            low, high, difference = (
-                written(first.metric, value, signed=True)
-                for value in (first.low, first.high, first.difference)
-            )
-            cells += [
-                f"{metric_text(first.metric)}: {difference} [{low}, {high}]",
-                p_value_text(first.p_value),
-            ]
-        else:
-            cells += ["–", "–"]
-        rows.append(cells)
-    headings = ("run", "data", "unlabelled rows", "difference [interval]", "p-value")
-    return table(headings, rows, label="The runs")
+    rows = (
+        (
+            element("a", facts.title, href=f"#run-{number + 1}", dir="auto"),
+            element("strong", facts.verdict.outcome),
+            element("td", element("span", facts.verdict.sentence, dir="auto"), class_="prose"),
+        )
+        for number, facts in enumerate(runs)
+    )
+    return table(("run", "unlabelled data", "verdict"), rows, label="The runs", class_="facts")

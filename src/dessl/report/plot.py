@@ -36,7 +36,7 @@ class Plot:
     left: int = 44
 
     top = 24
-    right = 12
+    right = 16
     bottom = 40
 
     def at(self, x: float, y: float) -> tuple[float, float]:
@@ -98,7 +98,7 @@ class Plot:
     def row_label(self, name: str, y: float) -> Markup:
         """A name left of the frame, at a height."""
         x, down = self.at(self.x.low, y)
-        return _name(name, (self.left - 10) // 6, x=x - 6, y=round(down + 4, 1), class_="tick left")
+        return _name(name, (self.left - 8) // 7, x=x - 6, y=round(down + 4, 1), class_="tick left")
 
     def svg(self, title: str, description: str, *marks: Markup) -> Markup:
         """The picture: axes below the marks, and a title and a description for those who listen."""

@@ -11,6 +11,7 @@ from dessl.report.html import Child, Markup, named
 from dessl.report.plot import Plot
 
 MOST = 24  # classes that are drawn; the table has them all
+PICTURE = 8  # of them in one picture
 ROW = 12  # height of a bar
 
 
@@ -33,7 +34,7 @@ def per_class_section(facts: RunFacts) -> Markup | None:
         "Classes",
         figure(
             caption,
-            _picture(facts, found, sorted(drawn), styles),
+            *(_picture(facts, found, part, styles) for part in evenly(sorted(drawn), PICTURE)),
             key={name: styles[name] for name in found},
             numbers=_numbers(facts, found, classes),
         ),
@@ -52,6 +53,16 @@ def class_accuracies(facts: RunFacts, method: str) -> list[float]:
     return means
 
 
+def evenly(numbers: list[int], most: int) -> list[list[int]]:
+    """Numbers in as few lists of at most so many as there can be, and as equal as can be.
+
+    >>> evenly([0, 1, 2, 3, 4], 4)
+    [[0, 1, 2], [3, 4]]
+    """
+    each = math.ceil(len(numbers) / math.ceil(len(numbers) / most))
+    return [numbers[first : first + each] for first in range(0, len(numbers), each)]
+
+
 def _spread(found: dict[str, list[float]], number: int) -> float:
     values = [v[number] for v in found.values() if v and not math.isnan(v[number])]
     return max(values) - min(values)
@@ -61,15 +72,16 @@ def _picture(
     facts: RunFacts, found: dict[str, list[float]], drawn: list[int], styles: dict[str, str]
 ) -> Markup:
     known = {name: values for name, values in found.items() if values}
+    longest = max(len(facts.data.class_names[number]) for number in drawn)
     group = len(known) + 0.7  # bars of a class, and the room to the next
     total = group * len(drawn)
     plot = Plot(
         Axis(0, 100, tuple((float(tick), str(tick)) for tick in range(0, 101, 25))),
         Axis(0, total, ()),
         x_label="accuracy, %",
-        y_label="",
+        y_label="class",
         height=round(64 + ROW * total),
-        left=112,
+        left=min(112, max(44, 16 + 7 * longest)),
     )
     marks = []
     for place, number in enumerate(drawn):
@@ -80,12 +92,12 @@ def _picture(
             if not math.isnan(values[number]):
                 corners = (0, top - row - 0.08), (100 * values[number], top - row - 0.92)
                 marks.append(plot.box(*corners, f"bar {styles[method]}"))
-    means = "; ".join(f"{name}: worst class {100 * _least(v):.1f} %" for name, v in known.items())
-    return plot.svg("Accuracy of each class", means, *marks)
-
-
-def _least(values: list[float]) -> float:
-    return min(value for value in values if not math.isnan(value))
+    described = "; ".join(
+        f"{facts.data.class_names[number]}: "
+        + ", ".join(f"{name} {100 * values[number]:.1f} %" for name, values in known.items())
+        for number in drawn
+    )
+    return plot.svg("Accuracy of each class", described, *marks)
 
 
 def _numbers(facts: RunFacts, found: dict[str, list[float]], classes: list[int]) -> Markup:

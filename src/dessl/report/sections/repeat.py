@@ -6,6 +6,7 @@ from typing import Any
 from dessl.report.facts import RunFacts
 from dessl.report.figure import section, table
 from dessl.report.html import Child, Markup, element, named
+from dessl.report.plot import shortened
 
 
 def repeat_section(facts: RunFacts) -> Markup:
@@ -57,7 +58,7 @@ def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:
 def _listed(names: tuple[str, ...], most: int = 30) -> list[Child]:
     parts: list[Child] = []
     for name in names[:most]:
-        parts += [", " if parts else None, named(name)]
+        parts += [", " if parts else None, named(shortened(name, 60))]
     if len(names) > most:
         parts.append(f" and {len(names) - most:,} more")
     return parts

@@ -1,5 +1,6 @@
 """The λ-sweep: what usual and debiased semi-supervised learning reach at each λ."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -26,15 +27,16 @@ def sweep_section(facts: RunFacts) -> Markup | None:
     for metric in WATCHED:
         curves = over_lambda(facts.sweep, metric)
         if curves:
-            pictures.append(_picture(metric, curves))
+            pictures.append(_picture(metric, curves, _complete_case(facts, metric)))
             rows += list(_rows(metric, curves))
-    risks = {NAMES.get(p.risk, p.risk): STYLES.get(p.risk, "series-3") for p in facts.sweep}
+    risks = dict.fromkeys(["complete_case", *(point.risk for point in facts.sweep)])
+    key = {NAMES.get(risk, risk): STYLES.get(risk, "series-3") for risk in risks}
     caption = (
         "Over λ: means over seeds; bands are 95 % t-intervals where there are two seeds or more."
     )
     headings = ("metric", "risk", "λ", "mean", "95 % interval")
     numbers = table(headings, rows, label="The λ-sweep")
-    return section("Choice of λ", figure(caption, *pictures, key=risks, numbers=numbers))
+    return section("Choice of λ", figure(caption, *pictures, key=key, numbers=numbers))
 
 
 def over_lambda(points: Iterable[SweepPoint], metric: str) -> Curves:
@@ -51,12 +53,26 @@ def over_lambda(points: Iterable[SweepPoint], metric: str) -> Curves:
     }
 
 
-def _picture(metric: str, curves: Curves) -> Markup:
+def _complete_case(facts: RunFacts, metric: str) -> float:
+    """The mean of what labelled rows alone reach, wherever λ may stand; NaN where unknown."""
+    names = [method.name for method in facts.methods if method.risk == "complete_case"]
+    return average(facts.values(names[0], metric)).mean if names else math.nan
+
+
+def _picture(metric: str, curves: Curves, complete_case: float) -> Markup:
     unit = 100 if measure_of(metric).percent else 1
+    level = unit * complete_case
     lams = sorted({lam for curve in curves.values() for lam in curve})
+    most = 1.0 if unit == 100 else math.inf  # an interval may reach past what a metric can be
+    curves = {
+        risk: {
+            lam: Average(*(min(max(v, 0.0), most) for v in entry)) for lam, entry in curve.items()
+        }
+        for risk, curve in curves.items()
+    }
     values = [unit * v for curve in curves.values() for entry in curve.values() for v in entry]
-    plot = Plot(Axis.of_lambdas(lams), Axis.of(values), "λ", metric_text(metric))
-    marks = []
+    plot = Plot(Axis.of_lambdas(lams), Axis.of([*values, level]), "λ", metric_text(metric))
+    marks = [plot.line([(plot.x.low, level), (plot.x.high, level)], STYLES["complete_case"])]
     for risk, curve in curves.items():
         style = STYLES.get(risk, "series-3")
         places = [lambda_place(lam, lams) for lam in curve]

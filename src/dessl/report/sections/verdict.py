@@ -10,10 +10,10 @@ from dessl.report.measures import (
     higher_is_better,
     measure_of,
     metric_text,
-    p_value_text,
     written,
 )
 from dessl.report.plot import Plot
+from dessl.report.verdict import shown_p
 
 SIGNS = {"helped": "✓", "hurt": "✗", "cannot tell": "?"}
 
@@ -61,7 +61,7 @@ def _picture(metric: str, entries: list[Comparison], styles: dict[str, str]) -> 
         x_label=f"difference ({better})",
         y_label=metric_text(metric),
         height=64 + 30 * len(entries),
-        left=12,
+        left=24,
     )
     marks = [plot.line([(0, 0), (0, len(entries))], "zero")]
     for number, entry in enumerate(entries):
@@ -82,7 +82,7 @@ def _inside(axis: Axis, value: float) -> float:
 
 
 def _sentence(entry: Comparison) -> str:
-    return f"{entry.method} {_value(entry)}, {_interval(entry)}, {p_value_text(entry.p_value)}"
+    return f"{entry.method} {_value(entry)}, {_interval(entry)}, {shown_p(entry.p_value)}"
 
 
 def _value(entry: Comparison) -> str:
@@ -101,7 +101,7 @@ def _numbers(entries: tuple[Comparison, ...]) -> Markup:
             [named(entry.method), " − ", named(entry.against)],
             _value(entry),
             _interval(entry),
-            p_value_text(entry.p_value),
+            shown_p(entry.p_value),
         )
         for entry in entries
     )

@@ -1,0 +1,158 @@
+"""Facts of real, small runs: digits, three risks, two seeds, a little sweep."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+import dessl
+from dessl.evaluation import paired_t_test
+from dessl.models import MLP
+from dessl.report.facts import (
+    Comparison,
+    DataFacts,
+    MethodFacts,
+    RunFacts,
+    RunResult,
+    SweepPoint,
+    Verdict,
+)
+from dessl.report.machine import machine_facts
+from dessl.training import TrainPlan, train
+
+METHODS = (
+    MethodFacts("complete case", "complete_case", "pseudo_label", 0.0),
+    MethodFacts("PseudoLabel", "ssl", "pseudo_label", 1.0),
+    MethodFacts("DePseudoLabel", "debiased", "pseudo_label", 1.0),
+)
+SEEDS = (0, 1)
+PLAN = TrainPlan(
+    steps=40,
+    labelled_batch=32,
+    unlabelled_batch=64,
+    optimiser="adamw",
+    learning_rate=0.005,
+    evaluate_every=10,
+)
+
+
+def _network() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), MLP(64, 10, hidden=(64,)))
+
+
+def _trained(method: MethodFacts, lam: float, seed: int) -> RunResult:
+    digits = dessl.data.load("digits")
+    generator = torch.Generator().manual_seed(seed)
+    draw = dessl.draw_labels(digits.y, 100, n_validation=20, generator=generator)
+    data = digits.with_labels(draw)
+    plan = dataclasses.replace(PLAN, risk=method.risk, lam=lam, seed=seed)
+    surrogate = dessl.SURROGATES[method.surrogate]()
+    result = train(_network, surrogate, data, plan)
+    metrics = dessl.evaluate(result.model, data.test.x / 255, data.test.y)
+    history = [dataclasses.asdict(event) for event in result.history]
+    return RunResult(method.name, seed, metrics.as_dict(), result.step, result.steps, history)
+
+
+def _comparison(runs: list[RunResult], metric: str, method: str) -> Comparison:
+    values = {
+        name: [run.metrics[metric] for run in runs if run.method == name]
+        for name in (method, "complete case")
+    }
+    test = paired_t_test(values[method], values["complete case"])
+    return Comparison(
+        metric=metric,
+        method=method,
+        against="complete case",
+        difference=test.difference,
+        low=test.low,
+        high=test.high,
+        p_value=test.p_value,
+        confidence=test.confidence,
+        test="paired t-test over seeds",
+        n=test.n,
+    )
+
+
+@pytest.fixture(scope="session")
+def facts() -> RunFacts:
+    """What three methods with two seeds found on digits."""
+    runs = [_trained(method, method.lam, seed) for method in METHODS for seed in SEEDS]
+    sweep = [
+        SweepPoint(method.risk, lam, seed, _trained(method, lam, seed).metrics)
+        for method in METHODS[1:]
+        for lam in (0.0, 3.0)
+        for seed in SEEDS
+    ]
+    comparisons = [
+        _comparison(runs, metric, method.name)
+        for metric in ("accuracy", "cross_entropy", "ece")
+        for method in METHODS[1:]
+    ]
+    return RunFacts(
+        title="Digits with 100 labels",
+        command="dessl demo --out runs/demo",
+        data=DataFacts(
+            name="digits",
+            rows=1437,
+            labelled=80,
+            unlabelled=1337,
+            validation=20,
+            test=360,
+            test_unlabelled=0,
+            class_names=tuple(str(digit) for digit in range(10)),
+            shape=(1, 8, 8),
+        ),
+        methods=METHODS,
+        runs=tuple(runs),
+        comparisons=tuple(comparisons),
+        verdict=Verdict("cannot tell", "Whether unlabelled data helped here cannot be told."),
+        settings=PLAN.as_dict(),
+        made_with=machine_facts(),
+        seconds=1.5,
+        sweep=tuple(sweep),
+        warnings=("Two seeds are few.",),
+    )
+
+
+@pytest.fixture(scope="session")
+def hostile(facts: RunFacts) -> RunFacts:
+    """The same facts of data whose names were chosen to break a page."""
+    names = (
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "سرطان الجلد",
+        "שפיר",
+        "x" * 300,
+        "a name of many words " * 20,
+        "染色体異常の一種である何か",
+        "&amp; 'quoted'",
+        "\u202enrut",
+        "\x00 \x1b[31m",
+    )
+    new_name = {method.name: f"<b>{method.name}</b> " + "y" * 80 for method in facts.methods}
+    return dataclasses.replace(
+        facts,
+        title="</title></script><script>alert(2)</script>",
+        command="dessl fit '<i>a</i>.csv' --label " + "z" * 200,
+        data=dataclasses.replace(
+            facts.data,
+            name='/data/<b>people</b> & "others".csv',
+            class_names=names,
+            feature_names=names * 5,
+            left_out={"<i>id</i>": "one value for each row " * 10},
+        ),
+        methods=tuple(
+            dataclasses.replace(method, name=new_name[method.name]) for method in facts.methods
+        ),
+        runs=tuple(dataclasses.replace(run, method=new_name[run.method]) for run in facts.runs),
+        comparisons=tuple(
+            dataclasses.replace(
+                entry, method=new_name[entry.method], against=new_name[entry.against]
+            )
+            for entry in facts.comparisons
+        ),
+        verdict=dataclasses.replace(facts.verdict, sentence="<img src=x onerror=alert(3)> hurt."),
+        settings={"<u>key</u>": ["</script>", None, 3]},
+        warnings=("<script>alert(4)</script>",),
+    )
