@@ -1,7 +1,7 @@
 """Axes: where a value lies between two ends, and at which round numbers a tick stands."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -53,6 +53,31 @@ class Axis:
             if not ticks or place - ticks[-1][0] > (high - low) / 8:
                 ticks.append((place, f"{lam:.2g}"))
         return cls(low, high, tuple(ticks))
+
+    @classmethod
+    def of_magnitudes(cls, values: Iterable[float]) -> "tuple[Self, Callable[[float], float]]":
+        """The axis for values of either sign and of very different sizes, and where each stands.
+
+        It is straight near zero and logarithmic far from it (asinh), with ticks at powers of ten.
+
+        >>> axis, place = Axis.of_magnitudes([-0.004, 2.0])
+        >>> [text for _, text in axis.ticks], round(axis.share(place(0.0)), 2)
+        (['−0.01', '0', '0.01', '0.1', '1', '10'], 0.1)
+        """
+        shown = [value for value in values if math.isfinite(value) and value] or [1.0]
+        top = math.ceil(math.log10(max(abs(value) for value in shown)))
+        least = 10.0 ** (top - 3)
+
+        def place(value: float) -> float:
+            return math.asinh(value / least)
+
+        powers = [10.0**power for power in range(top - 3, top + 1)]
+        marks = [*(-power for power in powers[::-1]), 0.0, *powers]
+        low = max((mark for mark in marks if mark < min(shown)), default=marks[0])
+        high = min((mark for mark in marks if mark > max(shown)), default=marks[-1])
+        low, high = min(low, 0.0), max(high, 0.0)
+        ticks = [(place(m), f"{m:g}".replace("-", "−")) for m in marks if low <= m <= high]
+        return cls(place(low), place(high), tuple(ticks)), place
 
     def share(self, value: float) -> float:
         """How far along the axis a value lies: 0 at its low end, 1 at its high end."""

@@ -36,10 +36,13 @@ def learning_curves_section(facts: RunFacts) -> Markup | None:
         return None
     parts = {m.name: risk_parts(m, runs_of(facts, m.name)) for m in facts.methods}
     seen = [point[1] for lines in parts.values() for line in lines.values() for point in line]
-    axis = Axis.of(seen, include=[0.0])
+    scale = Axis.of_magnitudes(seen)
     styles = series_styles(facts)
-    pictures = [_parts_picture(name, lines, axis, styles[name]) for name, lines in parts.items()]
-    caption = "The parts of the risk that was minimised, means since the evaluation before."
+    pictures = [_parts_picture(name, lines, scale, styles[name]) for name, lines in parts.items()]
+    caption = (
+        "The parts of the risk that was minimised, means since the evaluation before, on a scale "
+        "that is logarithmic away from zero."
+    )
     if len(facts.seeds) > 1:
         caption += f" Means over {len(facts.seeds)} seeds."
     key = {name: style for name, (style, _) in PARTS.items()}
@@ -60,11 +63,18 @@ def _times(event: dict[str, Any], part: str, sign: int) -> float | None:
     return None if lam is None or h is None else sign * lam * h
 
 
-def _parts_picture(name: str, lines: dict[str, Points], axis: Axis, style: str) -> Markup:
+def _parts_picture(
+    name: str,
+    lines: dict[str, Points],
+    scale: tuple[Axis, Callable[[float], float]],
+    style: str,
+) -> Markup:
+    axis, place = scale
     steps = [point[0] for line in lines.values() for point in line]
     plot = Plot(Axis.of(steps, include=[0.0]), axis, "step", "risk")
-    marks = [plot.line([(0, 0), (plot.x.high, 0)], "zero")] if axis.low < 0 else []
-    marks += [plot.line(line, PARTS[part][0]) for part, line in lines.items()]
+    marks = [plot.line([(0, 0), (plot.x.high, 0)], "zero")]
+    for part, line in lines.items():
+        marks.append(plot.line([(step, place(value)) for step, value in line], PARTS[part][0]))
     ends = "; ".join(f"{part}: {line[-1][1]:.3g} at the end" for part, line in lines.items())
     return plot.svg(f"Parts of the risk of {name}", ends, *marks, plot.label(name, style))
 

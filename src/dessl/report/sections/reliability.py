@@ -11,6 +11,8 @@ from dessl.report.figure import figure, section, series_styles, table
 from dessl.report.html import Markup, named
 from dessl.report.plot import Plot
 
+FEW = 20  # predictions below which a bar is pale: their share says little
+
 
 class Bin(NamedTuple):
     """Rows whose confidence lies between two edges, all runs together."""
@@ -33,7 +35,7 @@ def reliability_section(facts: RunFacts) -> Markup | None:
     caption = (
         "Bars: the share that was predicted right among predictions of a confidence; on the dotted "
         "diagonal, confidence is honest; below it the model is overconfident. Strips below: where "
-        "the predictions are."
+        f"the predictions are; a pale bar has fewer than {FEW}."
     )
     numbers = table(
         ("method", "confidence", "predictions", "mean confidence", "right"),
@@ -73,7 +75,10 @@ def _picture(name: str, bins: list[Bin], style: str) -> Markup:
     up = Axis(-0.12, 1, ends.ticks)
     plot = Plot(ends, up, "confidence, %", "predicted right, %", height=300)
     most = max(b.rows for b in bins)
-    bars = [plot.box((b.low, 0), (b.high, b.accuracy), f"bar {style}") for b in bins]
+    bars = [
+        plot.box((b.low, 0), (b.high, b.accuracy), f"bar {style}{' few' if b.rows < FEW else ''}")
+        for b in bins
+    ]
     strips = [
         plot.box((b.low, -0.12), (b.high, -0.12 + 0.1 * b.rows / most), "strip") for b in bins
     ]

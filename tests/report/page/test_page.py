@@ -1,0 +1,203 @@
+import dataclasses
+import html
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dessl.report.axis import Axis
+from dessl.report.facts import Estimate, MethodFacts, RunFacts
+from dessl.report.html import element, escaped
+from dessl.report.page import embedded_json, report_html, write_report
+from dessl.report.sections.learning_curves import risk_parts
+from dessl.report.sections.per_class import benefit_ratios, class_accuracies
+from dessl.report.sections.reliability import pooled
+from dessl.report.sections.sweep import over_lambda
+
+VOID = {"br", "hr", "link", "meta"}
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser does: elements in balance, texts and attributes unescaped."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_names_from_data_reach_the_page_as_text_and_nothing_else(
+    facts: RunFacts, hostile: RunFacts
+) -> None:
+    tame, wild = Reader(report_html([facts])), Reader(report_html([hostile]))
+    # Hostile names add no element of a kind that tame ones do not need.
+    assert set(wild.tags) == set(tame.tags)
+    assert wild.tags.count("script") == 1
+    assert not [key for key, _ in wild.attributes if key.startswith("on")]
+    loading = {"src", "action", "formaction", "data", "poster", "background"}
+    assert not [key for key, _ in wild.attributes if key in loading]
+    for name in hostile.data.class_names[:4]:
+        assert name in wild.texts
+    assert hostile.title in wild.texts
+    assert "<img src=x onerror=alert(3)> hurt." in wild.texts
+
+
+def test_embedded_json_gives_the_facts_back(hostile: RunFacts) -> None:
+    page = report_html([hostile, hostile])
+    found = re.findall(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)
+    assert len(found) == 1
+    assert "<" not in found[0]
+    first, second = json.loads(found[0])
+    assert first == second == json.loads(json.dumps(hostile.as_dict()))
+    assert RunFacts.from_dict(first).data.class_names == hostile.data.class_names
+
+
+def test_embedded_json_refuses_what_json_has_not() -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        embedded_json({"value": math.nan})
+
+
+def test_the_same_facts_give_the_same_bytes(facts: RunFacts, tmp_path: Path) -> None:
+    write_report(tmp_path / "a.html", facts)
+    write_report(str(tmp_path / "b.html"), [facts])
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert len((tmp_path / "a.html").read_bytes()) < 300_000
+
+
+def test_a_report_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="one run at least; got none"):
+        report_html([])
+
+
+def test_file_names_that_are_no_text_are_written(facts: RunFacts, tmp_path: Path) -> None:
+    odd = dataclasses.replace(facts, data=dataclasses.replace(facts.data, name="a\udcffb\x00"))
+    write_report(tmp_path / "a.html", odd)
+    assert "a\ufffdb\ufffd" in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_escaping_is_the_inverse_of_what_a_reader_does() -> None:
+    text = "<a href='x'>\"&amp;\u2028</a>"
+    assert html.unescape(escaped(text)) == text
+    assert Reader(element("p", text, title=text)).texts == [text]
+
+
+def test_the_table_marks_the_best_mean_and_shows_its_t_interval(facts: RunFacts) -> None:
+    means = {m.name: np.mean(facts.values(m.name, "brier")) for m in facts.methods}
+    best = min(means, key=lambda name: means[name])
+    page = report_html([facts])
+    row = re.search(r'<tr><th scope="row">Brier score</th>(.*?)</tr>', page)
+    assert row
+    cells = row[1].split("</td>")[:-1]
+    assert ["★" in cell for cell in cells] == [name == best for name in means]
+    values = facts.values("PseudoLabel", "brier")
+    half = stats.t.ppf(0.975, 1) * np.std(values, ddof=1) / np.sqrt(2)
+    assert f"{np.mean(values):.3f}" in cells[1]
+    assert f"± {half:.3f}" in cells[1]
+
+
+def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> None:
+    single = dataclasses.replace(
+        facts,
+        runs=tuple(run for run in facts.runs if run.seed == 0),
+        estimates=(Estimate("DePseudoLabel", "accuracy", 0.8, 0.712, 0.9, 0.95, 60, 940),),
+        comparisons=(),
+        sweep=(),
+        warnings=(),
+    )
+    page = report_html([single])
+    assert "± " not in page
+    assert "[71.2, 90.0]" in page
+    assert "60 labelled and 940 unlabelled held-out rows" in page
+    for absent in ("Choice of λ", "Warnings", "Difference to the complete case"):
+        assert absent not in page
+
+
+def test_facts_without_history_diagrams_or_classes_make_a_page(facts: RunFacts) -> None:
+    keep = ("accuracy", "cross_entropy")
+    bare = dataclasses.replace(
+        facts,
+        runs=tuple(
+            dataclasses.replace(run, history=[], metrics={key: run.metrics[key] for key in keep})
+            for run in facts.runs
+        ),
+        settings={},
+    )
+    page = report_html([bare])
+    Reader(page)
+    for absent in ("Calibration", "Classes", "Learning", "Brier score"):
+        assert f">{absent}<" not in page
+
+
+def test_pooled_bins_are_those_of_all_predictions_together(facts: RunFacts) -> None:
+    runs = [run for run in facts.runs if run.method == "PseudoLabel"]
+    bins = pooled(runs)
+    assert sum(b.rows for b in bins) == sum(run.metrics["n"] for run in runs)
+    right = sum(b.rows * b.accuracy for b in bins)
+    assert right == pytest.approx(sum(r.metrics["n"] * r.metrics["accuracy"] for r in runs))
+
+
+def test_the_parts_add_up_to_the_risk(facts: RunFacts) -> None:
+    method = facts.methods[2]
+    runs = [run for run in facts.runs if run.method == method.name]
+    parts = risk_parts(method, runs)
+    assert len(parts) == 4
+    *terms, risk = ([value for _, value in line] for line in parts.values())
+    assert np.sum(terms, axis=0) == pytest.approx(risk, abs=1e-6)
+    assert len(risk_parts(facts.methods[0], runs[:1])) == 1
+
+
+def test_sweep_means_are_over_seeds(facts: RunFacts) -> None:
+    curves = over_lambda(facts.sweep, "accuracy")
+    at = [p.metrics["accuracy"] for p in facts.sweep if p.risk == "ssl" and p.lam == 3.0]
+    assert len(at) == 2
+    assert curves["ssl"][3.0].mean == pytest.approx(np.mean(at))
+
+
+def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
+    found = {m.name: class_accuracies(facts, m.name) for m in facts.methods}
+    assert benefit_ratios(facts, found) == {}
+    full = MethodFacts("all labels", "supervised", "pseudo_label", 0.0)
+    perfect = [
+        dataclasses.replace(run, method="all labels", metrics={"per_class_accuracy": [1.0] * 10})
+        for run in facts.runs
+        if run.method == "complete case"
+    ]
+    more = dataclasses.replace(facts, methods=(*facts.methods, full), runs=(*facts.runs, *perfect))
+    found = {m.name: class_accuracies(more, m.name) for m in more.methods}
+    ratios = benefit_ratios(more, found)
+    assert list(ratios) == ["PseudoLabel", "DePseudoLabel"]
+    for number, ratio in enumerate(ratios["PseudoLabel"]):
+        room = 1 - found["complete case"][number]
+        gain = found["PseudoLabel"][number] - found["complete case"][number]
+        assert ratio == pytest.approx(gain / room, nan_ok=True) if room else math.isnan(ratio)
+    assert "benefit ratio" in report_html([more])
+
+
+@pytest.mark.parametrize("values", [[0.0], [3.0, 3.0], [math.nan], [-1e-9, 1e-9], [1e6, 2e6]])
+def test_an_axis_holds_its_values_between_round_ends(values: list[float]) -> None:
+    axis = Axis.of(values)
+    assert axis.low < axis.high
+    assert all(0 <= axis.share(value) <= 1 for value in values if math.isfinite(value))
+    assert len({text for _, text in axis.ticks}) == len(axis.ticks) <= 12
