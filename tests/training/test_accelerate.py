@@ -26,8 +26,13 @@ def images(device: str) -> SemiData:
 
 
 def network() -> nn.Module:
+    # No bias before BatchNorm: its gradient is rounding, which AdamW would make steps of.
     return nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 2)
+        nn.Conv2d(3, 8, 3, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(288, 2),
     )
 
 

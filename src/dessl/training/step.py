@@ -1,5 +1,9 @@
 """One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +17,12 @@ from dessl.training.guard import NotFiniteError, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
 from dessl.training.totals import Totals
+
+OPTIONS: dict[str, bool | int | str] = {}  # of the compiler
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 class Step:
@@ -38,9 +48,11 @@ class Step:
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
-        """Compile the passes through the model and the risk, or leave them as they are."""
-        self._score = torch.compile(self.scores, dynamic=False) if on else self.scores
-        self._risk = torch.compile(self.risk, dynamic=False) if on else self.risk
+        """Compile the passes through the model and what comes of them, or leave all as it is."""
+        compiled = partial(torch.compile, dynamic=False, options=OPTIONS) if on else _as_it_is
+        self._score = compiled(self.scores)
+        self._risk = compiled(self.risk)
+        self._count = compiled(self.totals.add)
 
     def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
         """Take one step.
@@ -59,9 +71,9 @@ class Step:
                 raise NotFiniteError(values) from error
             raise
         self.optimiser.zero_grad()
-        risk.value.backward()  # type: ignore[no-untyped-call]
+        risk.value.backward()
         norm = self.optimiser.gradient_norm()
-        self.totals.add(Risk(*(part.detach() for part in risk)), scores.h.detach(), len(y), norm)
+        self._count(Risk(*(part.detach() for part in risk)), scores.h.detach(), len(y), norm)
         self.optimiser.step()
         if self.average:
             self.average.follow(self.model)
