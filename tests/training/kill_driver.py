@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 
 import torch
+import torch._dynamo  # which every optimiser imports at its first step: once here, not in each fork
 from torch import nn
 
 from dessl import SemiData
