@@ -18,8 +18,9 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,18 +63,7 @@ class Setting:
 FIGURE = Setting(
     torch.device("cuda"), 60_000, 1_000, 100, 10, tuple(np.logspace(-1, 1, 10)), 72, 400, 5, 8
 )
-SMOKE = Setting(torch.device("cpu"), 400, 60, 12, 2, (0.5,), 8, 16, 2, 1)
-
-
-@dataclass(frozen=True)
-class Rate:
-    """Model-steps a second: the median over windows, with their extremes."""
-
-    way: str
-    runs: int
-    model_steps_per_second: float
-    slowest: float
-    fastest: float
+SMOKE = Setting(torch.device("cpu"), 300, 100, 10, 1, (0.5,), 32, 32, 2, 1)
 
 
 def centred(x: Tensor) -> Tensor:
@@ -97,12 +87,8 @@ def figure_runs(data: SemiData, setting: Setting) -> list[PopulationRun]:
     """Every run of the figure; the runs of a split share its labels, weights and streams."""
     runs = []
     for split in range(setting.splits):
-        draw = draw_labels(
-            data.y,
-            setting.labels,
-            n_validation=setting.validation,
-            generator=torch.Generator().manual_seed(split),
-        )
+        g = torch.Generator().manual_seed(split)
+        draw = draw_labels(data.y, setting.labels, n_validation=setting.validation, generator=g)
         runs.append(PopulationRun(split, draw, 0.0, "complete_case"))
         runs += [
             PopulationRun(split, draw, float(lam), risk)
@@ -112,17 +98,16 @@ def figure_runs(data: SemiData, setting: Setting) -> list[PopulationRun]:
     return runs
 
 
-def plan_of(setting: Setting, **options: object) -> TrainPlan:
+def plan_of(setting: Setting, **options: Any) -> TrainPlan:
     """The figure's recipe."""
-    recipe = {
-        "labelled_batch": setting.labelled,
-        "unlabelled_batch": setting.unlabelled,
-        "learning_rate": 0.003,
-        "momentum": 0.9,
-        "nesterov": False,
-        "select": "accuracy",
-    }
-    return TrainPlan.from_dict(recipe | options)
+    return TrainPlan(
+        labelled_batch=setting.labelled,
+        unlabelled_batch=setting.unlabelled,
+        learning_rate=0.003,
+        nesterov=False,
+        select="accuracy",
+        **options,
+    )
 
 
 def wait(setting: Setting) -> None:
@@ -143,17 +128,18 @@ def windows(call: Callable[[], None], setting: Setting) -> list[float]:
     return seconds
 
 
-def rate(way: str, runs: int, model_steps: int, seconds: Sequence[float]) -> Rate:
-    """Model-steps a second from the seconds that so many of them took."""
+def rate(way: str, runs: int, model_steps: int, seconds: Sequence[float]) -> dict[str, Any]:
+    """Model-steps a second: the median over windows, with their extremes."""
     each = [model_steps / s for s in seconds]
-    return Rate(way, runs, statistics.median(each), min(each), max(each))
+    numbers = {"slowest": min(each), "fastest": max(each)}
+    return {"way": way, "runs": runs, "model_steps_per_second": statistics.median(each)} | numbers
 
 
 def population_rate(
-    way: str, data: SemiData, runs: Sequence[PopulationRun], setting: Setting, **options: object
-) -> tuple[Rate, float, str]:
+    way: str, data: SemiData, runs: Sequence[PopulationRun], setting: Setting
+) -> tuple[dict[str, Any], float, str]:
     """Its rate, evaluations and draws of rows included; seconds an epoch; how steps were run."""
-    plan = plan_of(setting, epochs=EPOCHS, **options)
+    plan = plan_of(setting, epochs=EPOCHS)
     surrogate = PseudoLabel(THRESHOLD, view=view)
     population = built_population(LeNet, surrogate, data, runs, plan, centred)
 
@@ -178,7 +164,7 @@ def drawn(rows: Tensor, size: int) -> Tensor:
     return rows[torch.randint(len(rows), (size,), device=rows.device)]
 
 
-def eager_rate(data: SemiData, run: PopulationRun, setting: Setting) -> Rate:
+def eager_rate(data: SemiData, run: PopulationRun, setting: Setting) -> dict[str, Any]:
     """An ordinary loop: one model, PyTorch's layers, losses and optimiser, no graph."""
     model = LeNet().to(setting.device)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
@@ -202,17 +188,11 @@ def eager_rate(data: SemiData, run: PopulationRun, setting: Setting) -> Rate:
     return rate("eager loop", 1, steps, windows(loop, setting))
 
 
-def single_rate(data: SemiData, run: PopulationRun, setting: Setting) -> tuple[Rate, str]:
+def single_rate(data: SemiData, run: PopulationRun, setting: Setting) -> tuple[dict[str, Any], str]:
     """dessl.train on one run, its first evaluation interval left out."""
     plan = plan_of(setting, epochs=setting.epochs * (setting.windows + 1))
-    result = train(
-        LeNet,
-        PseudoLabel(THRESHOLD, view=view),
-        data.with_labels(run.draw),
-        run.plan(plan),
-        transform=centred,
-        progress=False,
-    )
+    surrogate, own = PseudoLabel(THRESHOLD, view=view), data.with_labels(run.draw)
+    result = train(LeNet, surrogate, own, run.plan(plan), transform=centred, progress=False)
     each = [1 / event.steps_per_second for event in result.history[setting.epochs :]]
     return rate("single run", 1, 1, each), result.mode
 
@@ -232,20 +212,19 @@ def measured(setting: Setting) -> dict[str, object]:
     cc, seconds_alone, _ = population_rate("population, complete case", data, alone, setting)
     figure = EPOCHS * (seconds_joint + seconds_alone)
     steps = max(1, (setting.labels - setting.validation) // setting.labelled)
+    model_steps = EPOCHS * steps * setting.runs
     every = setting.runs * steps / (seconds_joint + seconds_alone)
     return {
-        "rates": [asdict(found) for found in (eager, single, both, cc)],
+        "rates": [eager, single, both, cc],
         "modes": {"population": mode, "single run": single_mode},
         "runs": setting.runs,
         "model_steps_per_second": every,
-        "times_eager": every / eager.model_steps_per_second,
-        "times_single": every / single.model_steps_per_second,
-        "figure_model_steps": EPOCHS * steps * setting.runs,
+        "times_eager": every / eager["model_steps_per_second"],
+        "times_single": every / single["model_steps_per_second"],
+        "figure_model_steps": model_steps,
         "figure_minutes": figure / 60,
-        "figure_minutes_eager": EPOCHS * steps * setting.runs / eager.model_steps_per_second / 60,
-        "memory_gib": torch.cuda.max_memory_allocated() / 2**30
-        if setting.device.type == "cuda"
-        else None,
+        "figure_minutes_eager": model_steps / eager["model_steps_per_second"] / 60,
+        "memory_gib": torch.cuda.max_memory_allocated() / 2**30,
     }
 
 
@@ -258,20 +237,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     setting = SMOKE if options.smoke or not torch.cuda.is_available() else FIGURE
     report = {"machine": machine_facts(), "smoke": setting is SMOKE} | measured(setting)
     print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
-    for found in report["rates"]:
-        print(
-            f"{found['way']:<30} {found['runs']:>4} runs {found['model_steps_per_second']:>10,.0f} "
-            f"model-steps/s ({found['slowest']:,.0f} to {found['fastest']:,.0f})"
-        )
+    for way, runs, median, slowest, fastest in (found.values() for found in report["rates"]):
+        spread = f"({slowest:,.0f} to {fastest:,.0f})"
+        print(f"{way:<30} {runs:>4} runs {median:,.0f} model-steps/s {spread}")
+    print("all {runs} runs: {model_steps_per_second:,.0f} model-steps/s".format(**report))
     print(
-        f"all {report['runs']} runs: {report['model_steps_per_second']:,.0f} model-steps/s, "
-        f"{report['times_eager']:.1f} times the eager loop, {report['times_single']:.1f} times "
-        f"the single run ({report['modes']})"
+        "times the eager loop {times_eager:.1f}, the single run {times_single:.1f}".format(**report)
     )
-    print(
-        f"the figure, {report['figure_model_steps']:,} model-steps: "
-        f"{report['figure_minutes']:.1f} minutes; eager {report['figure_minutes_eager']:.1f}"
-    )
+    print("figure: {figure_minutes:.1f} min, eager {figure_minutes_eager:.1f} min".format(**report))
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -66,17 +66,7 @@ class Population:
         self.models = StackedModel(models, fast=fast)
         if plan.compile == "on" or (plan.compile == "auto" and data.device.type == "cuda"):
             self.models.compile(strict=plan.compile == "on")
-        streams = [
-            Batches(
-                part,
-                plan.labelled_batch,
-                plan.drawn_unlabelled,
-                seed=its.seed,
-                include_labelled=plan.include_labelled,
-            )
-            for part, its in zip(parts, plans, strict=True)
-        ]
-        self.rows = RowsAhead(streams, steps=self.steps)
+        self.rows = RowsAhead(_streams(parts, plans), steps=self.steps)
         self.step = PopulationStep(
             self.models,
             surrogate,
@@ -243,3 +233,17 @@ class Population:
         device = self.step.data.device
         if device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"], device)
+
+
+def _streams(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> list[Batches]:
+    """Each run's own streams, as it would have them alone."""
+    return [
+        Batches(
+            part,
+            plan.labelled_batch,
+            plan.drawn_unlabelled,
+            seed=plan.seed,
+            include_labelled=plan.include_labelled,
+        )
+        for part, plan in zip(parts, plans, strict=True)
+    ]
