@@ -7,12 +7,12 @@ DEMO_OUT ?= runs/demo
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
 
-.PHONY: demo test lint types unit format clean
+.PHONY: demo test lint types docs unit format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dessl demo --out $(DEMO_OUT)
 
-test: lint types unit
+test: lint types docs unit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -20,6 +20,10 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+
+# A warning is an error; the site is in site/. The variable silences a notice about the tool's next version.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 unit: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS)
@@ -29,7 +33,7 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

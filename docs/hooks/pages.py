@@ -1,0 +1,100 @@
+"""What the site has and the repository has not: a first page from README.md, and the API."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+
+# One page for each room that people import from; names that start with _ stay out.
+API = {
+    "dessl": "The front door",
+    "dessl.risk": "Risks",
+    "dessl.functional": "Per-sample terms",
+    "dessl.objective": "Objective",
+    "dessl.theory": "Theory",
+    "dessl.surrogates": "Surrogates",
+    "dessl.data": "Data",
+    "dessl.augment": "Augmentation",
+    "dessl.models": "Models",
+    "dessl.training": "Training",
+    "dessl.schedules": "Schedules",
+    "dessl.evaluation": "Evaluation",
+    "dessl.safety": "Safety",
+    "dessl.recipes": "Recipes",
+    "dessl.estimator": "Estimator",
+    "dessl.integrations": "Integrations",
+}
+LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Leave pages that are not there out of the navigation, and put the API's in."""
+    config.nav = [entry for entry in map(_present, config.nav or []) if entry]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are made."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "index.md", content=_from_readme(readme)))
+    for module, title in _api().items():
+        files.append(File.generated(config, _api_page(module), content=_api_text(module, title)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
+    """Show a link that leaves docs/ as the place it leads to: the site does not have that file."""
+
+    def shown(match: re.Match[str]) -> str:
+        target = (DOCS / page.file.src_uri).parent / match[3]
+        if match[1] or files.get_file_from_path(_below(target.resolve(), DOCS)):
+            return match[0]
+        return f"{match[2]} (`{_below(target.resolve(), ROOT)}` in the repository)"
+
+    return LINK.sub(shown, markdown)
+
+
+def _from_readme(text: str) -> str:
+    """README.md as it reads from inside docs/."""
+    return LINK.sub(lambda m: f"{m[1]}[{m[2]}]({_from_docs(m[3])}{m[4] or ''})", text)
+
+
+def _from_docs(target: str) -> str:
+    return target.removeprefix("docs/") if target.startswith("docs/") else f"../{target}"
+
+
+def _below(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+
+
+def _present(entry: str | dict[str, Any]) -> str | dict[str, Any] | None:
+    if isinstance(entry, str):
+        return entry if entry == "index.md" or (DOCS / entry).exists() else None
+    [(title, content)] = entry.items()
+    if content == "api":
+        return {title: [{name: _api_page(module)} for module, name in _api().items()]}
+    return {title: [part for part in content if _present(part)]}
+
+
+def _api() -> dict[str, str]:
+    source = ROOT / "src"
+    places = {module: source.joinpath(*module.split(".")) for module in API}
+    return {
+        module: title
+        for module, title in API.items()
+        if places[module].is_dir() or places[module].with_suffix(".py").exists()
+    }
+
+
+def _api_page(module: str) -> str:
+    return f"api/{module}.md"
+
+
+def _api_text(module: str, title: str) -> str:
+    return f"# {title}\n\n::: {module}\n"
