@@ -155,7 +155,7 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
     """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
     try:
-        tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        tensor = value.detach() if isinstance(value, Tensor) else _shared(np.asarray(value))
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"{name} must be an array or a tensor of numbers; got {type(value).__name__}."
@@ -177,3 +177,8 @@ def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor
             f"{name} must be finite; {count} of its {tensor.numel()} entries are NaN or infinite."
         )
     return tensor
+
+
+def _shared(array: "NDArray[Any]") -> Tensor:
+    # PyTorch warns of arrays it could write through; a memory map is read all the same, as a copy.
+    return torch.as_tensor(array if array.flags.writeable else array.copy())

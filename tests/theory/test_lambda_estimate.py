@@ -197,3 +197,9 @@ def test_bad_input_is_refused_with_a_remedy(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_read_only_arrays_are_read() -> None:
+    frozen = np.array(LOSS)
+    frozen.flags.writeable = False
+    assert optimal_lambda(frozen, H_L, H_U) == optimal_lambda(LOSS, H_L, H_U)
