@@ -125,7 +125,9 @@ def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> Non
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])
-def test_on_a_gpu_too(case: str) -> None:
+def test_on_a_gpu_too(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A single run's convolutions are cuDNN's, in TensorFloat32 unless told otherwise.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     compare(case, 1e-3, "cuda", compile="off", graph="off")
 
 
@@ -198,6 +200,42 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
     assert bad.steps < 20
     assert bad.history == ()
     assert all(bool(torch.isfinite(p).all()) for p in bad.model.parameters())
+
+
+class Greedy(nn.Linear):
+    """A model that asks for more memory than there is, in training."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            raise torch.OutOfMemoryError("no room")
+        return super().forward(x)
+
+
+def test_runs_that_do_not_fit_are_told_of_chunks() -> None:
+    data = table()
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        train_population(lambda: Greedy(5, 3), Entropy(), data, sweep(data), plan_of())
+    assert caught.value.__notes__ == ["2 runs at a time are too many here: pass chunk=1."]
+
+
+def test_dropout_draws_for_each_run_apart() -> None:
+    data = table()
+    twins = [PopulationRun(0, drawn(data, 0))] * 2
+    one, other = train_population(lambda: MLP(5, 3, dropout=0.5), Entropy(), data, twins, plan_of())
+    assert one.history[-1].loss != other.history[-1].loss
+    assert 0 < one.history[-1].loss < 3
+
+
+def test_half_precision_stays_near() -> None:
+    data = table()
+    runs = sweep(data)
+    whole, half = (
+        train_population(small_mlp, Entropy(), data, runs, plan_of(precision=precision))
+        for precision in ("float32", "bf16")
+    )
+    for one, near in zip(whole, half, strict=True):
+        assert near.history[-1].loss != one.history[-1].loss
+        assert near.history[-1].loss == pytest.approx(one.history[-1].loss, rel=0.05)
 
 
 @pytest.mark.parametrize("chunk", [1, 3])

@@ -17,7 +17,7 @@ if find_spec("triton") is not None:
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
     def few_maps(  # type: ignore[no-untyped-def]
         x,
-        w,  # (K, C, KH, KW, BO), with zeros up to BO maps
+        w,
         bias,
         out,
         N,
@@ -36,42 +36,35 @@ if find_spec("triton") is not None:
     ):
         """BP pixels of all maps of one model, by plain multiplications; O ≤ BO."""
         k = tl.program_id(1).to(tl.int64)
+        R: tl.constexpr = C * KH * KW
         p = tl.program_id(0) * BP + tl.arange(0, BP)
         o = tl.arange(0, BO)
+        n = p // (OH * OW)
+        i = p % (OH * OW) // OW - PAD
+        j = p % OW - PAD
+        known = p < N * OH * OW
         x += k * N * (C * H * W)
-        w += k * (C * KH * KW * BO)
-        out += k * N * (O * OH * OW)
+        w += k * (O * R)
+        corner = n * (C * H * W) + i * W + j
         total = tl.zeros((BO, BP), dtype=tl.float32)
-        if PAD > 0:  # one row of pixels a program, so that rows outside of x cost nothing
-            i = tl.program_id(2)
-            n = p // OW
-            j = p % OW
-            known = p < N * OW
-            for a in range(tl.maximum(0, PAD - i), tl.minimum(KH, H + PAD - i)):
-                row = n * (C * H * W) + (i + a - PAD) * W + j - PAD
-                for b in tl.static_range(KW):
-                    inside = known & (j + b >= PAD) & (j + b < W + PAD)
-                    for c in range(C):
-                        seen = tl.load(x + row + b + c * (H * W), mask=inside, other=0.0)
-                        weights = tl.load(w + ((c * KH + a) * KW + b) * BO + o)
-                        total += weights[:, None] * seen[None, :]
-            place = n * (O * OH * OW) + i * OW + j
-        else:
-            n = p // (OH * OW)
-            known = p < N * OH * OW
-            corner = n * (C * H * W) + p % (OH * OW) // OW * W + p % OW
-            for a in tl.static_range(KH):
-                for b in tl.static_range(KW):
-                    for c in range(C):
-                        seen = tl.load(x + corner + (c * H + a) * W + b, mask=known, other=0.0)
-                        weights = tl.load(w + ((c * KH + a) * KW + b) * BO + o)
-                        total += weights[:, None] * seen[None, :]
-            place = n * (O * OH * OW) + p % (OH * OW)
+        for a in tl.static_range(KH):
+            for b in tl.static_range(KW):
+                inside = known
+                if PAD > 0:
+                    inside = known & (i + a >= 0) & (i + a < H) & (j + b >= 0) & (j + b < W)
+                for c in range(C):
+                    seen = tl.load(x + corner + (c * H * W + a * W + b), mask=inside, other=0.0)
+                    # Read as they lie: weights laid out for long reads have to change hands
+                    # between threads, which was slower for every layer of a LeNet.
+                    entry = c * KH * KW + a * KW + b
+                    weights = tl.load(w + o * R + entry, mask=o < O, other=0.0)
+                    total += weights[:, None] * seen[None, :]
         total += tl.load(bias + k * O + o, mask=o < O, other=0.0)[:, None]
         if RELU:
             total = tl.maximum(total, 0.0)
-        known = known[None, :] & (o < O)[:, None]
-        tl.store(out + place[None, :] + o[:, None] * (OH * OW), total, mask=known)
+        place = k * N * (O * OH * OW) + n * (O * OH * OW) + p % (OH * OW)
+        kept = known[None, :] & (o < O)[:, None]
+        tl.store(out + place[None, :] + o[:, None] * (OH * OW), total, mask=kept)
 
     @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
     def _patches(  # type: ignore[no-untyped-def]

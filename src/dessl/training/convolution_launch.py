@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from dessl.training import convolution_kernels as kernels
 
@@ -49,21 +48,16 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor, padding: int, *, relu: bo
     models, n, maps, block = len(x), x.shape[1], shapes["O"], shapes["BO"]
     height, width = shapes["OH"], shapes["OW"]
     out = x.new_empty(models, n, maps, height, width)
+    given = (x.contiguous(), weight.contiguous(), bias.contiguous())
     if maps <= FEW_MAPS:
         tile = 512 if maps <= 8 else 1024
-        laid = F.pad(weight.permute(0, 2, 3, 4, 1), (0, block - maps)).contiguous()
-        rows = height if padding else 1
-        grid = (-(-n * height * width // rows // tile), models, rows)
-        kernels.few_maps[grid](
-            x.contiguous(), laid, bias.contiguous(), out, n, BP=tile, RELU=relu, **shapes
-        )
+        few = (-(-n * height * width // tile), models)
+        kernels.few_maps[few](*given, out, n, BP=tile, RELU=relu, **shapes)
         return out
     tile = 128
     grid = (-(-n * height * width // tile), models, -(-maps // block))
     own = {"BP": tile, "BR": 16 if shapes["C"] % 16 == 0 else 32, "DOT": PRECISION, "RELU": relu}
-    kernels.convolution[grid](
-        x.contiguous(), weight.contiguous(), bias.contiguous(), out, n, **own, **shapes
-    )
+    kernels.convolution[grid](*given, out, n, **own, **shapes)
     return out
 
 

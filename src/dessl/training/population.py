@@ -2,7 +2,8 @@
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection, the
 early stopping and the history that it would have alone, and ends with the same weights up to
-rounding. Complete-case runs are a population of their own: they never see an unlabelled row.
+rounding; with dropout, whose draws are the population's own, it ends with weights of the same law.
+Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +117,7 @@ def train_population(
                 model, surrogate, data, [runs[i] for i in members], plan, transform
             )
             identity = _identity(plan, data, [runs[i] for i in members], surrogate)
-            with locked_folder(folder) as held:
+            with locked_folder(folder) as held, _advice(len(members)):
                 _trained(population, held, identity, resume=resume, progress=progress)
         results |= dict(zip(members, population.results(), strict=True))
     return [results[i] for i in range(len(runs))]
@@ -174,6 +176,16 @@ def built_population(
         )
     plans = [run.plan(plan) for run in runs]
     return Population(models, surrogate, data, parts, plans, validation, fast=fast)
+
+
+@contextmanager
+def _advice(runs: int) -> Iterator[None]:
+    """Say what to do where the runs do not fit the device's memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        error.add_note(f"{runs} runs at a time are too many here: pass chunk={max(1, runs // 2)}.")
+        raise
 
 
 def _trained(
