@@ -139,6 +139,22 @@ def test_a_captured_run_resumes(make_plan: Any, tmp_path: Any) -> None:
     assert_close(whole, train(network, FixMatch(0.6), images("cuda"), plan, out=tmp_path), 1e-4)
 
 
+@cuda
+@pytest.mark.cuda
+def test_no_captured_step_waits_for_the_device(make_plan: Any) -> None:
+    plan = make_plan(lam=0.5, ema=0.9, graph="on", compile="off")
+    run = Run(network(), FixMatch(0.6), images("cuda"), plan, None)
+    take = Accelerated(run.step)
+    take(torch.cat(run.batches.draw()), 0.1, 0.5)
+    try:
+        torch.cuda.set_sync_debug_mode("error")
+        for _ in range(20):  # some epochs of both streams
+            take(torch.cat(run.batches.draw()), 0.1, 0.5)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert run.step.totals.trouble() is None
+
+
 def assert_close(one: TrainResult, other: TrainResult, tolerance: float) -> None:
     for key, value in one.model.state_dict().items():
         torch.testing.assert_close(

@@ -18,8 +18,6 @@ from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
 from dessl.training.totals import Totals
 
-OPTIONS: dict[str, bool | int | str] = {}  # of the compiler
-
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
@@ -49,7 +47,7 @@ class Step:
 
     def compiled(self, *, on: bool) -> None:
         """Compile the passes through the model and what comes of them, or leave all as it is."""
-        compiled = partial(torch.compile, dynamic=False, options=OPTIONS) if on else _as_it_is
+        compiled = partial(torch.compile, dynamic=False) if on else _as_it_is
         self._score = compiled(self.scores)
         self._risk = compiled(self.risk)
         self._count = compiled(self.totals.add)
