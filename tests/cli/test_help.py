@@ -7,6 +7,9 @@ import pytest
 Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     ("demo",),
+    ("fit",),
+    ("predict",),
+    ("evaluate",),
     ("report",),
     ("datasets", "list"),
     ("datasets", "fetch"),

@@ -13,7 +13,10 @@ from dessl._version import __version__
 from dessl.cli.datasets import datasets_app
 from dessl.cli.demo import demo
 from dessl.cli.errors import MENDABLE, TYPED, complaint
+from dessl.cli.evaluate import evaluate
+from dessl.cli.fit import fit
 from dessl.cli.output import say
+from dessl.cli.predict import predict
 from dessl.cli.report import report
 from dessl.cli.reproduce import reproduce_app
 
@@ -24,6 +27,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(fit)
+app.command()(predict)
+app.command()(evaluate)
 app.command()(report)
 app.add_typer(datasets_app, name="datasets")
 app.add_typer(reproduce_app, name="reproduce")

@@ -40,20 +40,20 @@ def show_json(entries: Any) -> None:
 
 @contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Collect warnings as lines, each once, and say them at the end."""
+    """Collect warnings as lines, each once, and say them at the end if all went well."""
     notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
+
+    def note(message: Warning | str, category: type[Warning], *_: object) -> None:
+        line = " ".join(str(message).split())
+        if issubclass(category, UserWarning) and line not in notes:
+            notes.append(line)
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always")
-        try:
-            yield notes
-        finally:
-            notes += dict.fromkeys(
-                " ".join(str(entry.message).split())
-                for entry in caught
-                if issubclass(entry.category, UserWarning)
-            )
-    for note in notes:
-        say(f"Note: {note}", style="yellow")
+        warnings.showwarning = note  # type: ignore[assignment]
+        yield notes
+    for line in notes:
+        say(f"Note: {line}", style="yellow")
 
 
 def show_facts(facts: RunFacts) -> None:

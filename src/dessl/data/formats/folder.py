@@ -174,9 +174,9 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     unlabelled: list[Path] = []
     for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
         if sub.name in UNLABELLED:
-            unlabelled += _image_files(sub)
+            unlabelled += image_files(sub)
         else:
-            labelled[sub.name] = _image_files(sub)
+            labelled[sub.name] = image_files(sub)
     if len(labelled) < 2:
         raise DataError.of(
             folder,
@@ -187,7 +187,8 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     return labelled, unlabelled
 
 
-def _image_files(folder: Path) -> list[Path]:
+def image_files(folder: Path) -> list[Path]:
+    """The images of one folder in order, refusing an empty one and anything else in it."""
     files = sorted(
         path
         for path in folder.iterdir()

@@ -1,5 +1,6 @@
 """The user's own npz file: features under x, labels under y."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,40 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
         features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
         labels = arrays.array(_name(arrays, LABEL_NAMES, "labels"))
         names = _class_names(arrays)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
     x = _features(Path(path), features, layout)
     y, class_names = _labels(Path(path), labels, names)
     same_count(Path(path), x, y)
     return RawData(x, y, class_names)
+
+
+def read_new_npz(
+    path: str | Path,
+    class_names: Sequence[str],
+    *,
+    layout: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> RawData:
+    """Rows for a model that is trained already: labels may be absent, classes are the model's.
+
+    Args:
+        path: The file; see :func:`read_npz`.
+        class_names: The model's classes, in its order.
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape does not tell.
+        max_bytes: The most bytes that one array may take.
+
+    Raises:
+        DataError: The file is wrong, or holds a label that is none of the classes.
+    """
+    with open_npz(path, max_bytes=max_bytes) as arrays:
+        features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
+        given = any(name in arrays.names for name in LABEL_NAMES)
+        labels = arrays.array(_name(arrays, LABEL_NAMES, "labels")) if given else None
+    x = _features(Path(path), features, layout)
+    if labels is None:
+        labels = np.full(len(x), -1, np.int64)
+    y, _ = _labels(Path(path), labels, list(class_names))
+    same_count(Path(path), x, y)
+    return RawData(x, y, tuple(class_names))
 
 
 def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
@@ -90,6 +119,8 @@ def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray
 def _labels(
     path: Path, labels: NDArray[Any], names: list[str] | None
 ) -> tuple[Labels, tuple[str, ...]]:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
     try:
         codes, class_names = label_codes({"the labels": labels}, names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:

@@ -1,0 +1,81 @@
+"""``dessl evaluate``: a run's model on rows with labels, or with labels for some."""
+
+import math
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.output import SHOWN, noted_warnings, show, show_json
+from dessl.cli.predict import Twin, run_model
+from dessl.cli.sources import Expected, NewRows, new_rows
+from dessl.data import DataError
+from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
+from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
+from dessl.evaluation.debiased.proxies import MetricName
+from dessl.saved import SavedModel
+
+LEAST_LABELS = 3
+
+
+def evaluate(
+    run: RunFolder, data: DataArgument, complete_case: Twin = False, as_json: AsJson = False
+) -> None:
+    """Measure a model on rows that it was not trained on, with 95 % intervals.
+
+    Where only some rows have a label, the others sharpen the estimates without biasing them.
+
+    Example: dessl evaluate runs/people later.csv
+    """
+    model = run_model(run, complete_case=complete_case)
+    with noted_warnings():
+        rows = new_rows(data, Expected.of(model))
+    n_labelled = int((rows.y >= 0).sum())
+    if n_labelled < LEAST_LABELS:
+        raise DataError.of(
+            data,
+            expected=f"at least {LEAST_LABELS} rows with a label",
+            got=f"{n_labelled}",
+            do="Label some rows, or use dessl predict.",
+        )
+    metrics, estimates = _measured(model, rows)
+    if as_json:
+        found = {name: one._asdict() for name, one in estimates.items()}
+        for entry in found.values():
+            entry["labelled_only"] = entry["labelled_only"]._asdict()
+        show_json({"labelled_rows": metrics.as_dict(), "estimates": found})
+        return
+    _show(data, rows, metrics, estimates)
+
+
+def _measured(model: SavedModel, rows: NewRows) -> tuple[Metrics, dict[str, MetricEstimate]]:
+    p, known = model.predict_proba(rows.x), rows.y >= 0
+    metrics = metrics_from_probabilities(p[known], rows.y[known])
+    names: tuple[MetricName, ...] = ("accuracy", "brier")
+    if int(known.sum()) >= FEW_LABELS and math.isfinite(metrics.cross_entropy):
+        names = (*names, "cross_entropy")
+    return metrics, {
+        name: estimate_metric(name, p[known], rows.y[known], p[~known]) for name in names
+    }
+
+
+def _show(
+    source: str, rows: NewRows, metrics: Metrics, estimates: dict[str, MetricEstimate]
+) -> None:
+    n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
+    beside = f" and {n_unlabelled} without" if n_unlabelled else ""
+    table = Table(title=Text(f"{source}: {n} rows with a label{beside}"))
+    headings = ("metric", "on the labelled rows", "estimate", "95 % interval")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "metric" else "right")
+    for name, heading in SHOWN.items():
+        scale, digits = (100, 1) if name == "accuracy" else (1, 3)
+        cells = [f"{scale * getattr(metrics, name):.{digits}f}", "", ""]
+        if one := estimates.get(name):
+            low, high = (f"{scale * bound:.{digits}f}" for bound in (one.low, one.high))
+            cells[1:] = [f"{scale * one.value:.{digits}f}", f"{low} to {high}"]
+        table.add_row(heading, *cells)
+    Console().print(table)
+    if n_unlabelled:
+        show("The estimates are debiased: they use the rows without a label too.")

@@ -1,0 +1,181 @@
+"""``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import typer
+
+from dessl.cli.errors import command, resumable, writable_folder
+from dessl.cli.options import AsJson, DataArgument
+from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.cli.sources import Expected, new_rows, training_data
+from dessl.data import SemiData
+from dessl.experiments.trial import HeldOut, Trial, run_trial, split
+from dessl.recipes import Predictor, recipe_for
+from dessl.recipes.defaults import MEMBERS, Architecture, Lam
+from dessl.report.facts import RunFacts
+from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
+from dessl.report.page import write_report
+from dessl.report.trial import trial_facts
+from dessl.saved import SavedModel, save_model
+
+Option = typer.Option
+
+
+def fit(
+    data: DataArgument,
+    out: Annotated[Path, Option(metavar="RUN", help="Folder for the run.")],
+    label: Annotated[str | None, Option(help="Column of the labels, for a table.")] = None,
+    ignore: Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")] = None,
+    categorical: Annotated[
+        list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
+    ] = None,
+    size: Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")] = None,
+    labels: Annotated[
+        int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+    ] = None,
+    surrogate: Annotated[str, Option(help="The unlabelled term.")] = "pseudo_label",
+    lam: Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")] = "auto",
+    risk: Annotated[
+        Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
+    ] = "debiased",
+    test_file: Annotated[
+        str | None, Option(help="Rows to judge by. [default: some are held out of DATA]")
+    ] = None,
+    hold_out: Annotated[
+        float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")
+    ] = 0.2,
+    steps: Annotated[int | None, Option(min=1, help="Steps of each network.")] = None,
+    networks: Annotated[
+        int | None,
+        Option(min=1, max=MEMBERS, help="Networks to average. [default: 5, for images 1]"),
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of all draws.")] = 0,
+    device: Annotated[str, Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")] = "auto",
+    resume: Annotated[bool, Option(help="Go on with a run that is in RUN.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Train on labelled and unlabelled rows, and on the labelled ones alone; say which is better.
+
+    A row without a label has an empty cell in the label column, -1 or "" in an npz file's y, or
+    lies in the folder "unlabelled".
+
+    Example: dessl fit people.csv --label outcome --out runs/people
+
+    Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
+
+    Example: dessl fit mnist --labels 1000 --out runs/mnist
+    """
+    started = time.perf_counter()
+    with noted_warnings() as notes:
+        everything = training_data(
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
+        )
+        test = _test_rows(test_file, everything)
+        train, test = split(everything, test=test, share=hold_out, labels=labels, seed=seed)
+        train = train.to(_device(device))
+        recipe = recipe_for(
+            train, surrogate=surrogate, lam=_lam(lam), risk=risk, steps=steps, seed=seed,
+            members=networks,
+        )  # fmt: skip
+        _prepare(out, resume=resume)
+        if not train.is_image:
+            torch.set_num_threads(1)  # so small a network only waits for a second thread
+        with resumable(out):
+            trial = run_trial(train, test, recipe, out=out / TRAINING)
+        facts = trial_facts(
+            trial,
+            surrogate=surrogate,
+            command=command(),
+            seconds=time.perf_counter() - started,
+            settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
+            warnings=tuple(notes),
+        )
+    _write(out, trial, facts, surrogate)
+    if as_json:
+        show_json(facts.as_dict())
+        return
+    show_facts(facts)
+    show(f"Model:  {out / MODEL}")
+    show(f"Report: {out / REPORT}")
+    show(f"Next:   dessl predict {out} DATA --out predictions.csv")
+
+
+def _lam(text: str) -> Lam:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).splitlines()[0]
+        raise ValueError(f"--device {name}: {first} Use --device cpu.") from error
+    return device
+
+
+def _test_rows(test_file: str | None, data: SemiData) -> HeldOut | None:
+    if test_file is None:
+        return None
+    rows = new_rows(test_file, Expected.of(data))
+    return HeldOut(rows.x, rows.y)
+
+
+def _prepare(out: Path, *, resume: bool) -> None:
+    """Make the folder, refusing one that holds something else or, with --no-resume, a run."""
+    if (out / TRAINING).exists() and not resume:
+        raise FileExistsError(
+            f"{out} holds a run already. Leave --no-resume out to go on with it, or choose another "
+            "folder."
+        )
+    for name in (MODEL, TWIN):
+        if (out / name).exists() and not (out / TRAINING).exists():
+            raise FileExistsError(
+                f"{out / name} is there already and is of no run. Choose another folder."
+            )
+    writable_folder(out)
+
+
+def _write(out: Path, trial: Trial, facts: RunFacts, surrogate: str) -> None:
+    """Write both models, the facts and the report, in the place of those of an earlier end."""
+    fitted = trial.fitted
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
+        details = {"surrogate": surrogate, "lam": lam, "verdict": facts.verdict.sentence}
+        _replace(out / name, _saved(trial, model, details))
+    write_facts(out, facts)
+    write_report(out / REPORT, facts)
+
+
+def _saved(trial: Trial, model: Predictor, details: dict[str, object]) -> SavedModel:
+    architecture, data = trial.fitted.recipe.model, trial.data
+    if not isinstance(architecture, Architecture):
+        raise TypeError("a recipe by default has a network of dessl.MODELS.")
+    return SavedModel(
+        model=model,
+        class_names=tuple(data.class_names),
+        shape=tuple(data.x.shape[1:]),
+        image=data.is_image,
+        architecture=architecture,
+        encoding=data.encoding,
+        details=details,
+    )
+
+
+def _replace(place: Path, saved: SavedModel) -> None:
+    fresh = place.with_name(f".{place.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    save_model(fresh, saved)
+    if place.exists():
+        shutil.rmtree(place)
+    fresh.rename(place)

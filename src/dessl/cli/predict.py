@@ -1,0 +1,104 @@
+"""``dessl predict``: a run's model on new rows, to a file of predictions."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from torch import Tensor
+
+from dessl._files import write_whole
+from dessl.cli.errors import complaint
+from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.output import noted_warnings, show, show_json
+from dessl.cli.sources import Expected, new_rows
+from dessl.data import DataError
+from dessl.report.folder import MODEL, TWIN
+from dessl.saved import SavedModel, load_model
+
+Twin = Annotated[
+    bool, typer.Option("--complete-case", help="Use the twin that saw labelled rows only.")
+]
+
+
+def predict(
+    run: RunFolder,
+    data: DataArgument,
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file for the predictions.")],
+    complete_case: Twin = False,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the class of each row, with the probability of every class.
+
+    Example: dessl predict runs/people new.csv --out predictions.csv
+    """
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise ValueError(f"--out must end in .csv or .parquet; got {out}.")
+    model = run_model(run, complete_case=complete_case)
+    with noted_warnings():
+        rows = new_rows(data, Expected.of(model))
+    probabilities = model.predict_proba(rows.x)
+    columns = _columns(rows.names, probabilities, model.class_names)
+    content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)
+    write_whole(out, content)
+    counts = probabilities.argmax(1).bincount(minlength=len(model.class_names)).tolist()
+    if as_json:
+        named = dict(zip(model.class_names, counts, strict=True))
+        show_json({"predictions": str(out), "rows": len(rows.names), "predicted": named})
+        return
+    for name, count in zip(model.class_names, counts, strict=True):
+        show(f"{name}: {count}")
+    show(f"Predictions: {out}")
+
+
+def run_model(run: Path, *, complete_case: bool) -> SavedModel:
+    """Load a run's model, or its twin.
+
+    Raises:
+        DataError: The folder holds no finished run.
+    """
+    try:
+        return load_model(run / (TWIN if complete_case else MODEL))
+    except FileNotFoundError as error:
+        raise DataError.of(
+            run,
+            expected="the folder of a finished run",
+            got="no model" if run.is_dir() else complaint(FileNotFoundError(2, "no such folder")),
+            do="Give the folder that dessl fit wrote with --out.",
+        ) from error
+
+
+def _columns(
+    names: tuple[str, ...], probabilities: Tensor, class_names: tuple[str, ...]
+) -> dict[str, list[object]]:
+    best = probabilities.argmax(1).tolist()
+    columns: dict[str, list[object]] = {
+        "row": list(names),
+        "prediction": [class_names[number] for number in best],
+    }
+    for number, name in enumerate(class_names):
+        columns[f"p({name})"] = probabilities[:, number].tolist()
+    return columns
+
+
+def _csv(columns: dict[str, list[object]]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return buffer.getvalue()
+
+
+def _parquet(columns: dict[str, list[object]]) -> bytes:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files need PyArrow. Install it with pip install 'dessl[tables]', or write "
+            "a .csv file."
+        ) from error
+    buffer = io.BytesIO()
+    parquet.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()

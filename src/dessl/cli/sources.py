@@ -1,0 +1,162 @@
+"""What DATA stands for: a table, an npz file, a folder of images, or a name of the catalogue."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl.data import DATASETS, DataError, SemiData, load
+from dessl.data.formats.arrays import RawData
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import read_new_table
+from dessl.data.formats.new_images import read_new_images
+from dessl.data.formats.npz import read_new_npz
+from dessl.saved import SavedModel
+
+Kind = Literal["table", "npz", "images", "catalogue"]
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+class Expected(NamedTuple):
+    """What rows a trained model takes: its classes, the shape of a row, and a table's encoding."""
+
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    image: bool
+    encoding: TableEncoding | None
+
+    @classmethod
+    def of(cls, origin: SavedModel | SemiData) -> "Expected":
+        """Of a saved model, or of the data that one is going to be trained on."""
+        if isinstance(origin, SavedModel):
+            return cls(origin.class_names, origin.shape, origin.image, origin.encoding)
+        shape = tuple(origin.x.shape[1:])
+        return cls(origin.class_names, shape, origin.is_image, origin.encoding)
+
+
+class NewRows(NamedTuple):
+    """Rows for a trained model: features (n, ...), labels (n,) with -1 for none, and names."""
+
+    x: Tensor
+    y: Tensor
+    names: tuple[str, ...]
+
+
+def kind_of(source: str) -> Kind:
+    """Say what DATA stands for; what is on disk goes before the catalogue.
+
+    Raises:
+        DataError: It is neither on disk nor in the catalogue, or of a kind that is not read.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return "images"
+    suffix = path.suffix.lower()
+    if path.exists() and suffix in (*TABLES, ".npz"):
+        return "npz" if suffix == ".npz" else "table"
+    if not path.exists() and source in DATASETS:
+        return "catalogue"
+    near = difflib.get_close_matches(source, DATASETS, n=1)
+    raise DataError.of(
+        source,
+        expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
+        "dessl datasets list",
+        got="a file of another kind" if path.exists() else "no such file or name",
+        do=f"Did you mean {near[0]!r}?" if near else "Check the path.",
+    )
+
+
+def training_data(
+    source: str,
+    *,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    size: int | None = None,
+) -> SemiData:
+    """Read DATA to train on.
+
+    Args:
+        source: What DATA stands for.
+        label: The column of the labels, for a table.
+        ignore: Columns of a table to leave out.
+        categorical: Columns of a table to take as categories though they hold numbers.
+        size: Side of the images, for a folder.
+    """
+    kind = kind_of(source)
+    _check_options(kind, label=label, ignore=ignore, categorical=categorical, size=size)
+    if kind == "catalogue":
+        return load(source)
+    if kind == "images":
+        return SemiData.from_folder(source, size=size)
+    if kind == "npz":
+        return SemiData.from_file(source)
+    if label is None:
+        raise ValueError(
+            f"{source} is a table, and which of its columns holds the labels is not said. "
+            "Add --label COLUMN."
+        )
+    return SemiData.from_file(source, label=label, ignore=ignore, categorical=categorical)
+
+
+def _check_options(kind: Kind, **given: object) -> None:
+    belongs = {"label": "table", "ignore": "table", "categorical": "table", "size": "images"}
+    for name, value in given.items():
+        if value and belongs[name] != kind:
+            what = {"table": "tables", "images": "folders of images"}[belongs[name]]
+            raise ValueError(f"--{name} is for {what}, and DATA is none. Leave it out.")
+
+
+def new_rows(source: str, model: Expected) -> NewRows:
+    """Read DATA as a trained model wants it; for a name of the catalogue, its test part.
+
+    Raises:
+        DataError: The rows are not of the kind that the model was trained on.
+    """
+    kind = kind_of(source)
+    wanted = "images" if model.image else "table" if model.encoding else "npz"
+    if kind == "catalogue":
+        return _catalogue_rows(source, model)
+    if kind != wanted and not (kind == "npz" and model.encoding is None):
+        known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
+        raise DataError.of(
+            source,
+            expected=f"{known[wanted]}, as the model was trained on",
+            got=known[kind],
+            do="Give data of the kind that it was trained on.",
+        )
+    raw = _raw_rows(source, kind, model)
+    if raw.x.shape[1:] != model.shape:
+        raise DataError.of(
+            source,
+            expected=f"rows of shape {model.shape}, as the model was trained on",
+            got=f"{raw.x.shape[1:]}",
+            do="Give data of that shape.",
+        )
+    names = raw.row_names or tuple(map(str, range(len(raw.y))))
+    return NewRows(torch.from_numpy(raw.x), torch.from_numpy(raw.y), names)
+
+
+def _raw_rows(source: str, kind: Kind, model: Expected) -> RawData:
+    if kind == "images":
+        return read_new_images(source, model.class_names, model.shape)
+    if kind == "npz":
+        return read_new_npz(source, model.class_names)
+    assert model.encoding is not None  # noqa: S101 (new_rows looked)
+    return read_new_table(source, model.encoding)
+
+
+def _catalogue_rows(source: str, model: Expected) -> NewRows:
+    data = load(source)
+    if data.class_names != model.class_names or data.x.shape[1:] != model.shape:
+        raise DataError.of(
+            source,
+            expected=f"rows of shape {model.shape} of the classes {', '.join(model.class_names)}",
+            got=f"{tuple(data.x.shape[1:])} of {', '.join(data.class_names)}",
+            do="Give data of the kind that the model was trained on.",
+        )
+    x, y = data.test if data.test is not None else (data.x, data.y)
+    return NewRows(x, y, tuple(map(str, range(len(y)))))

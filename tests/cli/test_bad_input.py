@@ -1,0 +1,229 @@
+"""Bad input: one line that says what to do, exit code 2, no traceback, nothing half-written."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from PIL import Image
+
+Cli = Callable[..., tuple[int, str, str]]
+Make = Callable[[Path], list[object]]
+
+
+class Case(NamedTuple):
+    """How to make the bad input (returns the arguments of fit), and what must be said of it."""
+
+    make: Make
+    says: str
+
+
+def table(rows: list[str], name: str = "people.csv") -> Make:
+    def make(folder: Path) -> list[object]:
+        (folder / name).write_text("\n".join(rows))
+        return [folder / name, "--label", "outcome"]
+
+    return make
+
+
+def good_rows(n: int = 40) -> list[str]:
+    """A table that fit takes: half of it is labelled."""
+    labels = ("ill", "well", "", "")
+    return ["age,outcome", *(f"{20 + i * 7 % 31},{labels[i % 4]}" for i in range(n))]
+
+
+def damaged_cell(folder: Path) -> list[object]:
+    rows = good_rows()
+    rows[7] = "thirty," + rows[7].split(",")[1]
+    return table(rows)(folder)
+
+
+def one_class_npz(folder: Path) -> list[object]:
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.where(np.arange(40) < 20, 0, -1)
+    np.savez(folder / "rows.npz", x=x, y=y, class_names=np.array(["no", "yes"]))
+    return [folder / "rows.npz"]
+
+
+def damaged_image(folder: Path) -> list[object]:
+    for name in ("cat", "dog"):
+        (folder / "pets" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = np.full((9 + number, 8, 3), 10 * number, np.uint8)
+            Image.fromarray(pixels).save(folder / "pets" / name / f"{number}.png")
+    path = folder / "pets" / "dog" / "3.png"
+    path.write_bytes(path.read_bytes()[:50])
+    return [folder / "pets"]
+
+
+CASES = {
+    "missing file": Case(lambda folder: [folder / "no.csv"], "got no such file or name. Check"),
+    "misspelt name": Case(lambda folder: ["digitz"], "Did you mean 'digits'?"),
+    "empty file": Case(table([]), "people.csv: expected"),
+    "header alone": Case(table(["age,outcome"]), "people.csv: expected"),
+    "no label column": Case(
+        table(["age,result", "30,ill", "40,well"]),
+        "expected a column 'outcome'; got 'age', 'result'. Check the name",
+    ),
+    "label column not named": Case(
+        lambda folder: table(good_rows())(folder)[:1], "Add --label COLUMN."
+    ),
+    "all labels missing": Case(
+        table(["age,outcome", *(f"{i * 7 % 31}," for i in range(40))]),
+        "expected 2 to 1000 classes in the label column 'outcome'; got 0.",
+    ),
+    "one class": Case(
+        table(["age,outcome", *(f"{i * 7 % 31},ill" for i in range(40))]),
+        "expected 2 to 1000 classes in the label column 'outcome'; got 1.",
+    ),
+    "labels of one class": Case(one_class_npz, "got only 'no'. Label rows of the other classes"),
+    "two rows": Case(
+        table(["age,outcome", "30,ill", "41,well"]),
+        "expected at least 10 labelled rows, to train on and to judge by; got 2 in 2 rows. Label",
+    ),
+    "no number in a numeric column": Case(damaged_cell, "'thirty'"),
+    "damaged image": Case(damaged_image, "The file is damaged or no image: replace or remove it."),
+    "another kind of file": Case(
+        table(good_rows(), "people.docx"), "got a file of another kind. Check the path."
+    ),
+    "option of another kind": Case(
+        lambda folder: ["digits", "--label", "x"], "--label is for tables, and DATA is none."
+    ),
+    "unknown surrogate": Case(
+        lambda folder: [*table(good_rows())(folder), "--surrogate", "magic"],
+        "surrogate must be one of 'entropy'",
+    ),
+    "λ that is no number": Case(
+        lambda folder: [*table(good_rows())(folder), "--lam", "much"],
+        "--lam must be a number or 'auto'; got 'much'.",
+    ),
+    "no such device": Case(
+        lambda folder: [*table(good_rows())(folder), "--device", "gpu7"], "Use --device cpu."
+    ),
+    "more labels than there are": Case(
+        lambda folder: [*table(good_rows())(folder), "--labels", 99],
+        "labels must be between 1 and 20; got 99.",
+    ),
+}
+
+
+def refused(said: tuple[int, str, str], says: str) -> None:
+    code, out, err = said
+    assert (code, out) == (2, "")
+    assert err.startswith("dessl: ")
+    assert err.count("\n") == 1, err
+    assert says in err
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input(cli: Cli, tmp_path: Path, name: str) -> None:
+    arguments = CASES[name].make(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    refused(cli("fit", *arguments, "--out", tmp_path / "run", "--steps", 2), CASES[name].says)
+    assert sorted(tmp_path.rglob("*")) == before  # not even an empty folder is left
+
+
+def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str]:
+    return cli("fit", *table(good_rows())(folder), "--out", out, "--steps", 2, "--lam", 0.5, *more)
+
+
+def test_a_file_in_the_way_of_the_folder(cli: Cli, tmp_path: Path) -> None:
+    """Stands for a folder that may not be written; root may write anywhere."""
+    (tmp_path / "run").write_text("mine")
+    refused(fit(cli, tmp_path, tmp_path / "run"), "A file is in the way: choose another folder.")
+    refused(fit(cli, tmp_path, tmp_path / "run" / "a"), "A file is in the way: choose another")
+    assert (tmp_path / "run").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o500)
+    refused(
+        fit(cli, tmp_path, tmp_path / "locked" / "run"),
+        "Choose a place that you may read and write",
+    )
+
+
+def test_a_read_only_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's refusal, simulated, so that root's tests see its words too."""
+
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    refused(fit(cli, tmp_path, tmp_path / "run"), "Choose a place that you may read and write.")
+
+
+@pytest.mark.parametrize("fails_at", ["the first checkpoint", "the model", "the facts"])
+def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_is_room(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    out = tmp_path / "run"
+    fsync = os.fsync
+
+    def full(descriptor: int) -> None:
+        path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
+        at = {
+            "the first checkpoint": "/checkpoints/" in path,
+            "the model": "/.model.new" in path or "/..model.new" in path,
+            "the facts": ".facts.json" in path,
+        }
+        if at[fails_at]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        refused(fit(cli, tmp_path, out), "No space left on device. Free some space")
+    assert not (out / "facts.json").exists()
+    assert not (out / "report.html").exists()
+    left = {path.name for path in out.iterdir()}
+    wanted = {
+        "the first checkpoint": {"training"},
+        "the model": {"training", "complete-case"},
+        "the facts": {"training", "complete-case", "model"},
+    }
+    assert left == wanted[fails_at]
+    code, _, err = fit(cli, tmp_path, out)
+    assert code == 0, err
+    assert {path.name for path in out.iterdir()} == {
+        "training", "complete-case", "model", "facts.json", "report.html",
+    }  # fmt: skip
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    refused(fit(cli, tmp_path, tmp_path / "run"), "is of no run. Choose another folder.")
+    assert list((tmp_path / "run").rglob("*")) == [tmp_path / "run" / "model"]
+
+
+def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "p.csv"
+    assert fit(cli, tmp_path, run)[0] == 0
+    people = tmp_path / "people.csv"
+    refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder.")
+    refused(cli("predict", tmp_path, people, "--out", out), "got no model. Give the folder that")
+    refused(
+        cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv or .parquet"
+    )
+    refused(cli("predict", run, "digits", "--out", out), "expected rows of shape")
+    refused(cli("predict", run, tmp_path / "no.csv", "--out", out), "no such file or name")
+    (tmp_path / "other.csv").write_text("height\n1\n2\n")
+    refused(cli("predict", run, tmp_path / "other.csv", "--out", out), "the column(s) 'age'")
+    np.savez(tmp_path / "rows.npz", x=np.eye(3))
+    refused(cli("predict", run, tmp_path / "rows.npz", "--out", out), "expected a table, as the")
+    (tmp_path / "new.csv").write_text("age,outcome\n30,\n41,\n")
+    refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 rows with a label; got 0.")
+    (tmp_path / "odd.csv").write_text("age,outcome\n30,dead\n41,ill\n")
+    refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'dead'")
+    weights = run / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    refused(cli("predict", run, people, "--out", out), "is damaged")
+    assert not out.exists()
+
+
+def test_report_refuses_a_folder_without_facts(cli: Cli, tmp_path: Path) -> None:
+    refused(cli("report", tmp_path), "no facts.json. Give the folder that dessl fit or dessl demo")

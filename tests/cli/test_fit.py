@@ -1,0 +1,216 @@
+"""From a file to predictions in two commands: a mixed table, a folder of PNGs, an npz."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import stats
+
+from dessl.data import SemiData
+from dessl.report.folder import read_facts
+from dessl.saved import load_model
+
+Cli = Callable[..., tuple[int, str, str]]
+QUICK = ("--steps", 40, "--networks", 1)
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """240 people, an age and a town with gaps, text labels for 96 of them: 'ill' above 50."""
+    random = np.random.default_rng(0)
+    rows = [["age", "town", "outcome"]]
+    for number in range(240):
+        age = float(random.normal(50, 10))
+        shown = "" if number % 13 == 5 else f"{age:.1f}"
+        town = "" if number % 17 == 3 else str(random.choice(["Oslo", "Tromsø", 'Å, "by"']))
+        rows.append([shown, town, ("ill" if age > 50 else "well") if number % 5 < 2 else ""])
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def read_predictions(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "predictions.csv"
+    code, shown, err = cli("fit", people, "--label", "outcome", "--out", run, *QUICK)
+    assert code == 0, err
+    facts = read_facts(run)
+    assert facts.verdict.sentence in shown
+    assert facts.verdict.sentence in (run / "report.html").read_text(encoding="utf-8")
+    assert (facts.data.labelled, facts.data.test) == (77, 19)  # a fifth of 96 held out
+    assert (facts.data.unlabelled, facts.data.test_unlabelled) == (115, 29)  # and of 144
+    assert cli("predict", run, people, "--out", out)[0] == 0
+    rows = read_predictions(out)
+    assert list(rows[0]) == ["row", "prediction", "p(ill)", "p(well)"]
+    assert len(rows) == 240
+    for row in rows:
+        p = {"ill": float(row["p(ill)"]), "well": float(row["p(well)"])}
+        assert sum(p.values()) == pytest.approx(1)
+        assert row["prediction"] == max(p, key=p.__getitem__)
+    with people.open(encoding="utf-8") as file:
+        truth = [row["outcome"] for row in csv.DictReader(file)]
+    right = [row["prediction"] == label for row, label in zip(rows, truth, strict=True) if label]
+    assert np.mean(right) > 0.8
+
+
+def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for name, count in {"dark": 12, "light": 12, "unlabelled": 20}.items():
+        (tmp_path / "scans" / name).mkdir(parents=True)
+        for number in range(count):
+            light = name == "light" or (name == "unlabelled" and number % 2 == 0)
+            shape = (int(random.integers(9, 15)), int(random.integers(9, 15)))
+            level = random.normal(180 if light else 70, 20, shape)
+            pixels = level.clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "scans" / name / f"{number}.png")
+    run, out = tmp_path / "run", tmp_path / "predictions.parquet"
+    code, _, err = cli("fit", tmp_path / "scans", "--out", run, "--steps", 20, "--lam", 0.5)
+    assert code == 0, err
+    code, shown, _ = cli("predict", run, tmp_path / "scans" / "unlabelled", "--out", out, "--json")
+    assert code == 0
+    assert json.loads(shown)["predicted"] == {"dark": 10, "light": 10}
+    import pandas as pd
+
+    frame = pd.read_parquet(out).set_index("row")
+    assert all(
+        (row["prediction"] == "light") == (int(name.removesuffix(".png")) % 2 == 0)
+        for name, row in frame.iterrows()
+    )
+
+
+def test_an_npz_with_numbered_labels(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(150, 4)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64)
+    np.savez(tmp_path / "rows.npz", x=x[:120], y=np.where(np.arange(120) < 50, y[:120], -1))
+    np.savez(tmp_path / "new.npz", x=x[120:])
+    run, out = tmp_path / "run", tmp_path / "predictions.csv"
+    code, _, err = cli("fit", tmp_path / "rows.npz", "--out", run, *QUICK, "--lam", 0.3)
+    assert code == 0, err
+    assert cli("predict", run, tmp_path / "new.npz", "--out", out)[0] == 0
+    predicted = [int(row["prediction"]) for row in read_predictions(out)]
+    assert np.mean(np.array(predicted) == y[120:]) > 0.8
+
+
+def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
+    cli: Cli, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    options = ("--labels", 100, "--steps", 5, "--lam", 0.5, "--risk", "ssl", "--json")
+    code, shown, err = cli("fit", "digits", "--out", run, *options)
+    assert code == 0, err
+    facts = json.loads(shown)
+    assert (facts["data"]["labelled"], facts["data"]["unlabelled"]) == (100, 1337)
+    assert [method["name"] for method in facts["methods"]] == ["complete case", "PseudoLabel"]
+    for method, folder in (("PseudoLabel", ()), ("complete case", ("--complete-case",))):
+        found = json.loads(cli("evaluate", run, "digits", "--json", *folder)[1])
+        (wanted,) = (one["metrics"] for one in facts["runs"] if one["method"] == method)
+        assert found["labelled_rows"]["confusion"] == wanted["confusion"]
+        for metric in ("n", "accuracy", "brier", "ece"):
+            assert found["labelled_rows"][metric] == pytest.approx(wanted[metric])
+        right = round(found["labelled_rows"]["accuracy"] * 360)
+        wilson = stats.binomtest(right, 360).proportion_ci(method="wilson")
+        estimate = found["estimates"]["accuracy"]
+        assert (estimate["low"], estimate["high"]) == pytest.approx(tuple(wilson), abs=1e-3)
+
+
+def test_held_out_rows_are_in_neither_training_nor_twice(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    from dessl.experiments.trial import split
+
+    data = SemiData.from_file(people, label="outcome")
+    train, test = split(data, share=0.25, seed=3)
+    trained = {*train.labelled_rows.tolist(), *train.unlabelled_rows.tolist()}
+    assert len(trained) + len(test.y) == len(data)
+    assert int(test.labelled.sum()) == 24
+    left = sorted(set(range(len(data))) - trained)
+    assert sorted(map(tuple, test.x.tolist())) == sorted(map(tuple, data.x[left].tolist()))
+
+
+def test_a_test_file_with_some_labels_is_used_debiased(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    options = (
+        "--label",
+        "outcome",
+        "--steps",
+        5,
+        "--lam",
+        0.5,
+        "--networks",
+        1,
+        "--test-file",
+        people,
+    )
+    code, _, err = cli("fit", people, "--out", tmp_path / "run", *options)
+    assert code == 0, err
+    facts = read_facts(tmp_path / "run")
+    assert (facts.data.labelled, facts.data.test, facts.data.test_unlabelled) == (96, 96, 144)
+    assert {(one.n_labelled, one.n_unlabelled) for one in facts.estimates} == {(96, 144)}
+    assert {one.test for one in facts.comparisons} == {"debiased, paired over rows"}
+
+
+def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
+    cli: Cli, tmp_path: Path
+) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    np.savez(tmp_path / "rows.npz", x=x, y=(x[:, 0] > 0).astype(int))
+    code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", "--steps", 5)
+    assert code == 0, err
+    assert "Every row has a label: the complete case was trained" in shown
+    model, twin = (load_model(tmp_path / "run" / name) for name in ("model", "complete-case"))
+    assert model.predict_proba(x).equal(twin.predict_proba(x))
+
+
+def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_path: Path) -> None:
+    command = ("fit", people, "--label", "outcome", "--out", tmp_path, *QUICK, "--lam", 0.5)
+    assert cli(*command)[0] == 0
+    first = read_facts(tmp_path)
+    assert cli(*command)[0] == 0
+    assert read_facts(tmp_path).runs == first.runs
+    code, _, err = cli(*command, "--no-resume")
+    assert code == 2
+    assert "Leave --no-resume out to go on with it" in err
+    code, _, err = cli(*command, "--seed", 1)
+    assert code == 2
+    assert "holds another run" in err
+
+
+def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = ("--label", "outcome", "--steps", 600, "--lam", 0.5, "--networks", 1)
+    arguments = [str(option) for option in ("fit", people, "--out", run, *options)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from dessl.cli import main; main()", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not list(run.glob("training/*/checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert f"to go on: dessl {' '.join(arguments)}" in err
+    assert not (run / "facts.json").exists()
+    code, _, err = cli(*arguments)
+    assert code == 0, err
+    whole = tmp_path / "whole"
+    assert cli(*(str(whole) if option == str(run) else option for option in arguments))[0] == 0
+    metrics = [[one.metrics for one in read_facts(folder).runs] for folder in (run, whole)]
+    assert metrics[0] == metrics[1]
