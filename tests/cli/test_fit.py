@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from dessl.data import SemiData
 from dessl.report.folder import read_facts
 from dessl.saved import load_model
 
@@ -125,20 +124,6 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
         wilson = stats.binomtest(right, 360).proportion_ci(method="wilson")
         estimate = found["estimates"]["accuracy"]
         assert (estimate["low"], estimate["high"]) == pytest.approx(tuple(wilson), abs=1e-3)
-
-
-def test_held_out_rows_are_in_neither_training_nor_twice(
-    cli: Cli, people: Path, tmp_path: Path
-) -> None:
-    from dessl.experiments.trial import split
-
-    data = SemiData.from_file(people, label="outcome")
-    train, test = split(data, share=0.25, seed=3)
-    trained = {*train.labelled_rows.tolist(), *train.unlabelled_rows.tolist()}
-    assert len(trained) + len(test.y) == len(data)
-    assert int(test.labelled.sum()) == 24
-    left = sorted(set(range(len(data))) - trained)
-    assert sorted(map(tuple, test.x.tolist())) == sorted(map(tuple, data.x[left].tolist()))
 
 
 def test_a_test_file_with_some_labels_is_used_debiased(

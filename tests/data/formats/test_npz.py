@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dessl.data.errors import DataError
-from dessl.data.formats.npz import read_npz
+from dessl.data.formats.npz import read_new_npz, read_npz
 from dessl.data.semi import SemiData
 
 
@@ -94,3 +94,19 @@ def test_text_that_is_no_text_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", x=np.eye(3), y=[0, 1, 2], class_names=broken)
     with pytest.raises(DataError, match="expected text in 'class_names'"):
         read_npz(tmp_path / "b.npz")
+
+
+def test_new_rows_take_the_models_classes_and_may_have_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "new.npz"
+    np.savez(path, x=np.eye(3))
+    assert read_new_npz(path, ["no", "yes"]).y.tolist() == [-1, -1, -1]
+    np.savez(path, x=np.eye(3), y=np.array(["yes", "", "no"]))
+    assert read_new_npz(path, ["yes", "no"]).y.tolist() == [0, -1, 1]
+    np.savez(path, x=np.eye(3), y=np.array([[1], [-1], [0]]))
+    assert read_new_npz(path, ["a", "b"]).y.tolist() == [1, -1, 0]
+    np.savez(path, x=np.eye(3), y=np.array(["perhaps", "", "no"]))
+    with pytest.raises(DataError, match="'perhaps', which is not among the class names"):
+        read_new_npz(path, ["yes", "no"])
+    np.savez(path, x=np.eye(3), y=np.array([0, 1]))
+    with pytest.raises(DataError, match="3"):
+        read_new_npz(path, ["yes", "no"])

@@ -1,0 +1,58 @@
+"""A trial's facts are those of its two models on its test rows."""
+
+import pytest
+import torch
+
+from dessl.data import SemiData
+from dessl.evaluation import compare_models, metrics_from_probabilities
+from dessl.experiments.trial import Trial, run_trial, split
+from dessl.recipes import recipe_for
+from dessl.report.trial import trial_facts
+
+
+def trial(lam: float, n_unlabelled: int = 200) -> Trial:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(120 + n_unlabelled, 3, generator=generator)
+    y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
+    y[120:] = -1
+    data, test = split(SemiData(x, y, name="made"), share=0.5)
+    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, members=2), progress=False)
+
+
+def test_metrics_and_comparisons_are_of_the_two_models() -> None:
+    done = trial(0.5)
+    facts = trial_facts(done, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+    assert [(one.name, one.lam) for one in facts.methods] == [
+        ("complete case", 0.0),
+        ("DePseudoLabel", 0.5),
+    ]
+    known, y = done.test.labelled, done.test.y
+    models = (done.fitted.complete_case, done.fitted.model)
+    with torch.no_grad():
+        twin, ours = (model(done.test.x).exp().double() for model in models)
+    twin, ours = (p / p.sum(1, keepdim=True) for p in (twin, ours))
+    for p, run in zip((twin, ours), facts.runs, strict=True):
+        assert run.metrics["brier"] == pytest.approx(
+            metrics_from_probabilities(p[known], y[known]).brier
+        )
+    wanted = compare_models("brier", ours[known], twin[known], y[known], ours[~known], twin[~known])
+    (found,) = (one for one in facts.comparisons if one.metric == "brier")
+    assert found.difference == pytest.approx(wanted.difference, abs=1e-6)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
+    assert (found.n, facts.data.test, facts.data.test_unlabelled) == (60, 60, 100)
+    assert f"{found.difference:+.3f}" in facts.verdict.sentence
+    assert {(one.method, one.metric) for one in facts.estimates} == {
+        (method, metric)
+        for method in ("complete case", "DePseudoLabel")
+        for metric in ("accuracy", "brier")
+    }
+
+
+def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
+    kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
+    assert (len(kept.methods), kept.comparisons) == (1, ())
+    assert kept.verdict.outcome == "cannot tell"
+    assert kept.verdict.sentence.startswith("The complete case was kept.")
+    whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
+    assert whole.verdict.sentence.startswith("Every row has a label")
+    assert whole.estimates == ()
