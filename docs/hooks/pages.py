@@ -1,6 +1,7 @@
 """What the site has and the repository has not: a first page from README.md, and the API."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,18 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> st
             return match[0]
         return f"{match[2]} (`{_below(target.resolve(), ROOT)}` in the repository)"
 
-    return LINK.sub(shown, markdown)
+    return _outside_code(shown, markdown)
 
 
 def _from_readme(text: str) -> str:
     """README.md as it reads from inside docs/."""
-    return LINK.sub(lambda m: f"{m[1]}[{m[2]}]({_from_docs(m[3])}{m[4] or ''})", text)
+    return _outside_code(lambda m: f"{m[1]}[{m[2]}]({_from_docs(m[3])}{m[4] or ''})", text)
+
+
+def _outside_code(replace: Callable[[re.Match[str]], str], text: str) -> str:
+    """Replace links, but not in code blocks: ``models[name](x)`` is none."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if part.startswith("```") else LINK.sub(replace, part) for part in parts)
 
 
 def _from_docs(target: str) -> str:
