@@ -1,0 +1,69 @@
+"""The hooks of the documentation's site: links that leave docs/, the first page, docstrings."""
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HOOKS = ROOT / "docs" / "hooks"
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, Any]:
+    pytest.importorskip("mkdocs", reason="the documentation's tools are not installed")
+    return runpy.run_path(str(HOOKS / "pages.py"))
+
+
+@pytest.fixture
+def site() -> dict[str, Any]:
+    """A page of the site, and a site that has every file of docs/ and no other."""
+    inside = SimpleNamespace(get_file_from_path=lambda path: (ROOT / "docs" / path).is_file())
+    return {"page": SimpleNamespace(file=SimpleNamespace(src_uri="faq.md")), "files": inside}
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see [data](data.md#from-files).", "see [data](data.md#from-files)."),
+        ("[web](https://example.org)", "[web](https://example.org)"),
+        ("![toy](images/toy.png)", "![toy](images/toy.png)"),
+        ("the [licence](../LICENSE)", "the licence (`LICENSE` in the repository)"),
+        ("```python\nmodels[name](x)\n```", "```python\nmodels[name](x)\n```"),
+    ],
+)
+def test_only_links_that_leave_docs_become_text(
+    pages: dict[str, Any], site: dict[str, Any], written: str, shown: str
+) -> None:
+    assert pages["on_page_markdown"](written, **site, config=None) == shown
+
+
+def test_the_first_page_is_the_readme_seen_from_docs(pages: dict[str, Any]) -> None:
+    read = pages["_from_readme"]("[a](docs/data.md) [b](LICENSE) ![c](docs/images/toy.png)")
+    assert read == "[a](data.md) [b](../LICENSE) ![c](images/toy.png)"
+
+
+def test_pages_that_do_not_exist_leave_the_navigation(pages: dict[str, Any]) -> None:
+    nav = ["index.md", "nowhere.md", {"Work": ["data.md", "nowhere.md"]}, {"API": "api"}]
+    kept = pages["on_config"](SimpleNamespace(nav=nav)).nav
+    assert kept[:2] == ["index.md", {"Work": ["data.md"]}]
+    assert {"Risks": "api/dessl.risk.md"} in kept[2]["API"]
+
+
+def test_every_room_that_people_import_from_has_a_page(pages: dict[str, Any]) -> None:
+    inside = {"cli", "experiments", "report", "saved"}  # people meet these through the command line
+    source = ROOT / "src" / "dessl"
+    rooms = {path.stem for path in source.iterdir() if (path / "__init__.py").exists()}
+    rooms |= {path.stem for path in source.glob("[a-z]*.py")}
+    assert {f"dessl.{room}" for room in rooms - inside} <= set(pages["API"])
+
+
+def test_doctests_become_code_blocks_and_roles_code() -> None:
+    pytest.importorskip("griffe", reason="the documentation's tools are not installed")
+    as_markdown = runpy.run_path(str(HOOKS / "docstrings.py"))["as_markdown"]
+    text = "Of :class:`~dessl.Risk`.\n\nExample:\n    >>> 1 + 1\n    2\n\nMore.\n"
+    assert as_markdown(text) == (
+        "Of `dessl.Risk`.\n\nExample:\n    ```pycon\n    >>> 1 + 1\n    2\n    ```\n\nMore.\n"
+    )
