@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from dessl.cli.output import show_facts
 from dessl.report.folder import read_facts
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -68,3 +69,15 @@ def test_the_report_can_be_written_again(cli: Cli, folder: Path, tmp_path: Path)
     assert code == 0
     assert json.loads(out)["report"] == str(tmp_path / "both.html")
     assert (tmp_path / "both.html").stat().st_size > len(before)
+
+
+def test_the_readme_shows_the_committed_result(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parent.parent.parent
+    facts = read_facts(root / "results" / "demo-digits")
+    show_facts(facts)
+    shown = capsys.readouterr().out
+    readme = [line.split() for line in (root / "README.md").read_text(encoding="utf-8").split("\n")]
+    for method in facts.methods:
+        (row,) = (line for line in shown.split("\n") if f"│ {method.name} " in line and "±" in line)
+        assert row.replace("│", " ").split() in readme
+    assert facts.verdict.outcome == "cannot tell"

@@ -13,7 +13,7 @@ from dessl.data import DATASETS
 from dessl.data.catalogue import fetch, find
 
 datasets_app = typer.Typer(help="Public data sets by name: list them, download them.")
-Root = Annotated[Path | None, typer.Option(help="Look here first. [default: the user's cache]")]
+Root = Annotated[Path | None, typer.Option(help="Look here too, before the user's cache.")]
 
 
 @datasets_app.callback(invoke_without_command=True)
@@ -71,7 +71,7 @@ def _here(found: bool, remote: bool) -> str:
 def fetch_datasets(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of dessl datasets list.")],
     root: Annotated[
-        Path | None, typer.Option(help="Where to put them. [default: the user's cache]")
+        Path | None, typer.Option(help="Where to put them; if not given, the user's cache.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

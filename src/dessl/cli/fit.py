@@ -37,13 +37,15 @@ def fit(
     labels: Annotated[
         int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
     ] = None,
-    surrogate: Annotated[str, Option(help="The unlabelled term.")] = "pseudo_label",
+    surrogate: Annotated[
+        str, Option(help="The unlabelled term; a name of dessl.SURROGATES.")
+    ] = "pseudo_label",
     lam: Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")] = "auto",
     risk: Annotated[
         Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
     ] = "debiased",
     test_file: Annotated[
-        str | None, Option(help="Rows to judge by. [default: some are held out of DATA]")
+        str | None, Option(help="Rows to judge by; if not given, some are held out of DATA.")
     ] = None,
     hold_out: Annotated[
         float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")
@@ -51,7 +53,7 @@ def fit(
     steps: Annotated[int | None, Option(min=1, help="Steps of each network.")] = None,
     networks: Annotated[
         int | None,
-        Option(min=1, max=MEMBERS, help="Networks to average. [default: 5, for images 1]"),
+        Option(min=1, max=MEMBERS, help="Networks to average; if not given, 5, and 1 for images."),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of all draws.")] = 0,
     device: Annotated[str, Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")] = "auto",
@@ -60,8 +62,8 @@ def fit(
 ) -> None:
     """Train on labelled and unlabelled rows, and on the labelled ones alone; say which is better.
 
-    A row without a label has an empty cell in the label column, -1 or "" in an npz file's y, or
-    lies in the folder "unlabelled".
+    A row without a label has an empty cell in the label column, or -1 in an
+    npz file's y, or lies in the folder "unlabelled".
 
     Example: dessl fit people.csv --label outcome --out runs/people
 

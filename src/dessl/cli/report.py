@@ -15,7 +15,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="The HTML file; needed for several runs. [default: RUN/report.html]"),
+        typer.Option(help="The HTML file; if not given, RUN/report.html."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
