@@ -162,8 +162,8 @@ def test_another_run_s_folder_is_refused(
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
     with pytest.raises(ValueError, match=r"holds another run \(lam: 1.0 there, 0.5 now\)"):
         train(make_model, Entropy(), make_data(), make_plan(lam=0.5), out=tmp_path)
-    with pytest.raises(ValueError, match="surrogate: 'Entropy' there, 'MeanTeacher' now"):
-        train(make_model, MeanTeacher(), make_data(), make_plan(), out=tmp_path)
+    with pytest.raises(ValueError, match=r"'Entropy\(\)' there, 'MeanTeacher\(decay=0.9\)' now"):
+        train(make_model, MeanTeacher(decay=0.9), make_data(), make_plan(), out=tmp_path)
     data = make_data()
     fewer = torch.where(torch.arange(120) < 19, data.y, -1)
     other = SemiData(data.x, fewer, validation=data.validation)

@@ -217,6 +217,17 @@ def test_the_best_evaluation_is_kept(
     assert [event.step for event in result.history if event.best][-1] == result.step
 
 
+def test_a_metric_that_is_never_a_number_selects_the_last(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    one_class = SemiData(data.x, data.y, validation=(data.x[:4], torch.zeros(4, dtype=torch.long)))
+    chosen = train(make_model, Entropy(), one_class, make_plan(select="auc"))
+    last = train(make_model, Entropy(), one_class, make_plan())
+    assert chosen.step == 12
+    assert same(weights(chosen.model), weights(last.model))
+
+
 def test_patience_ends_a_run(make_data: Any, make_model: Any, make_plan: Any) -> None:
     plan = make_plan(select="cross_entropy", patience=2, steps=400, learning_rate=0.5)
     result = train(make_model, Entropy(), make_data(), plan)

@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from torch import nn
+
 from dessl._files import write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
+from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint, clear_unfinished, newest_checkpoint
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
@@ -103,7 +106,7 @@ def _lock(file: IO[str]) -> None:
 
 
 def run_identity(
-    plan: TrainPlan, data: SemiData, surrogate: object, model: object
+    plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
 ) -> dict[str, Any]:
     """Return what a run must agree in to be gone on with."""
     rows = hashlib.sha256()
@@ -112,10 +115,21 @@ def run_identity(
     return {
         "plan": plan.as_dict(),
         "data": {"name": data.name, "shape": list(data.x.shape), "rows_sha256": rows.hexdigest()},
-        "surrogate": type(surrogate).__name__,
+        "surrogate": _described(surrogate),
         "model": type(model).__name__,
         "dessl": __version__,
     }
+
+
+def _described(surrogate: Surrogate) -> str:
+    """A surrogate's kind and plain settings; views and functions have no text to compare."""
+    settings = {
+        name: value
+        for name, value in sorted(vars(surrogate).items())
+        if isinstance(value, int | float | str) and not name.startswith("_") and name != "training"
+    }
+    inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{type(surrogate).__name__}({inside})"
 
 
 def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:

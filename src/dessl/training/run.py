@@ -165,7 +165,7 @@ class Run:
             return False
         higher = HIGHER_IS_BETTER[select]
         best = self.selection.take(metrics.get(select), self.done, higher=higher)
-        if best or self.selected is None:
+        if best:
             self.selected = {k: v.clone() for k, v in self.evaluated.state_dict().items()}
         return best
 
@@ -216,7 +216,7 @@ class Run:
         model, chosen = self.step.model, self.done
         if self.selected is not None:
             model.load_state_dict(self.selected)
-            chosen = self.selection.step or self.done
+            chosen = self.selection.step
         elif self.step.average:
             model.load_state_dict(self.step.average.model.state_dict())
         model.eval()
