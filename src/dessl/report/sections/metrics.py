@@ -32,32 +32,32 @@ def _known(facts: RunFacts, metric: str) -> bool:
 def _explained(facts: RunFacts) -> str:
     n, seeds = facts.data.test, len(facts.seeds)
     if seeds < 2:
-        return f"One run of each method on {n:,} labelled test rows. ★ is the best value of a row."
+        return (
+            f"One run of each method on {n:,} labelled test rows. ★ marks the best value of a row."
+        )
     return (
         f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows. "
-        "★ is the best mean of a row; whether a difference is real, the intervals above say."
+        "★ marks the best mean of a row; whether a difference is real, the intervals above say."
     )
 
 
 def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
     found = [average(facts.values(method.name, metric)) for method in facts.methods]
-    best = best_of([entry.mean for entry in found], higher=higher_is_better(metric))
-    return [
-        metric_text(metric),
-        *(_cell(metric, entry, best=entry.mean == best) for entry in found),
-    ]
+    best = best_text(metric, [entry.mean for entry in found])
+    cells = (_cell(metric, entry, best=written(metric, entry.mean) == best) for entry in found)
+    return [metric_text(metric), *cells]
 
 
-def best_of(values: list[float], *, higher: bool) -> float:
-    """The best of the values that are numbers; NaN where fewer than two are, or all are equal.
+def best_text(metric: str, values: list[float]) -> str | None:
+    """The best value as it is written; None where all that are known are written alike.
 
-    >>> best_of([0.1, 0.3, float("nan")], higher=True), best_of([0.5, 0.5], higher=False)
-    (0.3, nan)
+    >>> best_text("accuracy", [0.1, 0.3, float("nan")]), best_text("brier", [0.5, 0.50001])
+    ('30.0', None)
     """
     known = [value for value in values if not math.isnan(value)]
-    if len(set(known)) < 2:
-        return math.nan
-    return max(known) if higher else min(known)
+    if len({written(metric, value) for value in known}) < 2:
+        return None
+    return written(metric, (max if higher_is_better(metric) else min)(known))
 
 
 def _cell(metric: str, entry: Average, *, best: bool) -> Markup:
