@@ -9,12 +9,13 @@ from dessl.data import DATASETS
 Cli = Callable[..., tuple[int, str, str]]
 
 
-def test_the_list_has_every_set_and_says_what_is_here(cli: Cli, tmp_path: Path) -> None:
+def test_the_list_has_every_set_and_says_what_is_here(cli: Cli) -> None:
     rows = {row["name"]: row for row in json.loads(cli("datasets", "list", "--json")[1])}
     assert list(rows) == list(DATASETS)
     assert rows["digits"]["here"] == "built in"
     assert rows["digits"]["rows"] == {"train": 1437, "validation": 0, "test": 360}
-    assert "handwritten" in cli("datasets", "list")[1]
+    assert "MNIST" in rows["mnist"]["title"]
+    assert all(f" {name} " in cli("datasets", "list")[1] for name in ("breastmnist", "digits"))
 
 
 def test_fetching_what_is_built_in_needs_no_network(cli: Cli, tmp_path: Path) -> None:
@@ -36,3 +37,12 @@ def test_the_bare_command_explains_itself(cli: Cli) -> None:
     code, out, _ = cli("datasets")
     assert code == 2
     assert "fetch" in out
+
+
+def test_a_rebuilt_file_is_told_from_the_publishers(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "medmnist").mkdir()
+    (tmp_path / str(DATASETS["dermamnist"].rebuilt)).write_bytes(b"")
+    (tmp_path / "medmnist" / "breastmnist.npz").write_bytes(b"")
+    shown = json.loads(cli("datasets", "list", "--root", tmp_path, "--json")[1])
+    here = {row["name"]: row["here"] for row in shown}
+    assert (here["dermamnist"], here["breastmnist"]) == ("rebuilt", "yes")

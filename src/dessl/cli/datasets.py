@@ -32,7 +32,6 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
     """
     rows = []
     for name, description in DATASETS.items():
-        place = find(name, root=root)
         rows.append(
             {
                 "name": name,
@@ -40,7 +39,7 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
                 "classes": len(description.class_names),
                 "shape": list(description.shape),
                 "rows": dict(zip(("train", "validation", "test"), description.sizes, strict=True)),
-                "here": _here(place is not None, bool(description.remote)),
+                "here": _here(name, root),
                 "licence": description.licence,
                 "citation": description.citation,
             }
@@ -49,22 +48,22 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
         show_json(rows)
         return
     table = Table(title="dessl fit NAME --labels N --out RUN")
-    for heading in ("name", "title", "classes", "shape", "train", "validation", "test", "here"):
-        table.add_column(heading)
-    for row in rows:
-        shape = " × ".join(map(str, row["shape"]))  # type: ignore[call-overload]
-        counts = [str(count) for count in row["rows"].values()]  # type: ignore[attr-defined]
-        table.add_row(
-            str(row["name"]), str(row["title"]), str(row["classes"]), shape, *counts,
-            str(row["here"]),
-        )  # fmt: skip
+    for heading in ("name", "classes", "shape", "train", "validation", "test", "here"):
+        table.add_column(heading, no_wrap=True)
+    for name, row in zip(DATASETS, rows, strict=True):
+        shape = "×".join(map(str, DATASETS[name].shape))
+        sizes = map(str, DATASETS[name].sizes)
+        table.add_row(name, str(len(DATASETS[name].class_names)), shape, *sizes, str(row["here"]))
     Console().print(table)
 
 
-def _here(found: bool, remote: bool) -> str:
-    if not remote:
+def _here(name: str, root: Path | None) -> str:
+    if not DATASETS[name].remote:
         return "built in"
-    return "yes" if found else "no"
+    place = find(name, root=root)
+    if place is None:
+        return "no"
+    return "rebuilt" if place.rebuilt else "yes"
 
 
 @datasets_app.command("fetch")
