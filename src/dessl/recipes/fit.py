@@ -58,6 +58,23 @@ class Fitted:
         """Whether ``model`` was trained with the unlabelled rows."""
         return self.lam > 0
 
+    @property
+    def verdict(self) -> str:
+        """What happened to the unlabelled rows, in a sentence."""
+        if self.recipe.plan.risk == "complete_case":
+            return "The complete case: no unlabelled row was used."
+        if self.check is None:
+            kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
+            return f"The unlabelled rows were {kept}; no labels were held out to judge by."
+        check = self.check
+        what = "clearly lowered" if check.helped else "did not clearly lower"
+        kept = f"kept, with λ = {self.lam:.3g}" if self.lam else "left out"
+        return (
+            f"The unlabelled rows {what} the cross-entropy of {check.n} held-out labels "
+            f"({check.complete_case:.3f} to {check.with_unlabelled:.3f}, difference "
+            f"{check.difference:+.3f} ± {1.96 * check.standard_error:.3f}): they were {kept}."
+        )
+
 
 def fit(
     data: SemiData,
@@ -74,7 +91,8 @@ def fit(
     than ten labels, one network is trained on all of them and nothing is selected. A validation
     part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
     held-out L and H give the λ to try, and the result is kept if it lowers the held-out
-    cross-entropy; otherwise the twin is. Test rows are never looked at.
+    cross-entropy by more than one standard error; otherwise the twin is. Test rows are never
+    looked at.
 
     Args:
         data: With its labels; tables as they come, since the recipe's scaling is applied here.
@@ -147,7 +165,9 @@ class _Training:
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
         select = plan.select if part.validation is not None else "last"
-        return dataclasses.replace(plan, seed=plan.seed + number, select=select)
+        patience = plan.patience if part.validation is not None else None
+        seed = plan.seed + number
+        return dataclasses.replace(plan, seed=seed, select=select, patience=patience)
 
 
 def _bound(recipe: Recipe) -> float:

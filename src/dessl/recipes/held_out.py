@@ -37,8 +37,8 @@ class HeldOutCheck:
 
     @property
     def helped(self) -> bool:
-        """Whether the unlabelled rows lowered the cross-entropy."""
-        return self.difference < 0
+        """Whether they lowered the cross-entropy by more than one standard error."""
+        return self.difference < -self.standard_error
 
 
 def held_out_check(complete_case: Tensor, with_unlabelled: Tensor) -> HeldOutCheck:

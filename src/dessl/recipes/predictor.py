@@ -1,4 +1,4 @@
-"""Predictor: rows as they come → standardised → log of the members' mean probabilities."""
+"""Predictor: rows as they come → standardised → the members' mean log-probabilities, normalised."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,9 @@ class Predictor(nn.Module):
 
     Several members, each trained with other labels held out, give
 
-        p(y|x) = mean over members of softmax(member(x))
+        p(y|x) ∝ exp(mean over members of log softmax(member(x)))
 
-    which is better calibrated than any one of them.
+    The geometric mean: the arithmetic one is underconfident, its members being calibrated each.
 
     Args:
         members: Networks from standardised rows to logits (n, classes).
@@ -48,4 +48,4 @@ class Predictor(nn.Module):
         levels = x.float() / 255 if x.dtype == torch.uint8 else x
         rows = (levels - self.mean) / self.std
         log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
-        return log_p.logsumexp(0) - torch.tensor(float(len(log_p))).log()
+        return log_probabilities(log_p.mean(0))

@@ -1,0 +1,220 @@
+"""DeSSLClassifier: scikit-learn's conventions, y = -1 means unlabelled."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import nn
+
+from dessl.data import SemiData
+from dessl.estimator.stored import params_of, restored_classes, stored_details
+from dessl.estimator.targets import UNLABELLED, codes_and_classes
+from dessl.estimator.weights import weighted_rows
+from dessl.objective import RiskKind
+from dessl.recipes import fit, recipe_for
+from dessl.recipes.defaults import Architecture, Lam
+from dessl.saved import SavedModel, load_model, save_model
+from dessl.surrogates import Surrogate
+
+SEEDS = 2**31 - 1
+
+
+class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier from few labels and many unlabelled rows, through the debiased risk.
+
+    With its defaults it trains five small networks on the labelled rows alone (the complete case)
+    and five on all rows, each with another fifth of the labels held out, and keeps the second five
+    only if they are better on the held-out labels (:func:`dessl.recipes.fit`).
+
+    Args:
+        surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
+        risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
+        lam: λ, its weight; ``"auto"`` chooses it on held-out labels, 0 where it does not help.
+        module: A network of your own, from standardised rows to logits: an ``nn.Module``, whose
+            weights are where training begins, or a function that builds one. By default an MLP for
+            tables and a convolutional network for images.
+        steps: Optimiser steps of each network; by the number of labels if not given.
+        members: Networks to train, 1 to 5; 5 for tables and 1 for images if not given.
+        device: Where to train and predict, such as ``"cuda"``.
+        random_state: Of weights, batches, dropout and held-out labels.
+
+    Attributes:
+        classes_: The classes, sorted, (classes,).
+        lam_: The λ of the model that was kept; 0 for the complete case.
+        used_unlabelled_: Whether the model that was kept was trained with unlabelled rows.
+        verdict_: What happened to the unlabelled rows, in a sentence.
+        history_: For each network, what each of its evaluations found, a list of dicts.
+        n_iter_: Most optimiser steps of any network.
+        n_features_in_: Columns of X.
+        feature_names_in_: Names of the columns, where X had them.
+
+    Example:
+        >>> from sklearn.datasets import load_wine
+        >>> X, y = load_wine(return_X_y=True)
+        >>> few = np.where(np.arange(len(y)) % 6 == 0, y, -1)
+        >>> clf = DeSSLClassifier(random_state=0).fit(X, few)
+        >>> clf.predict_proba(X).shape, bool(clf.score(X, y) > 0.9)
+        ((178, 3), True)
+    """
+
+    def __init__(
+        self,
+        surrogate: str | Surrogate | Callable[..., torch.Tensor] = "pseudo_label",
+        *,
+        risk: RiskKind = "debiased",
+        lam: Lam = "auto",
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        steps: int | None = None,
+        members: int | None = None,
+        device: str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.surrogate = surrogate
+        self.risk = risk
+        self.lam = lam
+        self.module = module
+        self.steps = steps
+        self.members = members
+        self.device = device
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_unlabelled: Any = None,
+    ) -> Self:
+        """Train on labelled and unlabelled rows.
+
+        Args:
+            X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
+                (n, channels, height, width): uint8, or floats with channels first.
+            y: (n,) labels; -1 among numbers, None or NaN among anything, for an unlabelled row.
+            sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
+                two rows: see :mod:`dessl.estimator.weights`.
+            X_unlabelled: More rows without labels, like those of X, each of weight 1.
+        """
+        rows = self._rows(X, reset=True)
+        codes, self.classes_ = codes_and_classes(y)
+        if len(codes) != len(rows):
+            raise ValueError(
+                f"X and y must hold as many rows: inconsistent numbers of samples, "
+                f"{len(rows)} and {len(codes)}."
+            )
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        if X_unlabelled is not None:
+            more = self._rows(X_unlabelled, reset=False)
+            rows = np.concatenate([rows, more.astype(rows.dtype, copy=False)])
+            codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
+            weights = np.concatenate([weights, np.ones(len(more))])
+        return self._fit(*weighted_rows(rows, codes, weights))
+
+    def _fit(self, x: NDArray[Any], codes: NDArray[np.int64], groups: NDArray[np.int64]) -> Self:
+        data = SemiData(x, codes, class_names=[str(name) for name in self.classes_])
+        recipe = recipe_for(
+            data,
+            surrogate=copy.deepcopy(self.surrogate),
+            risk=self.risk,
+            lam=self.lam,
+            steps=self.steps,
+            seed=int(check_random_state(self.random_state).randint(SEEDS)),
+            model=self._network(),
+            members=self.members,
+        )
+        labelled = torch.from_numpy(groups[codes >= 0])
+        data = data if self.device is None else data.to(self.device)
+        fitted = fit(data, recipe, groups=labelled, progress=False)
+        self.lam_ = fitted.lam
+        self.used_unlabelled_ = fitted.used_unlabelled
+        self.verdict_ = fitted.verdict
+        self.history_ = [[vars(event) for event in result.history] for result in fitted.results]
+        self.n_iter_ = max(result.steps for result in fitted.results)
+        built_in = recipe.model if isinstance(recipe.model, Architecture) else None
+        self._saved = SavedModel(
+            fitted.model,
+            data.class_names,
+            tuple(data.x.shape[1:]),
+            image=data.is_image,
+            architecture=built_in,
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return probabilities (n, classes), the classes in the order of ``classes_``."""
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False)
+        probabilities: NDArray[np.float64] = self._saved.predict_proba(rows).numpy()
+        return probabilities
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable classes, (n,)."""
+        best = self.predict_proba(X).argmax(1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""
+        check_is_fitted(self)
+        saved = self._saved
+        details = stored_details(self)
+        return save_model(
+            path,
+            SavedModel(
+                saved.model,
+                saved.class_names,
+                saved.shape,
+                image=saved.image,
+                architecture=saved.architecture,
+                details=details,
+            ),
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | Path, *, module: Callable[[], nn.Module] | None = None
+    ) -> Self:
+        """Read a classifier that :meth:`save` wrote, ready to predict.
+
+        Args:
+            path: The folder.
+            module: Builds the network, where it was one of your own.
+        """
+        saved = load_model(path, module=module)
+        new = cls(**params_of(saved))
+        details = saved.details
+        new.classes_ = restored_classes(saved)
+        for name in ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_"):
+            setattr(new, name, details[name])
+        new.history_ = details["history_"]
+        if details["feature_names_in_"] is not None:
+            new.feature_names_in_ = np.array(details["feature_names_in_"], dtype=object)
+        new._saved = saved
+        return new
+
+    def _network(self) -> Callable[[], nn.Module] | None:
+        module = self.module
+        return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """X as uint8 images, or as floats that are finite."""
+        images = getattr(X, "dtype", None) == np.uint8 and X.ndim > 2
+        rows: NDArray[Any] = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.uint8 if images else np.float32,
+            allow_nd=True,
+            ensure_min_samples=1,
+        )
+        return rows

@@ -1,0 +1,61 @@
+"""What a saved classifier keeps besides its weights, in JSON's types."""
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.saved import SavedModel, SavedModelError
+
+PLAIN = (str, int, float, bool, type(None))
+FITTED = ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_", "history_")
+
+
+def stored_details(classifier: Any) -> dict[str, Any]:
+    """Return the parameters that JSON can hold, and what fitting found.
+
+    A surrogate or network that is an object is left out: predictions do not need it.
+    """
+    params = {
+        name: value
+        for name, value in classifier.get_params(deep=False).items()
+        if isinstance(value, PLAIN)
+    }
+    names = getattr(classifier, "feature_names_in_", None)
+    fitted = {name: getattr(classifier, name) for name in FITTED}
+    details = {
+        "estimator": "DeSSLClassifier",
+        "params": params,
+        "classes": {"kind": classifier.classes_.dtype.kind},
+        "feature_names_in_": None if names is None else [str(name) for name in names],
+        **fitted,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(details, default=_plain))
+    return plain
+
+
+def params_of(saved: SavedModel) -> dict[str, Any]:
+    """Return the parameters of a saved classifier."""
+    if saved.details.get("estimator") != "DeSSLClassifier":
+        raise SavedModelError(
+            "this folder holds a model that no DeSSLClassifier saved. Read it with "
+            "dessl.saved.load_model."
+        )
+    return dict(saved.details["params"])
+
+
+def restored_classes(saved: SavedModel) -> NDArray[Any]:
+    """Return the classes as they were in y: numbers, truth values or text."""
+    kind, names = saved.details["classes"]["kind"], saved.class_names
+    if kind == "b":
+        return np.array([name == "True" for name in names])
+    if kind in "iu":
+        return np.array([int(name) for name in names])
+    if kind == "f":
+        return np.array([float(name) for name in names])
+    return np.array(names, dtype=object if kind == "O" else None)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)

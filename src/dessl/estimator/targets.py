@@ -1,0 +1,66 @@
+"""From y, with its marks for missing labels, to class numbers with -1 and the classes."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+UNLABELLED = -1
+
+
+def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return class numbers (n,) with -1 for unlabelled rows, and the sorted classes.
+
+    A row is unlabelled where y is -1 among numbers, or None or NaN among anything.
+
+    >>> codes_and_classes(np.array(["dog", None, "cat"], dtype=object))
+    (array([ 1, -1,  0]), array(['cat', 'dog'], dtype=object))
+    """
+    values = column_or_1d(y, warn=True)
+    missing, present = _missing(values)
+    if not len(present):
+        raise ValueError(
+            f"y holds no labelled row: all {len(values)} are unlabelled (-1, None or NaN). "
+            "At least two classes need labels."
+        )
+    check_classification_targets(present)
+    classes, numbers = np.unique(present, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"a classifier needs labels of at least 2 classes; y holds 1 class: {classes[0]!r}."
+        )
+    codes = np.full(len(values), UNLABELLED, np.int64)
+    codes[~missing] = numbers
+    return codes, classes
+
+
+def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which labels are missing, (n,), and the others."""
+    if values.dtype.kind == "f":
+        if np.isinf(values).any():
+            raise ValueError("Input y contains infinity; a label is a class, -1 or NaN.")
+        missing = np.isnan(values) | (values == UNLABELLED)
+        return missing, values[~missing]
+    if values.dtype.kind in "iu":
+        missing = values == UNLABELLED
+        return missing, values[~missing]
+    if values.dtype != object:
+        return np.zeros(len(values), np.bool_), values
+    missing = np.array([_is_missing(value) for value in values], np.bool_)
+    present = values[~missing]
+    if all(isinstance(value, Real) and not isinstance(value, bool) for value in present):
+        numbers = np.array(present.tolist())
+        unlabelled = numbers == UNLABELLED
+        missing[np.flatnonzero(~missing)[unlabelled]] = True
+        return missing, numbers[~unlabelled]
+    return missing, present
+
+
+def _is_missing(value: object) -> bool:
+    # pandas' NA is known by name, so that pandas need not be imported; it refuses ==
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
