@@ -15,12 +15,20 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
 
     @classmethod
-    def of(cls, values: Iterable[float], *, include: Iterable[float] = (), about: int = 5) -> Self:
+    def of(
+        cls,
+        values: Iterable[float],
+        *,
+        include: Iterable[float] = (),
+        within: tuple[float, float] = (-math.inf, math.inf),
+        about: int = 5,
+    ) -> Self:
         """The axis that holds every finite value, with ends and ticks at round numbers.
 
         Args:
             values: What is to be shown; NaN and ∞ are not.
             include: Values that must be on it too.
+            within: What values can be at all; the ends stay inside, as the values do.
             about: How many ticks.
 
         >>> axis = Axis.of([0.12, 0.88])
@@ -30,11 +38,12 @@ class Axis:
         shown = [value for value in (*values, *include) if math.isfinite(value)] or [0.0, 1.0]
         low, high = min(shown), max(shown)
         if high - low <= 1e-12 * max(abs(low), abs(high)):
-            room = abs(high) / 2 or 1.0
-            low, high = low - room, high + room
+            room = abs(high) / 10 or 1.0
+            low, high = max(low - room, within[0]), min(high + room, within[1])
         step = round_step((high - low) / about)
         first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
         marks = [number * step for number in range(first, last + 1)]
+        marks = [mark for mark in marks if within[0] <= mark <= within[1]]
         return cls(marks[0], marks[-1], tuple((mark, tick_text(mark, step)) for mark in marks))
 
     @classmethod

@@ -43,6 +43,11 @@ def measure_of(metric: str) -> Measure:
     return MEASURES.get(metric, Measure(metric.replace("_", " "), percent=False))
 
 
+def shown_range(metric: str) -> tuple[float, float]:
+    """What a metric can be, in the unit in which it is shown."""
+    return (0.0, 100.0) if measure_of(metric).percent else (0.0, math.inf)
+
+
 def higher_is_better(metric: str) -> bool:
     """Whether more of a metric is better; for one that is not known, no."""
     return HIGHER_IS_BETTER.get(metric, False)

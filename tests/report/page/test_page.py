@@ -182,6 +182,16 @@ def test_sweep_means_are_over_seeds(facts: RunFacts) -> None:
     assert curves["ssl"][3.0].mean == pytest.approx(np.mean(at))
 
 
+def test_a_plot_of_shares_ends_at_100_per_cent(facts: RunFacts) -> None:
+    assert Axis.of([96.0, 96.0], within=(0, 100)).high == 100
+    assert Axis.of([0.0, 0.0], within=(0, math.inf)).low == 0
+    page = report_html([facts])
+    over = re.search(r"<svg[^>]*><title>accuracy over λ</title><desc>(.*?)</desc>", page)
+    assert over
+    at = np.mean([p.metrics["accuracy"] for p in facts.sweep if p.risk == "ssl" and p.lam == 3])
+    assert f"{100 * at:.1f} at λ = 3" in over[1]
+
+
 def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
     found = {m.name: class_accuracies(facts, m.name) for m in facts.methods}
     assert benefit_ratios(facts, found) == {}

@@ -12,7 +12,7 @@ from dessl.report.axis import Axis
 from dessl.report.facts import MethodFacts, RunFacts, RunResult
 from dessl.report.figure import figure, section, series_styles, table
 from dessl.report.html import Markup, named
-from dessl.report.measures import measure_of, metric_text
+from dessl.report.measures import measure_of, metric_text, shown_range
 from dessl.report.plot import Plot, Points
 
 Part = Callable[[dict[str, Any]], float | None]
@@ -45,7 +45,8 @@ def learning_curves_section(facts: RunFacts) -> Markup | None:
     )
     if len(facts.seeds) > 1:
         caption += f" Means over {len(facts.seeds)} seeds."
-    key = {name: style for name, (style, _) in PARTS.items()}
+    drawn = {part for lines in parts.values() for part in lines}
+    key = {part: style for part, (style, _) in PARTS.items() if part in drawn}
     shown = figure(caption, *pictures, key=key, numbers=_parts_numbers(parts))
     return section("Learning", shown, _validation(facts, styles))
 
@@ -104,7 +105,7 @@ def _validation(facts: RunFacts, styles: dict[str, str]) -> Markup | None:
         points = [point for line in lines.values() for point in line]
         plot = Plot(
             Axis.of([point[0] for point in points], include=[0.0]),
-            Axis.of([point[1] for point in points]),
+            Axis.of([point[1] for point in points], within=shown_range(metric)),
             "step",
             metric_text(metric),
         )
@@ -115,9 +116,8 @@ def _validation(facts: RunFacts, styles: dict[str, str]) -> Markup | None:
         rows += [(metric_text(metric), named(n), _at(v[0]), _at(v[-1])) for n, v in lines.items()]
     headings = ("metric", "method", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Validation while training")
-    caption = (
-        f"On {facts.data.validation:,} labelled validation rows, which chose the step to keep."
-    )
+    whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
+    caption = f"On {whose} validation rows, which chose the step to keep."
     key = {method.name: styles[method.name] for method in facts.methods}
     return figure(caption, *pictures, key=key, numbers=numbers)
 

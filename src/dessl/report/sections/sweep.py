@@ -9,7 +9,7 @@ from dessl.report.axis import Axis, lambda_place
 from dessl.report.facts import RunFacts, SweepPoint
 from dessl.report.figure import figure, section, table
 from dessl.report.html import Markup
-from dessl.report.measures import measure_of, metric_text, written
+from dessl.report.measures import measure_of, metric_text, shown_range, written
 from dessl.report.plot import Plot
 
 STYLES = {"complete_case": "series-0", "ssl": "series-1", "debiased": "series-2"}
@@ -63,21 +63,28 @@ def _picture(metric: str, curves: Curves, complete_case: float) -> Markup:
     unit = 100 if measure_of(metric).percent else 1
     level = unit * complete_case
     lams = sorted({lam for curve in curves.values() for lam in curve})
-    most = 1.0 if unit == 100 else math.inf  # an interval may reach past what a metric can be
-    curves = {
+    low, high = shown_range(metric)
+    # An interval may reach past what a metric can be; NaN stays NaN in this order.
+    inside = {
         risk: {
-            lam: Average(*(min(max(v, 0.0), most) for v in entry)) for lam, entry in curve.items()
+            lam: Average(*(min(max(unit * v, low), high) for v in entry))
+            for lam, entry in curve.items()
         }
         for risk, curve in curves.items()
     }
-    values = [unit * v for curve in curves.values() for entry in curve.values() for v in entry]
-    plot = Plot(Axis.of_lambdas(lams), Axis.of([*values, level]), "λ", metric_text(metric))
+    values = [value for curve in inside.values() for entry in curve.values() for value in entry]
+    plot = Plot(
+        Axis.of_lambdas(lams),
+        Axis.of([*values, level], within=(low, high)),
+        "λ",
+        metric_text(metric),
+    )
     marks = [plot.line([(plot.x.low, level), (plot.x.high, level)], STYLES["complete_case"])]
-    for risk, curve in curves.items():
+    for risk, curve in inside.items():
         style = STYLES.get(risk, "series-3")
         places = [lambda_place(lam, lams) for lam in curve]
         means, lows, highs = (
-            [(x, unit * entry[part]) for x, entry in zip(places, curve.values(), strict=True)]
+            [(x, entry[part]) for x, entry in zip(places, curve.values(), strict=True)]
             for part in range(3)
         )
         marks += [plot.band(lows, highs, style), plot.line(means, style), plot.dots(means, style)]
