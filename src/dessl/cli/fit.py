@@ -3,61 +3,43 @@
 import shutil
 import time
 from pathlib import Path
-from typing import Annotated, Literal
 
 import torch
-import typer
 
+from dessl.cli import fit_options as options
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import AsJson, DataArgument
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.cli.sources import Expected, new_rows, training_data
 from dessl.data import SemiData
 from dessl.experiments.trial import HeldOut, Trial, run_trial, split
-from dessl.recipes import Predictor, recipe_for
-from dessl.recipes.defaults import MEMBERS, Architecture, Lam
+from dessl.recipes import Predictor, Recipe, recipe_for
+from dessl.recipes.defaults import Architecture, Lam
 from dessl.report.facts import RunFacts
 from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
 from dessl.report.trial import trial_facts
 from dessl.saved import SavedModel, save_model
 
-Option = typer.Option
-
 
 def fit(
     data: DataArgument,
-    out: Annotated[Path, Option(metavar="RUN", help="Folder for the run.")],
-    label: Annotated[str | None, Option(help="Column of the labels, for a table.")] = None,
-    ignore: Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")] = None,
-    categorical: Annotated[
-        list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
-    ] = None,
-    size: Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")] = None,
-    labels: Annotated[
-        int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
-    ] = None,
-    surrogate: Annotated[
-        str, Option(help="The unlabelled term; a name of dessl.SURROGATES.")
-    ] = "pseudo_label",
-    lam: Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")] = "auto",
-    risk: Annotated[
-        Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
-    ] = "debiased",
-    test_file: Annotated[
-        str | None, Option(help="Rows to judge by; if not given, some are held out of DATA.")
-    ] = None,
-    hold_out: Annotated[
-        float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")
-    ] = 0.2,
-    steps: Annotated[int | None, Option(min=1, help="Steps of each network.")] = None,
-    networks: Annotated[
-        int | None,
-        Option(min=1, max=MEMBERS, help="Networks to average; if not given, 5, and 1 for images."),
-    ] = None,
-    seed: Annotated[int, Option(min=0, help="Seed of all draws.")] = 0,
-    device: Annotated[str, Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")] = "auto",
-    resume: Annotated[bool, Option(help="Go on with a run that is in RUN.")] = True,
+    out: options.Out,
+    label: options.Label = None,
+    ignore: options.Ignore = None,
+    categorical: options.Categorical = None,
+    size: options.Size = None,
+    labels: options.Labels = None,
+    surrogate: options.SurrogateName = "pseudo_label",
+    lam: options.Lam = "auto",
+    risk: options.RiskName = "debiased",
+    test_file: options.TestFile = None,
+    hold_out: options.HoldOut = 0.2,
+    steps: options.Steps = None,
+    networks: options.Networks = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    resume: options.Resume = True,
     as_json: AsJson = False,
 ) -> None:
     """Train on labelled and unlabelled rows, and on the labelled ones alone; say which is better.
@@ -73,21 +55,17 @@ def fit(
     """
     started = time.perf_counter()
     with noted_warnings() as notes:
-        everything = training_data(
+        rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
-        test = _test_rows(test_file, everything)
-        train, test = split(everything, test=test, share=hold_out, labels=labels, seed=seed)
+        test = _test_rows(test_file, rows)
+        train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
         train = train.to(_device(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, steps=steps, seed=seed,
             members=networks,
         )  # fmt: skip
-        _prepare(out, resume=resume)
-        if not train.is_image:
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
-        with resumable(out):
-            trial = run_trial(train, test, recipe, out=out / TRAINING)
+        trial = _trained(train, test, recipe, out, resume=resume)
         facts = trial_facts(
             trial,
             surrogate=surrogate,
@@ -104,6 +82,14 @@ def fit(
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {out} DATA --out predictions.csv")
+
+
+def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path, *, resume: bool) -> Trial:
+    _prepare(out, resume=resume)
+    if not train.is_image:
+        torch.set_num_threads(1)  # so small a network only waits for a second thread
+    with resumable(out):
+        return run_trial(train, test, recipe, out=out / TRAINING)
 
 
 def _lam(text: str) -> Lam:
