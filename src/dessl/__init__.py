@@ -1,5 +1,7 @@
 """Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk."""
 
+from typing import TYPE_CHECKING, Any
+
 from dessl._version import __version__
 from dessl.data import (
     Batches,
@@ -56,11 +58,15 @@ from dessl.training import (
     train_population,
 )
 
+if TYPE_CHECKING:
+    from dessl.estimator import DeSSLClassifier
+
 __all__ = [
     "MODELS",
     "SURROGATES",
     "Batches",
     "DataError",
+    "DeSSLClassifier",
     "LabelDraw",
     "LambdaEstimate",
     "Metrics",
@@ -105,3 +111,12 @@ __all__ = [
     "train",
     "train_population",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import scikit-learn only when its estimator is asked for."""
+    if name == "DeSSLClassifier":
+        from dessl.estimator import DeSSLClassifier
+
+        return DeSSLClassifier
+    raise AttributeError(f"module 'dessl' has no attribute {name!r}")

@@ -4,6 +4,7 @@ model.safetensors   the weights, and the scaling of the inputs
 settings.json       the networks, the classes, the inputs, and how the model came to be
 """
 
+import copy
 import hashlib
 import json
 import os
@@ -75,7 +76,9 @@ class SavedModel:
                 f"this model reads {kind} of shape {self.shape}; got {rows.dtype} of shape "
                 f"{tuple(rows.shape[1:])}."
             )
-        logits = predicted_logits(self.model, rows, transform=lambda batch: batch)
+        # Rows in float64, so that a row's answer does not depend on the rows beside it.
+        model = self.model if self.image else copy.deepcopy(self.model).double()
+        logits = predicted_logits(model, rows, transform=lambda batch: batch)
         return logits.double().softmax(-1).cpu()
 
 

@@ -45,7 +45,8 @@ class Predictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Log-probabilities (n, classes) of rows as they come."""
-        levels = x.float() / 255 if x.dtype == torch.uint8 else x
+        floats = x.to(self.mean.dtype)
+        levels = floats / 255 if x.dtype == torch.uint8 else floats
         rows = (levels - self.mean) / self.std
         log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
         return log_probabilities(log_p.mean(0))
