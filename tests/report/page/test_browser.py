@@ -139,6 +139,13 @@ def test_it_prints_light_on_a_dark_screen(browser: Any, facts: RunFacts, tmp_pat
     )
     ink = browser.value("getComputedStyle(document.body).color")
     paper = browser.value("getComputedStyle(document.body).backgroundColor")
+    shown = (
+        "document.querySelector('details.settings table').checkVisibility("
+        "{contentVisibilityAuto: true, visibilityProperty: true})"
+    )
+    settings = browser.value(shown)
     browser.call("Emulation.setEmulatedMedia", media="", features=[])
+    assert settings, "the settings, folded on a screen, are not on paper"
+    assert not browser.value(shown)
     assert _luminance(paper) == 1
     assert _contrast(ink, paper) > 7

@@ -31,13 +31,14 @@ def _known(facts: RunFacts, metric: str) -> bool:
 
 def _explained(facts: RunFacts) -> str:
     n, seeds = facts.data.test, len(facts.seeds)
+    alone = len(facts.methods) == 1
     if seeds < 2:
-        return (
-            f"One run of each method on {n:,} labelled test rows. ★ marks the best value of a row."
-        )
+        star = "" if alone else " ★ marks the best value of a row."
+        return f"One run of each method, on {n:,} labelled test rows.{star}"
+    star = " ★ marks the best mean of a row; whether a difference is real, the intervals above say."
     return (
-        f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows. "
-        "★ marks the best mean of a row; whether a difference is real, the intervals above say."
+        f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows."
+        f"{'' if alone else star}"
     )
 
 

@@ -26,7 +26,12 @@ def repeat_section(facts: RunFacts) -> Markup:
             ),
             label="The methods",
         ),
-        element("details", element("summary", "Settings"), _entries("setting", facts.settings)),
+        element(
+            "details",
+            element("summary", "Settings"),
+            _entries("setting", facts.settings),
+            class_="settings",
+        ),
         element("h4", "Made with"),
         _entries("made with", facts.made_with | {"seconds": round(facts.seconds, 1)}),
     )
