@@ -3,8 +3,9 @@
 Both loops train the same model with the same risk on rows of the same streams. The bare one has
 only what it cannot do without: rows, forward, loss, backward, update; ours also keeps statistics of
 the risk's parts, masks and gradient, guards against divergence and follows schedules. They take
-turns; the overhead is the median over turns of the ratio of their times. Memory is the resident
-set of a run on 50,000 images of 32 × 32 × 3, read every hundred steps.
+turns; the overhead is the median over turns of the ratio of their times, by the clock and by the
+processor's time: on a machine with other work only the second is steady. Memory is the resident set
+of a run on 50,000 images of 32 × 32 × 3, read every hundred steps.
 
     OMP_NUM_THREADS=2 python benchmarks/cpu.py --out benchmarks/results/cpu.json
 """
@@ -17,7 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -44,23 +45,44 @@ def random_rows(shape: tuple[int, ...], n: int = 10_000) -> SemiData:
     return SemiData(torch.randn(n, *shape), y)
 
 
-def our_rate(build: Callable[[], nn.Module], data: SemiData, steps: int) -> float:
-    """Return the steps per second of our loop."""
+class Times(NamedTuple):
+    """Seconds of one step, by the clock and by the processor's time."""
+
+    clock: float
+    processor: float
+
+
+def now() -> Times:
+    """Return both times."""
+    return Times(time.perf_counter(), time.process_time())
+
+
+def step_times(begin: Times, end: Times, steps: int) -> Times:
+    """Return the times of one step."""
+    return Times(*((after - before) / steps for before, after in zip(begin, end, strict=True)))
+
+
+def our_times(build: Callable[[], nn.Module], data: SemiData, steps: int) -> Times:
+    """Return the times of our loop between two evaluations, the second one included."""
     plan = TrainPlan(
-        steps=steps, evaluate_every=steps, lam=LAM, learning_rate=0.003, nesterov=False, **SIZES
+        steps=2 * steps, evaluate_every=steps, lam=LAM, learning_rate=0.003, nesterov=False, **SIZES
     )
-    return train(build, Entropy(), data, plan, progress=False).history[0].steps_per_second
+    seen: list[Times] = []
+    train(build, Entropy(), data, plan, callbacks=[lambda _: seen.append(now())], progress=False)
+    return step_times(*seen, steps)
 
 
-def bare_rate(build: Callable[[], nn.Module], data: SemiData, steps: int) -> float:
-    """Return the steps per second of the loop one would write."""
+def bare_times(build: Callable[[], nn.Module], data: SemiData, steps: int) -> Times:
+    """Return the times of the loop one would write."""
     torch.manual_seed(0)
     model = build()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
-    batches = Batches(data, SIZES["labelled_batch"], SIZES["unlabelled_batch"], seed=0)
     n = SIZES["labelled_batch"]
-    began = time.perf_counter()
-    for _ in range(steps):
+    batches = Batches(data, n, SIZES["unlabelled_batch"], seed=0)
+    seen: list[Times] = []
+    for step in range(2 * steps):
+        if step == steps:
+            seen.append(now())
         rows = torch.cat(batches.draw())
         logits = model(data.x[rows])
         log_p = logits.log_softmax(-1)
@@ -70,28 +92,33 @@ def bare_rate(build: Callable[[], nn.Module], data: SemiData, steps: int) -> flo
         optimiser.zero_grad()
         risk.backward()
         optimiser.step()
-    return steps / (time.perf_counter() - began)
+    return step_times(*seen, now(), steps)
 
 
 def overhead(name: str, turns: int, seconds: float) -> dict[str, float]:
-    """Return both loops' rates and how much longer a step of ours takes."""
+    """Return both loops' times and how much longer a step of ours takes."""
     build, shape = MODELS[name]
     data = random_rows(shape)
-    steps = max(5, round(seconds * bare_rate(build, data, 5)))
+    steps = max(5, round(seconds / bare_times(build, data, 5).clock))
     ours, bare = [], []
     for turn in range(turns):
-        first, second = (our_rate, bare_rate) if turn % 2 else (bare_rate, our_rate)
-        rates = {loop: loop(build, data, steps) for loop in (first, second)}
-        ours.append(rates[our_rate])
-        bare.append(rates[bare_rate])
-    ratios = [b / o - 1 for b, o in zip(bare, ours, strict=True)]
-    return {
-        "ours, steps/s": statistics.median(ours),
-        "bare, steps/s": statistics.median(bare),
-        "overhead": statistics.median(ratios),
-        "least": min(ratios),
-        "most": max(ratios),
-    }
+        for loop in (0, 1) if turn % 2 else (1, 0):
+            if loop:
+                ours.append(our_times(build, data, steps))
+            else:
+                bare.append(bare_times(build, data, steps))
+    found: dict[str, float] = {}
+    for kind in Times._fields:
+        pairs = [(getattr(o, kind), getattr(b, kind)) for o, b in zip(ours, bare, strict=True)]
+        ratios = [o / b - 1 for o, b in pairs]
+        found |= {
+            f"ours, ms ({kind})": 1000 * statistics.median(o for o, _ in pairs),
+            f"bare, ms ({kind})": 1000 * statistics.median(b for _, b in pairs),
+            f"overhead ({kind})": statistics.median(ratios),
+            f"least ({kind})": min(ratios),
+            f"most ({kind})": max(ratios),
+        }
+    return found
 
 
 def resident_mb() -> float:

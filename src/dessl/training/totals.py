@@ -34,11 +34,13 @@ class Totals:
     """
 
     def __init__(self, device: torch.device, limit: float) -> None:
-        self.limit = limit
         self.sums = torch.zeros(len(NAMES), device=device, dtype=torch.float64)
         self.bad = torch.zeros(len(NAMES), device=device, dtype=torch.float64)
         self.count = torch.zeros((), device=device, dtype=torch.int64)
         self.bad_count = torch.zeros((), device=device, dtype=torch.int64)
+        largest = torch.finfo(torch.float64).max  # anything finite will do, but for the risk
+        limits = [min(limit, largest), *[largest] * (len(NAMES) - 1)]
+        self._limits = torch.tensor(limits, device=device, dtype=torch.float64)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -55,17 +57,17 @@ class Totals:
             n_labelled: How many of them are labelled.
             gradient_norm: Shape ().
         """
-        kept = (h != 0).to(torch.float64)
+        kept = (h != 0).to(h.dtype)
         unlabelled = kept[n_labelled:]
         mask_unlabelled = unlabelled.mean() if len(unlabelled) else kept.new_zeros(())
         parts = [*risk, kept[:n_labelled].mean(), mask_unlabelled, gradient_norm]
-        values = torch.stack([part.to(torch.float64) for part in parts])
-        good = torch.isfinite(values.sum()) & (values[0].abs() <= self.limit)
+        values = torch.stack(parts).to(torch.float64)
         self.count += 1
+        self.sums += values
+        good = (values.abs() <= self._limits).all()  # NaN is below no limit
         first = ~good & (self.bad_count == 0)
         self.bad.copy_(torch.where(first, values, self.bad))
         self.bad_count.copy_(torch.where(first, self.count, self.bad_count))
-        self.sums += values
 
     def trouble(self) -> Trouble | None:
         """Return the first bad step since the last start, counted from 1; waits for the device."""
