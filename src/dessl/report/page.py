@@ -84,7 +84,7 @@ def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
     about = f": {data.labelled:,} labelled and {data.unlabelled:,} unlabelled rows."
     return element(
         "article",
-        None if alone else element("h2", facts.title, dir="auto"),
+        element("h2", facts.title, dir="auto", class_="unseen" if alone else None),
         verdict(facts),
         element("p", named(data.name), about, class_="note"),
         differences(facts),

@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PROGRAM = next((found for name in ("chromium", "chromium-browser", "google-chrome")
-                if (found := shutil.which(name))), None)  # fmt: skip
+PROGRAM = shutil.which("chromium") or shutil.which("google-chrome")
+PATIENCE = 60  # seconds without a word from it
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -92,6 +93,8 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._unread:
+            if not select.select([self._answers], [], [], PATIENCE)[0]:
+                raise RuntimeError(f"Chromium has said nothing for {PATIENCE} s.")
             if not (more := os.read(self._answers, 1 << 16)):
                 raise RuntimeError("Chromium ended.")
             self._unread += more
