@@ -157,6 +157,7 @@ def test_a_read_only_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
     refused(fit(cli, tmp_path, tmp_path / "run"), "Choose a place that you may read and write.")
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's names of open files")
 @pytest.mark.parametrize("fails_at", ["the first checkpoint", "the model", "the facts"])
 def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_is_room(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str

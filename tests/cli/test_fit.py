@@ -59,6 +59,10 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
         p = {"ill": float(row["p(ill)"]), "well": float(row["p(well)"])}
         assert sum(p.values()) == pytest.approx(1)
         assert row["prediction"] == max(p, key=p.__getitem__)
+    assert "the model was trained on rows of" in cli("evaluate", run, people)[2]
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join(people.read_text(encoding="utf-8").split("\n")[:100]))
+    assert cli("evaluate", run, other)[2] == ""
     with people.open(encoding="utf-8") as file:
         truth = [row["outcome"] for row in csv.DictReader(file)]
     right = [row["prediction"] == label for row, label in zip(rows, truth, strict=True) if label]

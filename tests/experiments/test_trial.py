@@ -1,5 +1,7 @@
 """A trial's rows: held out with a label and without, once, completely at random."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -70,3 +72,23 @@ def test_too_few_labels_are_refused() -> None:
         split(rows(), test=two)
     with pytest.raises(ValueError, match=r"share must lie in \(0, 1\)"):
         split(rows(), share=1.0)
+
+
+def test_classes_without_a_label_to_train_on_are_said() -> None:
+    y = torch.full((50,), -1)
+    y[:20], y[20] = torch.arange(20) % 2, 2
+    data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
+    with_rare = [seed for seed in range(30) if 20 in _trained_rows(data, seed)]
+    assert 15 < len(with_rare) < 30  # 17 of its 21 labels stay, so the rare one does in 4 of 5
+    without = next(seed for seed in range(30) if seed not in with_rare)
+    with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare is left to train on"):
+        split(data, seed=without)
+    one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
+    with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
+        split(one)
+
+
+def _trained_rows(data: SemiData, seed: int) -> list[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return split(data, seed=seed)[0].labelled_rows.tolist()

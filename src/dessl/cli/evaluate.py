@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from dessl.cli.options import AsJson, DataArgument, RunFolder
-from dessl.cli.output import SHOWN, noted_warnings, show, show_json
+from dessl.cli.output import SHOWN, noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
-from dessl.cli.sources import Expected, NewRows, new_rows
+from dessl.cli.sources import Expected, NewRows, fingerprint, new_rows
 from dessl.data import DataError
 from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
 from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
@@ -31,6 +31,8 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
         rows = new_rows(data, Expected.of(model))
+    if fingerprint(data) is not None and fingerprint(data) == model.details.get("data_sha256"):
+        say(f"Note: the model was trained on rows of {data}: the numbers flatter.", style="yellow")
     n_labelled = int((rows.y >= 0).sum())
     if n_labelled < LEAST_LABELS:
         raise DataError.of(

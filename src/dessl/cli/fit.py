@@ -10,7 +10,7 @@ from dessl.cli import fit_options as options
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import AsJson, DataArgument
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.cli.sources import Expected, new_rows, training_data
+from dessl.cli.sources import Expected, fingerprint, new_rows, training_data
 from dessl.data import SemiData
 from dessl.experiments.trial import HeldOut, Trial, run_trial, split
 from dessl.recipes import Predictor, Recipe, recipe_for
@@ -74,7 +74,8 @@ def fit(
             settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
             warnings=tuple(notes),
         )
-    _write(out, trial, facts, surrogate)
+    details = {"surrogate": surrogate, "data_sha256": fingerprint(data)}
+    _write(out, trial, facts, details)
     if as_json:
         show_json(facts.as_dict())
         return
@@ -135,12 +136,12 @@ def _prepare(out: Path, *, resume: bool) -> None:
     writable_folder(out)
 
 
-def _write(out: Path, trial: Trial, facts: RunFacts, surrogate: str) -> None:
+def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     fitted = trial.fitted
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
-        details = {"surrogate": surrogate, "lam": lam, "verdict": facts.verdict.sentence}
-        _replace(out / name, _saved(trial, model, details))
+        more = {"lam": lam, "verdict": facts.verdict.sentence}
+        _replace(out / name, _saved(trial, model, {**details, **more}))
     write_facts(out, facts)
     write_report(out / REPORT, facts)
 

@@ -1,6 +1,7 @@
 """What DATA stands for: a table, an npz file, a folder of images, or a name of the catalogue."""
 
 import difflib
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -67,6 +68,14 @@ def kind_of(source: str) -> Kind:
         got="a file of another kind" if path.exists() else "no such file or name",
         do=f"Did you mean {near[0]!r}?" if near else "Check the path.",
     )
+
+
+def fingerprint(source: str) -> str | None:
+    """Return the sha256 of DATA's file, by which it is known again; None where it is no file."""
+    if not Path(source).is_file():
+        return None
+    with Path(source).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def training_data(

@@ -5,6 +5,7 @@ a network makes H small on the rows it was trained on, labelled or not, so that 
 both kinds compare two models without bias.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,6 +90,7 @@ def split(
             got=f"{int(test.labelled.sum())}",
             do="Label some of them, or leave --test-file out.",
         )
+    _check_classes(data, known)
     # A validation part that the data came with has labels beyond the budget: some of ours instead.
     n_validation = len(known) // 5 if data.validation is not None else 0
     parts = (known[n_validation:], known[:n_validation], unknown)
@@ -116,13 +118,25 @@ def _check_labels(data: SemiData, known: Tensor) -> None:
             got=f"{len(known)} in {len(data)} rows",
             do="Label more rows.",
         )
-    classes = sorted(set(data.y.cpu()[known].tolist()))
-    if len(classes) < 2:
+
+
+def _check_classes(data: SemiData, known: Tensor) -> None:
+    """Refuse labels to train on that are all of one class; warn of a class that has none."""
+    trained = set(data.y.cpu()[known].tolist())
+    if len(trained) < 2:
         raise DataError.of(
-            name,
-            expected="labels of two classes at least",
-            got=f"only {data.class_names[classes[0]]!r}",
+            data.name or "the data",
+            expected="labels of two classes at least to train on",
+            got=f"only {data.class_names[trained.pop()]!r}",
             do="Label rows of the other classes too.",
+        )
+    absent = [name for number, name in enumerate(data.class_names) if number not in trained]
+    if absent:
+        warnings.warn(
+            f"no label of the class(es) {', '.join(absent)} is left to train on: the model cannot "
+            "learn them. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
         )
 
 
