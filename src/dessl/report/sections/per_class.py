@@ -13,32 +13,40 @@ from dessl.report.plot import Plot
 MOST = 24  # classes that are drawn; the table has them all
 PICTURE = 8  # of them in one picture
 ROW = 12  # height of a bar
+FARTHEST = 2.0  # benefit ratio that is drawn: a class with little to gain can have any
+
+ByMethod = dict[str, list[float]]  # for each method, a value for each class
+PER_CENT = Axis(0, 100, tuple((float(tick), str(tick)) for tick in range(0, 101, 25)))
 
 
 def per_class_section(facts: RunFacts) -> Markup | None:
-    """Bars of accuracy for each class and method, those with the largest differences first."""
+    """Bars of accuracy for each class and method, and of benefit ratios where there are."""
     found = {method.name: class_accuracies(facts, method.name) for method in facts.methods}
-    if not any(found.values()):
+    known = {name: values for name, values in found.items() if values}
+    if not known:
         return None
     classes = [
         number
         for number in range(len(facts.data.class_names))
-        if any(not math.isnan(values[number]) for values in found.values() if values)
+        if any(not math.isnan(values[number]) for values in known.values())
     ]
-    drawn = sorted(classes, key=lambda number: -_spread(found, number))[:MOST]
+    drawn = sorted(classes, key=lambda number: -_spread(known, number))[:MOST]
     caption = "Accuracy on the test rows of each class, mean over the runs of a method."
     if len(drawn) < len(classes):
         caption += f" The {MOST} classes with the largest differences of {len(classes)}."
+    ratios = benefit_ratios(facts, known)
+    pictures = _pictures(facts, known, sorted(drawn), ("accuracy, %", 100, PER_CENT))
+    if ratios:
+        caption += " Benefit ratio: the share of what all labels would bring that a method brings."
+        shown = [value for values in ratios.values() for value in values]
+        axis = Axis.of(
+            [min(max(value, -FARTHEST), FARTHEST) for value in shown], include=[0.0, 1.0]
+        )
+        pictures += _pictures(facts, ratios, sorted(drawn), ("benefit ratio", 1, axis))
     styles = series_styles(facts)
-    return section(
-        "Classes",
-        figure(
-            caption,
-            *(_picture(facts, found, part, styles) for part in evenly(sorted(drawn), PICTURE)),
-            key={name: styles[name] for name in found},
-            numbers=_numbers(facts, found, classes),
-        ),
-    )
+    key = {name: styles[name] for name in known}
+    numbers = _numbers(facts, known, ratios, classes)
+    return section("Classes", figure(caption, *pictures, key=key, numbers=numbers))
 
 
 def class_accuracies(facts: RunFacts, method: str) -> list[float]:
@@ -53,6 +61,22 @@ def class_accuracies(facts: RunFacts, method: str) -> list[float]:
     return means
 
 
+def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
+    """The benefit ratio of each class, for each method that uses unlabelled rows.
+
+    They are defined where a method with all labels, of risk "supervised", was trained too.
+    """
+    by_risk = {method.risk: found.get(method.name) for method in facts.methods}
+    complete, full = by_risk.get("complete_case"), by_risk.get("supervised")
+    if not complete or not full:
+        return {}
+    return {
+        method.name: benefit_ratio(found[method.name], complete, full).tolist()
+        for method in facts.methods
+        if method.risk in ("ssl", "debiased") and found.get(method.name)
+    }
+
+
 def evenly(numbers: list[int], most: int) -> list[list[int]]:
     """Numbers in as few lists of at most so many as there can be, and as equal as can be.
 
@@ -63,69 +87,58 @@ def evenly(numbers: list[int], most: int) -> list[list[int]]:
     return [numbers[first : first + each] for first in range(0, len(numbers), each)]
 
 
-def _spread(found: dict[str, list[float]], number: int) -> float:
-    values = [v[number] for v in found.values() if v and not math.isnan(v[number])]
+def _spread(found: ByMethod, number: int) -> float:
+    values = [v[number] for v in found.values() if not math.isnan(v[number])]
     return max(values) - min(values)
 
 
+def _pictures(
+    facts: RunFacts, found: ByMethod, drawn: list[int], scale: tuple[str, float, Axis]
+) -> list[Markup]:
+    return [_picture(facts, found, part, scale) for part in evenly(drawn, PICTURE)]
+
+
 def _picture(
-    facts: RunFacts, found: dict[str, list[float]], drawn: list[int], styles: dict[str, str]
+    facts: RunFacts, found: ByMethod, drawn: list[int], scale: tuple[str, float, Axis]
 ) -> Markup:
-    known = {name: values for name, values in found.items() if values}
-    longest = max(len(facts.data.class_names[number]) for number in drawn)
-    group = len(known) + 0.7  # bars of a class, and the room to the next
+    """Bars from zero, a group for each class; ``scale`` is what they show, its unit and axis."""
+    what, unit, axis = scale
+    names, styles = facts.data.class_names, series_styles(facts)
+    longest = max(len(names[number]) for number in drawn)
+    group = len(found) + 0.7  # bars of a class, and the room to the next
     total = group * len(drawn)
-    plot = Plot(
-        Axis(0, 100, tuple((float(tick), str(tick)) for tick in range(0, 101, 25))),
-        Axis(0, total, ()),
-        x_label="accuracy, %",
-        y_label="class",
-        height=round(64 + ROW * total),
-        left=min(112, max(44, 16 + 7 * longest)),
-    )
-    marks = []
+    height, left = round(64 + ROW * total), min(112, max(44, 16 + 7 * longest))
+    plot = Plot(axis, Axis(0, total, ()), what, "class", height=height, left=left)
+    marks = [plot.line([(0, 0), (0, total)], "zero")] if axis.low < 0 else []
     for place, number in enumerate(drawn):
         top = total - place * group
-        name = facts.data.class_names[number]
-        marks.append(plot.row_label(name, top - len(known) / 2))
-        for row, (method, values) in enumerate(known.items()):
+        marks.append(plot.row_label(names[number], top - len(found) / 2))
+        for row, (method, values) in enumerate(found.items()):
             if not math.isnan(values[number]):
-                corners = (0, top - row - 0.08), (100 * values[number], top - row - 0.92)
+                end = min(max(unit * values[number], axis.low), axis.high)
+                corners = (0, top - row - 0.08), (end, top - row - 0.92)
                 marks.append(plot.box(*corners, f"bar {styles[method]}"))
     described = "; ".join(
-        f"{facts.data.class_names[number]}: "
-        + ", ".join(f"{name} {100 * values[number]:.1f} %" for name, values in known.items())
+        f"{names[number]}: "
+        + ", ".join(f"{name} {unit * values[number]:.3g}" for name, values in found.items())
         for number in drawn
     )
-    return plot.svg("Accuracy of each class", described, *marks)
+    return plot.svg(f"{what} of each class", described, *marks)
 
 
-def _numbers(facts: RunFacts, found: dict[str, list[float]], classes: list[int]) -> Markup:
-    ratios = benefit_ratios(facts, found)
-    headings: list[Child] = ["class", *(named(f"{name}, %") for name in found)]
+def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:
+    headings: list[Child] = ["class", *([named(name), ", %"] for name in found)]
     headings += [["benefit ratio, ", named(name)] for name in ratios]
     rows = (
         [
             named(facts.data.class_names[number]),
-            *(f"{100 * values[number]:.1f}" if values else "–" for values in found.values()),
-            *("–" if math.isnan(v[number]) else f"{v[number]:.2f}" for v in ratios.values()),
+            *(_number(100 * values[number], 1) for values in found.values()),
+            *(_number(values[number], 2) for values in ratios.values()),
         ]
         for number in classes
     )
     return table(headings, rows, label="Accuracy of each class")
 
 
-def benefit_ratios(facts: RunFacts, found: dict[str, list[float]]) -> dict[str, list[float]]:
-    """The benefit ratio of each class, for each method that uses unlabelled rows.
-
-    They are defined where a method with all labels, of risk "supervised", was trained too.
-    """
-    by_risk = {method.risk: found[method.name] for method in facts.methods}
-    complete, full = by_risk.get("complete_case"), by_risk.get("supervised")
-    if not complete or not full:
-        return {}
-    return {
-        method.name: benefit_ratio(found[method.name], complete, full).tolist()
-        for method in facts.methods
-        if method.risk in ("ssl", "debiased") and found[method.name]
-    }
+def _number(value: float, decimals: int) -> str:
+    return "–" if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
