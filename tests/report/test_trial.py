@@ -1,12 +1,16 @@
 """A trial's facts are those of its two models on its test rows."""
 
+import dataclasses
+
 import pytest
 import torch
+from scipy import stats
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
 from dessl.experiments.trial import Trial, run_trial, split
 from dessl.recipes import recipe_for
+from dessl.recipes.held_out import held_out_check
 from dessl.report.trial import trial_facts
 
 
@@ -56,3 +60,21 @@ def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
     assert whole.verdict.sentence.startswith("Every row has a label")
     assert whole.estimates == ()
+
+
+@pytest.mark.parametrize(
+    ("added", "outcome"), [([0.4, 0.6, 0.5, 0.7], "hurt"), ([0.9, -0.6, 0.5, -0.1], "cannot tell")]
+)
+def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
+    added: list[float], outcome: str
+) -> None:
+    losses = torch.tensor([0.2, 0.9, 0.4, 0.1])
+    done = trial(0.0)
+    fitted = dataclasses.replace(
+        done.fitted, check=held_out_check(losses, losses + torch.tensor(added))
+    )
+    facts = trial_facts(
+        dataclasses.replace(done, fitted=fitted), surrogate="entropy", command="", seconds=1.0
+    )
+    worse = stats.ttest_1samp(added, 0).confidence_interval(0.95).low > 0
+    assert facts.verdict.outcome == outcome == ("hurt" if worse else "cannot tell")

@@ -10,8 +10,17 @@ from dessl.evaluation import compare_models, estimate_metric, metrics_from_logit
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
 from dessl.experiments.trial import HeldOut, Trial
+from dessl.recipes.held_out import HeldOutCheck
 from dessl.report.data import data_facts
-from dessl.report.facts import Comparison, Estimate, MethodFacts, RunFacts, RunResult, Verdict
+from dessl.report.facts import (
+    Comparison,
+    Estimate,
+    MethodFacts,
+    Outcome,
+    RunFacts,
+    RunResult,
+    Verdict,
+)
 from dessl.report.machine import machine_facts
 from dessl.report.verdict import verdict
 from dessl.training import TrainResult
@@ -132,4 +141,15 @@ def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
             "Every row has a label: the complete case was trained, and there was nothing "
             "unlabelled to learn from.",
         )
-    return Verdict("cannot tell", f"The complete case was kept. {trial.fitted.verdict}")
+    outcome: Outcome = "hurt" if _clearly_worse(trial.fitted.check) else "cannot tell"
+    return Verdict(outcome, f"The complete case was kept. {trial.fitted.verdict}")
+
+
+def _clearly_worse(check: HeldOutCheck | None) -> bool:
+    """Whether what was tried raised the held-out cross-entropy past its 95 % t-interval."""
+    from scipy import special
+
+    if check is None or check.n < 2:
+        return False
+    reach = float(special.stdtrit(check.n - 1, 0.975)) * check.standard_error
+    return check.difference > reach
