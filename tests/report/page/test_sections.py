@@ -54,7 +54,9 @@ def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
     assert benefit_ratios(facts, found) == {}
     full = MethodFacts("all labels", "supervised", "pseudo_label", 0.0)
     perfect = [
-        dataclasses.replace(run, method="all labels", metrics={"per_class_accuracy": [1.0] * 10})
+        dataclasses.replace(
+            run, method="all labels", metrics={"per_class_accuracy": [1.0] * 10}, history=[]
+        )
         for run in facts.runs
         if run.method == "complete case"
     ]
@@ -68,6 +70,8 @@ def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
         assert ratio == pytest.approx(gain / room, nan_ok=True) if room else math.isnan(ratio)
     page = report_html([more])
     assert page.count("<title>benefit ratio of each class</title>") == 2
+    assert "Parts of the risk of PseudoLabel" in page
+    assert "Parts of the risk of all labels" not in page  # it has no history
     assert "<title>benefit ratio" not in report_html([facts])
 
 

@@ -35,6 +35,7 @@ def learning_curves_section(facts: RunFacts) -> Markup | None:
     if not any(run.history for run in facts.runs):
         return None
     parts = {m.name: risk_parts(m, runs_of(facts, m.name)) for m in facts.methods}
+    parts = {name: lines for name, lines in parts.items() if lines}
     seen = [point[1] for lines in parts.values() for line in lines.values() for point in line]
     scale = Axis.of_magnitudes(seen)
     styles = series_styles(facts)
