@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl import Rows, objective
+from dessl import Rows, SemiData, objective
 from dessl.surrogates import FixMatch, FixMatchStar
+from dessl.training import TrainPlan, train
 
 
 def strong(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -28,16 +29,16 @@ def rows() -> Rows:
 
 
 @pytest.mark.parametrize("kind", [FixMatch, FixMatchStar])
-@pytest.mark.parametrize("n_loss", [5, None])
+@pytest.mark.parametrize("n_loss", [5, 12])
 def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
-    kind: Any, n_loss: int | None, rows: Rows
+    kind: Any, n_loss: int, rows: Rows
 ) -> None:
     y = torch.tensor([0, 1, 2, 0, 1])
     found = []
     for targets in ("joint", "apart"):
         model = network()
         surrogate = kind(0.4, strong=strong, targets=targets)
-        risk = objective(surrogate(model, rows, n_loss), y, 0.5)
+        risk = objective(surrogate.scores_with_loss_on(model, rows, n_loss), y, 0.5)
         risk.value.backward()
         found.append((*risk, *(p.grad for p in model.parameters())))
     assert found[0][2] > 0  # some labelled row is confident
@@ -48,7 +49,7 @@ def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
 def test_rows_without_a_loss_have_no_gradient_in_their_weak_view(rows: Rows) -> None:
     x = rows.x.clone().requires_grad_()
     surrogate = FixMatch(1.0, weak=lambda x, g: x, strong=lambda x, g: x.detach(), targets="apart")
-    scores = surrogate(network(), Rows(x, rows.ids), 5)
+    scores = surrogate.scores_with_loss_on(network(), Rows(x, rows.ids), 5)
     scores.logits.sum().backward()
     assert x.grad is not None
     assert x.grad[:5].abs().sum() > 0
@@ -58,7 +59,7 @@ def test_rows_without_a_loss_have_no_gradient_in_their_weak_view(rows: Rows) -> 
 def test_each_pass_counts_for_batch_norm(rows: Rows) -> None:
     for targets, batches in (("joint", 1), ("apart", 2)):
         model = network(norm=True)
-        FixMatch(strong=strong, targets=targets)(model, rows, 5)
+        FixMatch(strong=strong, targets=targets).scores_with_loss_on(model, rows, 5)
         assert int(model[1].num_batches_tracked) == batches
 
 
@@ -66,10 +67,30 @@ def test_a_row_s_h_does_not_depend_on_its_place(rows: Rows) -> None:
     """With fixed views and the same rows in L, moving the others moves their H along."""
     order = torch.cat([torch.arange(5), 5 + torch.randperm(7)])
     fixed = {"weak": lambda x, g: x, "strong": lambda x, g: x + 0.1, "targets": "apart"}
-    one = FixMatch(0.4, **fixed)(network(norm=True), rows, 5).h
+    one = FixMatch(0.4, **fixed).scores_with_loss_on(network(norm=True), rows, 5).h
     moved = Rows(rows.x[order], rows.ids[order])
-    other = FixMatch(0.4, **fixed)(network(norm=True), moved, 5).h
+    other = FixMatch(0.4, **fixed).scores_with_loss_on(network(norm=True), moved, 5).h
     torch.testing.assert_close(one[order], other)
+
+
+@pytest.mark.parametrize("kind", [FixMatch, FixMatchStar])
+def test_forward_is_blind_and_takes_every_row_for_l(kind: Any, rows: Rows) -> None:
+    one, other = (kind(0.4, strong=strong, targets="apart") for _ in range(2))
+    blind = one(network(norm=True), rows)
+    every = other.scores_with_loss_on(network(norm=True), rows, 12)
+    assert all(map(torch.equal, blind, every))
+    assert len(blind.logits) == (2 if kind is FixMatch else 1)
+
+
+def test_training_tells_it_how_many_rows_l_has(rows: Rows) -> None:
+    data = SemiData(
+        rows.x, torch.where(rows.ids < 5, rows.ids % 3, -1), class_names=("a", "b", "c")
+    )
+    model, told = network(norm=True), []
+    model.register_forward_hook(lambda module, inputs, output: told.append(len(inputs[0])))
+    plan = TrainPlan(steps=1, labelled_batch=5, unlabelled_batch=7, lam=0.5)
+    train(model, FixMatch(strong=strong, targets="apart"), data, plan)
+    assert told == [12, 5 + 12]
 
 
 def test_other_words_are_refused() -> None:

@@ -59,28 +59,29 @@ class FixMatch(WeakToStrong):
         _checks.one_of("targets", targets, ("joint", "apart"))
         self.targets = targets
 
-    def forward(self, model: Model, rows: Rows, n_loss: int | None = None) -> Scores:
-        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes).
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
+        return self.scores_with_loss_on(model, rows, len(rows.x))
 
-        Args:
-            model: The model.
-            rows: The rows.
-            n_loss: With ``targets="apart"``, how many rows, the first ones, L is computed on: the
-                weak logits of the others come without gradient. All, if not given. H does not
-                depend on it but through BatchNorm's batch.
+    def scores_with_loss_on(self, model: Model, rows: Rows, n_loss: int) -> Scores:
+        """Return :meth:`forward`'s scores where L is computed on the first ``n_loss`` rows alone.
+
+        With ``targets="apart"`` the weak logits of all other rows come without gradient, which L
+        does not need. H is not told: it is one function of all rows, whatever ``n_loss``, but for
+        the company that they have in BatchNorm's batch.
         """
         if self.targets == "joint":
             logits = self.view_logits(model, rows)
             weak, strong = logits
             return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
-        n = len(rows.x) if n_loss is None else n_loss
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
         with torch.no_grad():
             target = model(weak)
-        taught = model(torch.cat([weak[:n], strong]))
-        h = confident_cross_entropy(taught[n:], target, self.threshold)
-        return Scores(h, torch.stack([torch.cat([taught[:n], target[n:]]), taught[n:]]))
+        taught = model(torch.cat([weak[:n_loss], strong]))
+        h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
+        weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
+        return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
 
 
 class FixMatchStar(FixMatch):
@@ -106,7 +107,7 @@ class FixMatchStar(FixMatch):
 
     bounded_up_to = 0.0
 
-    def forward(self, model: Model, rows: Rows, n_loss: int | None = None) -> Scores:
+    def scores_with_loss_on(self, model: Model, rows: Rows, n_loss: int) -> Scores:
         """Return H (n,) and the logits of the weak view, (1, n, classes)."""
-        h, logits = super().forward(model, rows, n_loss)
+        h, logits = super().scores_with_loss_on(model, rows, n_loss)
         return Scores(h, logits[:1])

@@ -40,9 +40,6 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
-        # FixMatch saves the gradient of weak views that L does not need; no other term is told.
-        told = isinstance(surrogate, FixMatch) and surrogate.targets == "apart"
-        self._loss_rows = (plan.labelled_batch,) if told else ()
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
@@ -84,8 +81,16 @@ class Step:
         bf16 = self.plan.precision == "bf16"
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
-            h, logits = self.surrogate(self.model, batch, *self._loss_rows)
+            h, logits = self._surrogate_scores(batch)
         return Scores(h.float(), logits.float())
+
+    def _surrogate_scores(self, batch: Rows) -> Scores:
+        surrogate = self.surrogate
+        if isinstance(surrogate, FixMatch) and surrogate.targets == "apart":
+            # It saves the gradient of weak views that L does not need; no other term is told.
+            return surrogate.scores_with_loss_on(self.model, batch, self.plan.labelled_batch)
+        scores: Scores = surrogate(self.model, batch)
+        return scores
 
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
         """Return the plan's risk of the scores."""
