@@ -4,7 +4,8 @@ For each seed: a stratified split into rows to train on and rows to test on, lab
 at random among the first, all other labels hidden. Every method sees the same raw features and the
 same labels; each of scikit-learn's is used with its usual settings behind a StandardScaler (pixels
 are divided by their largest level instead), and self-training around the named base classifier
-(not around the MLP on MNIST, which takes too long). A complete case is the same classifier without the unlabelled rows. The test rows are looked at once.
+(not around the MLP on MNIST, which takes too long). A complete case is the same classifier without
+the unlabelled rows. The test rows are looked at once.
 
     DESSL_DATA=... PYTHONPATH=src python benchmarks/peers.py --out benchmarks/results
     PYTHONPATH=src python benchmarks/peers.py --smoke     # wine alone, one seed

@@ -1,0 +1,154 @@
+"""Lightning: surrogate + objective as a LightningModule, two streams of rows as a DataModule.
+
+Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies and checkpoints stay
+as they are.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from dessl import _checks
+from dessl.data import Batches, SemiData
+from dessl.functional import cross_entropy
+from dessl.objective import RiskKind, objective
+from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
+
+try:
+    import lightning
+except ImportError as error:
+    raise ImportError(
+        "Lightning is not installed. Install it with pip install 'dessl[lightning]'."
+    ) from error
+
+
+class DeSSLModule(lightning.LightningModule):
+    """A model trained with an unlabelled term; batches are those of :class:`SemiDataModule`.
+
+    Args:
+        model: From rows, as the surrogate's views show them, to logits (n, classes).
+        surrogate: The unlabelled term H, or a function as :func:`dessl.as_surrogate` takes.
+        lam: λ.
+        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
+        transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
+            rows as they are otherwise, if not given.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        surrogate: Surrogate | Callable[..., Tensor],
+        *,
+        lam: float = 1.0,
+        risk: RiskKind = "debiased",
+        learning_rate: float = 1e-3,
+        transform: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.surrogate = as_surrogate(surrogate)
+        self.lam = _checks.number("lam", lam, low=0, open_high=True)
+        _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+        self.risk: RiskKind = risk
+        self.learning_rate = learning_rate
+        self.transform = transform
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (n, classes) of rows as they come."""
+        if self.transform is not None:
+            x = self.transform(x)
+        elif x.dtype == torch.uint8:
+            x = x.float() / 255
+        logits: Tensor = self.model(x)
+        return logits
+
+    def on_fit_start(self) -> None:
+        """Let the surrogate make its state, once the data is known."""
+        data = self.trainer.datamodule.data  # type: ignore[attr-defined]
+        self.surrogate.prepare(self.model, int(data.ids.max()) + 1, data.n_classes)
+        self.surrogate.to(self.device)
+
+    def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_idx: int) -> Tensor:  # noqa: ARG002
+        """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
+        x, ids, y = batch
+        rows = Rows(x, ids)
+        scores = self.surrogate(self.model, rows)
+        self._last = rows, Scores(scores.h.detach(), scores.logits.detach())
+        risk = objective(scores, y, self.lam, risk=self.risk)
+        for name, value in risk._asdict().items():
+            self.log("risk" if name == "value" else name, value.detach(), batch_size=len(y))
+        return risk.value
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Move the surrogate's teachers, memories and thresholds on, after the optimiser's step."""
+        with torch.no_grad():
+            self.surrogate.after_step(self.model, *self._last)
+
+    def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
+        """Log accuracy and cross-entropy of fully labelled rows."""
+        x, y = batch
+        logits = self(x)
+        hits = (logits.argmax(1) == y).float().mean()
+        self.log("validation_accuracy", hits, batch_size=len(y))
+        self.log("validation_cross_entropy", cross_entropy(logits, y).mean(), batch_size=len(y))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """AdamW on all of the model."""
+        return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
+
+
+class SemiDataModule(lightning.LightningDataModule):
+    """Two streams of a :class:`dessl.SemiData` as batches, labelled rows first.
+
+    A training batch is (x, ids, y): x and ids of labelled_batch + unlabelled_batch rows, y of the
+    first labelled_batch. An epoch is one pass through the labelled rows.
+
+    Args:
+        data: With its labels drawn; its validation part, where there is one, is for validation.
+        labelled_batch: Labelled rows in a batch.
+        unlabelled_batch: Unlabelled rows in a batch.
+        seed: Of both streams.
+    """
+
+    def __init__(
+        self,
+        data: SemiData,
+        *,
+        labelled_batch: int = 64,
+        unlabelled_batch: int = 448,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.data = data
+        self.batches = Batches(data, labelled_batch, unlabelled_batch, seed=seed)
+        self.steps = max(1, data.n_labelled // labelled_batch)
+
+    def train_dataloader(self) -> "DataLoader[Any]":
+        """Batches without end, cut into epochs."""
+        return DataLoader(_Epoch(self), batch_size=None)
+
+    def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
+        """The validation part, 512 rows at a time; nothing where there is none."""
+        part = self.data.validation
+        if part is None:
+            return []
+        return DataLoader(TensorDataset(part.x, part.y), batch_size=512)
+
+
+class _Epoch(IterableDataset[tuple[Tensor, Tensor, Tensor]]):
+    def __init__(self, module: SemiDataModule) -> None:
+        self.module = module
+
+    def __len__(self) -> int:
+        return self.module.steps
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        data, batches = self.module.data, self.module.batches
+        for _ in range(self.module.steps):
+            drawn = batches.draw()
+            rows = torch.cat(tuple(drawn))
+            yield data.x[rows], data.ids[rows], data.y[drawn[0]]

@@ -1,0 +1,240 @@
+"""Recipes: what is chosen for which data, honest folds, and a fall back that really falls back."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dessl import SemiData, draw_labels
+from dessl.data import load
+from dessl.models import MLP, LeNet
+from dessl.recipes import Predictor, fit, recipe_for
+from dessl.recipes.folds import fold_data, fold_numbers
+from dessl.recipes.held_out import held_out_check, held_out_lambda
+from dessl.recipes.scaling import scaling_of, standardised_data
+from dessl.surrogates import Entropy, PseudoLabel
+
+
+def blobs(n: int, n_labelled: int, seed: int = 0) -> tuple[SemiData, torch.Tensor, torch.Tensor]:
+    """Two overlapping classes, of which few rows have a label, and 500 rows to test on."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(n + 500) % 2
+    x = torch.randn(n + 500, 3, generator=generator) + 1.5 * y[:, None]
+    few = torch.where(torch.arange(n) < n_labelled, y[:n], -1)
+    return SemiData(x[:n], few), x[n:], y[n:]
+
+
+class TestScaling:
+    def test_columns_are_standardised_by_their_own_deviation(self) -> None:
+        x = torch.randn(50, 2) * torch.tensor([1.0, 100.0]) + torch.tensor([3.0, -7.0])
+        mean, std = scaling_of(x)
+        assert np.allclose(mean.numpy(), x.double().numpy().mean(0), rtol=1e-5)
+        assert np.allclose(std.numpy(), x.double().numpy().std(0), rtol=1e-5)
+
+    def test_columns_measured_alike_share_one_deviation(self) -> None:
+        x = torch.rand(400, 4)
+        x[:, 3] *= 0.01  # a pixel at the border
+        _, std = scaling_of(x)
+        deviations = x.double().numpy().std(0)
+        assert np.allclose(std.numpy(), math.sqrt((deviations**2).mean()), rtol=1e-5)
+
+    def test_a_constant_column_is_divided_by_one(self) -> None:
+        assert scaling_of(torch.tensor([[1.0, 7.0], [2.0, 7.0]])).std[1] == 1
+
+    def test_images_have_one_mean_a_channel(self) -> None:
+        x = torch.randint(256, (20, 3, 5, 6), dtype=torch.uint8)
+        mean, std = scaling_of(x)
+        levels = x.double().numpy() / 255
+        assert mean.shape == std.shape == (3, 1, 1)
+        assert np.allclose(mean.flatten().numpy(), levels.mean((0, 2, 3)), rtol=1e-5)
+        assert np.allclose(std.flatten().numpy(), levels.std((0, 2, 3)), rtol=1e-5)
+
+    def test_every_part_is_standardised(self) -> None:
+        x, y = torch.randn(8, 2) * 5 + 1, torch.arange(8) % 2
+        data = SemiData(x, y, validation=(x, y), test=(x, y))
+        scaled = standardised_data(data, scaling_of(x))
+        assert torch.equal(scaled.x, scaled.validation.x)
+        assert torch.equal(scaled.x, scaled.test.x)
+        assert torch.equal(data.x, x)
+
+
+class TestChoice:
+    def test_tables_get_five_mlps_and_images_a_convolutional_network(self) -> None:
+        table = recipe_for(SemiData(torch.rand(40, 3), torch.arange(40) % 2))
+        assert isinstance(table.model(), MLP)
+        assert table.members == 5
+        images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
+        small = recipe_for(images)
+        assert isinstance(small.model(), LeNet)
+        assert small.members == 1
+        colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
+        recipe = recipe_for(colour)
+        assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
+
+    def test_the_views_of_images_never_flip_and_standardise(self) -> None:
+        x = torch.randint(256, (30, 1, 8, 8), dtype=torch.uint8)
+        recipe = recipe_for(SemiData(x, torch.arange(30) % 2), surrogate="fixmatch")
+        assert not recipe.surrogate.weak.flip
+        assert not recipe.surrogate.strong.weak.flip
+        plain = (x.float() / 255 - recipe.scaling.mean) / recipe.scaling.std
+        assert torch.allclose(recipe.transform(x), plain)
+
+    def test_what_the_user_says_is_taken(self) -> None:
+        data = SemiData(torch.rand(40, 3), [0, 1] * 10 + [-1] * 20)
+        own = Entropy()
+        recipe = recipe_for(data, surrogate=own, risk="ssl", lam=0.3, steps=7, seed=5)
+        assert recipe.surrogate is own
+        plan = recipe.plan
+        assert (plan.risk, plan.lam, plan.steps, plan.seed) == ("ssl", 0.3, 7, 5)
+        assert isinstance(recipe_for(data, model=lambda: nn.Linear(3, 2)).model(), nn.Linear)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"surrogate": "pseudo"}, "surrogate must be one of 'entropy'"),
+            ({"surrogate": "teacher"}, "has no default for probabilities"),
+            ({"lam": -1.0}, r"lam must lie in \[0"),
+            ({"model": nn.Linear(3, 2)}, "a function that builds a network"),
+            ({"model": "mpl"}, "model must be one of"),
+            ({"members": 6}, "members must be between 1 and 5"),
+        ],
+    )
+    def test_what_cannot_be_is_refused(self, options: dict, message: str) -> None:
+        data = SemiData(torch.rand(40, 3), torch.arange(40) % 2)
+        with pytest.raises((ValueError, TypeError), match=message):
+            recipe_for(data, **options)
+
+    def test_rows_without_a_default_network(self) -> None:
+        data = SemiData(torch.rand(40, 3, 5), torch.arange(40) % 2)
+        with pytest.raises(ValueError, match="Pass model="):
+            recipe_for(data)
+
+
+class TestFolds:
+    def test_each_label_is_held_out_once_and_classes_are_spread(self) -> None:
+        y = torch.tensor([0] * 30 + [1] * 20)
+        folds = fold_numbers(y, torch.arange(50), seed=3)
+        for fold in range(5):
+            assert y[folds == fold].bincount().tolist() == [6, 4]
+
+    def test_copies_of_a_row_share_a_fold(self) -> None:
+        groups = torch.arange(20).repeat_interleave(3)
+        folds = fold_numbers(torch.arange(20).repeat_interleave(3) % 2, groups, seed=0)
+        assert all(len(folds[groups == group].unique()) == 1 for group in range(20))
+
+    def test_too_few_labels_are_all_trained_on(self) -> None:
+        assert fold_numbers(torch.tensor([0, 1] * 4), torch.arange(8), seed=0).tolist() == [-1] * 8
+
+    def test_a_fold_leaves_both_the_loss_and_the_unlabelled_rows(self) -> None:
+        data, _, _ = blobs(60, 20)
+        folds = fold_numbers(data.y[data.labelled_rows], torch.arange(20), seed=0)
+        part = fold_data(data, folds, 2)
+        assert part.n_labelled == 16
+        assert part.n_unlabelled == 40
+        rows = torch.cat([part.labelled_rows, part.validation_rows, part.unlabelled_rows])
+        assert sorted(rows.tolist()) == list(range(60))
+
+
+class TestHeldOut:
+    def test_the_check_is_a_paired_mean_with_its_error(self) -> None:
+        a, b = torch.rand(30), torch.rand(30)
+        check = held_out_check(a, b)
+        difference = (b - a).double().numpy()
+        assert check.difference == pytest.approx(difference.mean())
+        assert check.standard_error == pytest.approx(difference.std(ddof=1) / math.sqrt(30))
+        assert not held_out_check(a, a).helped
+        assert held_out_check(a, a - 0.5 - 0.1 * b).helped
+
+    def test_lambda_is_the_slope_times_the_share_of_unlabelled_rows(self) -> None:
+        data, _, _ = blobs(100, 25)
+        h = torch.rand(200, generator=torch.Generator().manual_seed(1))
+        noise = 1e-3 * torch.randn(200, generator=torch.Generator().manual_seed(2))
+        estimate = held_out_lambda(0.4 * h + noise, h, data, Entropy())
+        assert estimate.lam == pytest.approx(0.4 * 75 / 100, rel=0.01)
+        assert held_out_lambda(-0.4 * h + noise, h, data, Entropy()).lam == 0
+        assert held_out_lambda(h[:2], h[:2], data, Entropy()) is None
+
+
+class TestPredictor:
+    def test_the_mean_is_of_log_probabilities_of_standardised_rows(self) -> None:
+        torch.manual_seed(0)
+        members, mean, std = [nn.Linear(3, 4) for _ in range(3)], torch.rand(3), torch.rand(3) + 1
+        x = torch.randn(5, 3)
+        with torch.no_grad():
+            found = Predictor(members, mean, std)(x)
+            each = [F.softmax(m((x - mean) / std), dim=1).double().numpy() for m in members]
+        product = np.prod(each, axis=0) ** (1 / 3)
+        assert np.allclose(found.exp().numpy(), product / product.sum(1, keepdims=True), atol=1e-6)
+
+    def test_nobody_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="at least one member"):
+            Predictor([], torch.zeros(()), torch.ones(()))
+
+
+class TestFit:
+    def test_a_given_lambda_is_used_and_judged(self) -> None:
+        data, x, y = blobs(200, 30)
+        fitted = fit(data, recipe_for(data, lam=0.5, steps=60), progress=False)
+        assert fitted.lam == 0.5
+        assert fitted.used_unlabelled
+        assert fitted.check.n == 30
+        assert len(fitted.results) == len(fitted.complete_results) == 5
+        assert (fitted.model(x).argmax(1) == y).float().mean() > 0.85
+        assert not torch.equal(fitted.model(x), fitted.complete_case(x))
+        assert "30 held-out labels" in fitted.verdict
+
+    def test_auto_falls_back_where_the_unlabelled_rows_hurt(self) -> None:
+        data, x, _ = blobs(200, 30)
+        # An H that pulls all rows to one class; the usual risk keeps that bias.
+        recipe = recipe_for(
+            data, surrogate=lambda logits: 20 * F.softplus(logits[:, 1] - logits[:, 0]), steps=60
+        )
+        recipe = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, risk="ssl"))
+        fitted = fit(data, recipe, progress=False)
+        assert fitted.lam == 0
+        assert fitted.check.difference > 0
+        assert torch.equal(fitted.model(x), fitted.complete_case(x))
+        assert "left out" in fitted.verdict
+
+    def test_a_seed_gives_the_same_model(self) -> None:
+        data, x, _ = blobs(100, 20)
+        found = [fit(data, recipe_for(data, steps=20, seed=4), progress=False) for _ in range(2)]
+        assert torch.equal(found[0].model(x), found[1].model(x))
+
+    def test_few_labels_train_one_network_on_all_of_them(self) -> None:
+        data, _, _ = blobs(60, 6)
+        fitted = fit(data, recipe_for(data, steps=20), progress=False)
+        assert len(fitted.results) == 1
+        assert fitted.lam == 0
+        assert "no labels were held out" in fitted.verdict
+
+    def test_a_validation_part_takes_the_place_of_the_folds(self) -> None:
+        data, x, y = blobs(100, 20)
+        with_part = SemiData(data.x, data.y, validation=(x[:50], y[:50]))
+        fitted = fit(with_part, recipe_for(with_part, lam=0.5, steps=20), progress=False)
+        assert fitted.check.n == 50
+        assert len(fitted.results) == 1
+
+    def test_images_with_their_own_views(self) -> None:
+        data = load("digits")
+        draw = draw_labels(data.y, 60, generator=torch.Generator().manual_seed(0))
+        data = data.with_labels(draw)
+        recipe = recipe_for(data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10)
+        fitted = fit(data, recipe, progress=False)
+        assert fitted.model(data.test.x).shape == (360, 10)
+        assert fitted.check.n == 12
+
+    def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:
+        data, x, _ = blobs(100, 20)
+        recipe = recipe_for(data, steps=20, lam=0.5)
+        first = fit(data, recipe, out=tmp_path, progress=False)
+        again = fit(data, recipe, out=tmp_path, progress=False)
+        assert sorted(path.name for path in tmp_path.iterdir())[:2] == [
+            "complete_case-0",
+            "complete_case-1",
+        ]
+        assert torch.equal(first.model(x), again.model(x))

@@ -1,0 +1,132 @@
+"""Saved models: what comes back is what was saved, and damage is said."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from dessl.data.formats.columns import NumericColumn
+from dessl.data.formats.encoding import TableEncoding
+from dessl.recipes import Predictor
+from dessl.recipes.defaults import Architecture
+from dessl.saved import SavedModel, SavedModelError, load_model, save_model
+
+
+@pytest.fixture
+def saved() -> SavedModel:
+    architecture = Architecture("mlp", {"n_features": 3, "n_classes": 2, "hidden": [5]})
+    model = Predictor([architecture() for _ in range(2)], torch.rand(3), torch.rand(3) + 1)
+    encoding = TableEncoding("sick", ("no", "yes"), (NumericColumn("age", 1.0, 2.0, 3.0, False),))
+    return SavedModel(
+        model, ("no", "yes"), (3,), False, architecture, encoding, details={"lam": 0.5}
+    )
+
+
+def test_the_same_comes_back(tmp_path: Path, saved: SavedModel) -> None:
+    again = load_model(save_model(tmp_path / "model", saved))
+    x = torch.randn(700, 3)
+    assert torch.equal(again.predict_proba(x), saved.predict_proba(x))
+    assert np.allclose(saved.predict_proba(x).sum(1), 1)
+    for name in ("class_names", "shape", "image", "architecture", "encoding", "details"):
+        assert getattr(again, name) == getattr(saved, name)
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "model.safetensors",
+        "settings.json",
+    ]
+
+
+def test_images_come_back(tmp_path: Path) -> None:
+    architecture = Architecture("lenet", {"n_classes": 3, "in_channels": 1, "size": (8, 8)})
+    model = Predictor([architecture()], torch.full((1, 1, 1), 0.3), torch.full((1, 1, 1), 0.4))
+    saved = SavedModel(model, ("a", "b", "c"), (1, 8, 8), image=True, architecture=architecture)
+    again = load_model(save_model(tmp_path / "model", saved))
+    x = np.random.default_rng(0).integers(256, size=(4, 8, 8), dtype=np.uint8)
+    assert torch.equal(again.predict_proba(x), saved.predict_proba(x))
+    with pytest.raises(ValueError, match="reads uint8 images of shape"):
+        again.predict_proba(x.astype(np.float32)[:, None])
+
+
+def test_a_network_of_ones_own_needs_its_builder(tmp_path: Path) -> None:
+    own = SavedModel(
+        Predictor([nn.Linear(2, 2)], torch.zeros(2), torch.ones(2)), ("a", "b"), (2,), image=False
+    )
+    place = save_model(tmp_path / "model", own)
+    with pytest.raises(SavedModelError, match="module="):
+        load_model(place)
+    again = load_model(place, module=lambda: nn.Linear(2, 2))
+    assert torch.equal(again.predict_proba(torch.eye(2)), own.predict_proba(torch.eye(2)))
+    with pytest.raises(SavedModelError, match="can be rebuilt"):
+        load_model(place, module=lambda: nn.Linear(3, 2))
+
+
+def test_a_place_that_is_taken_is_refused(tmp_path: Path, saved: SavedModel) -> None:
+    save_model(tmp_path / "model", saved)
+    with pytest.raises(FileExistsError, match="exists already"):
+        save_model(tmp_path / "model", saved)
+
+
+def test_a_failed_write_leaves_nothing(
+    tmp_path: Path, saved: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_model(tmp_path / "model", saved)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no saved model"):
+        load_model(tmp_path / "nothing")
+    place = save_model(tmp_path / "model", saved)
+    weights, settings = place / "model.safetensors", place / "settings.json"
+    good, text = weights.read_bytes(), settings.read_text()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with pytest.raises(SavedModelError, match="sha256"):
+        load_model(place)
+    weights.unlink()
+    with pytest.raises(SavedModelError, match="not a whole saved model"):
+        load_model(place)
+    weights.write_bytes(good)
+    settings.write_text(text[:-20])
+    with pytest.raises(SavedModelError, match="not a whole saved model"):
+        load_model(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "must have format 1; got 2"),
+        ({"extra": 1}, "lacks or adds extra"),
+        ({"architecture": {"name": "nope", "options": {}}}, "not one of dessl.MODELS"),
+        ({"architecture": {"name": "mlp", "options": {"layers": 3}}}, "can be rebuilt"),
+        ({"members": 3}, "can be rebuilt"),
+        ({"class_names": [1, 2]}, "class names are not all text"),
+    ],
+)
+def test_settings_of_something_else(
+    tmp_path: Path, saved: SavedModel, change: dict, message: str
+) -> None:
+    place = save_model(tmp_path / "model", saved)
+    settings = json.loads((place / "settings.json").read_text())
+    (place / "settings.json").write_text(json.dumps(settings | change))
+    with pytest.raises(SavedModelError, match=message):
+        load_model(place)
+
+
+def test_weights_of_something_else(tmp_path: Path, saved: SavedModel) -> None:
+    import hashlib
+
+    place = save_model(tmp_path / "model", saved)
+    save_file({"other": torch.zeros(1)}, place / "model.safetensors")
+    settings = json.loads((place / "settings.json").read_text())
+    settings["sha256"] = hashlib.sha256((place / "model.safetensors").read_bytes()).hexdigest()
+    (place / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(SavedModelError, match="can be rebuilt"):
+        load_model(place)
