@@ -5,7 +5,9 @@ at random among the first, all other labels hidden. Every method sees the same r
 same labels; each of scikit-learn's is used with its usual settings behind a StandardScaler (pixels
 are divided by their largest level instead), and self-training around the named base classifier
 (not around the MLP on MNIST, which takes too long). A complete case is the same classifier without
-the unlabelled rows. The test rows are looked at once.
+the unlabelled rows. The test rows are looked at once. The defaults of DeSSLClassifier (width,
+steps, weight decay, scaling, geometric mean) were chosen with other draws of wine, breast_cancer
+and digits, seeds 0 to 4, test rows included; MNIST played no part in them.
 
     DESSL_DATA=... PYTHONPATH=src python benchmarks/peers.py --out benchmarks/results
     PYTHONPATH=src python benchmarks/peers.py --smoke     # wine alone, one seed
@@ -38,7 +40,7 @@ from dessl.evaluation import metrics_from_probabilities
 from dessl.report.machine import machine_facts
 from peers_table import table
 
-SEEDS = 5
+SEEDS = range(100, 105)  # draws that no default of ours was chosen on
 MNIST_ROWS, MNIST_TEST, MNIST_LABELS = 10_000, 2_500, 1_000
 
 
@@ -69,8 +71,8 @@ TASKS: dict[str, Callable[[], Task]] = {
 
 def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
     """Classifiers by name; those named "... complete case" are fitted on labelled rows alone."""
-    scale = FunctionTransformer(np.divide, kw_args={"x2": task.level}) if task.level else None
-    first = scale or StandardScaler()
+    pixels = FunctionTransformer(_divided, kw_args={"level": task.level})
+    first = pixels if task.level else StandardScaler()
     mlp = MLPClassifier((100,), max_iter=500, random_state=seed)
     logistic = LogisticRegression(max_iter=200)
     spread = LabelSpreading(kernel="knn", n_neighbors=7, max_iter=100)
@@ -89,6 +91,10 @@ def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
     if task.name == "mnist":  # ten rounds of an MLP on up to 10,000 rows: many minutes a seed
         del found["MLP self-training"]
     return found
+
+
+def _divided(x: NDArray[Any], level: float) -> NDArray[np.float64]:
+    return x / level
 
 
 def measured(task: Task, seed: int) -> Iterator[dict[str, Any]]:
@@ -131,11 +137,11 @@ def _probabilities(classifier: Any, x: NDArray[Any], n_classes: int) -> torch.Te
     return torch.from_numpy(p / p.sum(1, keepdims=True))
 
 
-def run(names: Iterable[str], seeds: int) -> list[dict[str, Any]]:
+def run(names: Iterable[str], seeds: Iterable[int]) -> list[dict[str, Any]]:
     """All results, one after the other, each said as it comes."""
     found = []
     for task in (TASKS[name]() for name in names):
-        for seed in range(seeds):
+        for seed in seeds:
             for result in measured(task, seed):
                 found.append(result)
                 print(
@@ -155,7 +161,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=UserWarning)  # peers' notes on convergence
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     if options.smoke:
-        run(["wine"], 1)
+        run(["wine"], [100])
         return
     found = run(TASKS, SEEDS)
     text = table(found, machine_facts())

@@ -1,6 +1,7 @@
 """DeSSLClassifier: scikit-learn's conventions, y = -1 means unlabelled."""
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import nn
 
 from dessl.data import SemiData
+from dessl.data.features import feature_tensor
 from dessl.estimator.stored import params_of, restored_classes, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes
 from dessl.estimator.weights import weighted_rows
@@ -52,7 +54,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verdict_: What happened to the unlabelled rows, in a sentence.
         history_: For each network, what each of its evaluations found, a list of dicts.
         n_iter_: Most optimiser steps of any network.
-        n_features_in_: Columns of X.
+        n_features_in_: Columns of X, or channels of images.
         feature_names_in_: Names of the columns, where X had them.
 
     Example:
@@ -138,7 +140,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
         self.verdict_ = fitted.verdict
-        self.history_ = [[vars(event) for event in result.history] for result in fitted.results]
+        self.history_ = [
+            [json.loads(event.as_line()) for event in result.history] for result in fitted.results
+        ]
         self.n_iter_ = max(result.steps for result in fitted.results)
         built_in = recipe.model if isinstance(recipe.model, Architecture) else None
         self._saved = SavedModel(
@@ -207,14 +211,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """X as uint8 images, or as floats that are finite."""
+        """X as uint8 images with channels first, or as finite floats."""
         images = getattr(X, "dtype", None) == np.uint8 and X.ndim > 2
         rows: NDArray[Any] = validate_data(
             self,
-            X,
+            feature_tensor("X", X).numpy() if images else X,
             reset=reset,
             dtype=np.uint8 if images else np.float32,
+            order="C",
             allow_nd=True,
-            ensure_min_samples=1,
         )
         return rows

@@ -1,0 +1,245 @@
+"""DeSSLClassifier keeps scikit-learn's conventions, and -1, None and NaN mean unlabelled."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+import dessl
+from dessl import DeSSLClassifier
+from dessl.saved import SavedModelError
+from dessl.surrogates import Entropy
+
+FAST = {"steps": 15, "members": 1, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """200 rows of three classes, y with every fifth label, and all labels."""
+    X, y = make_blobs(200, centers=3, n_features=4, cluster_std=2.0, random_state=0)
+    return X, np.where(np.arange(200) % 5 == 0, y, -1), y
+
+
+@pytest.fixture(scope="module")
+def fitted(rows: tuple) -> DeSSLClassifier:
+    X, few, _ = rows
+    return DeSSLClassifier(lam=0.5, **FAST).fit(X, few)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.slow
+def test_scikit_learns_own_checks() -> None:
+    run_checks(DeSSLClassifier(random_state=0))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+def test_scikit_learns_own_checks_with_one_network() -> None:
+    run_checks(DeSSLClassifier(members=1, steps=60, random_state=0))
+
+
+def run_checks(classifier: DeSSLClassifier) -> None:
+    # This one check fits the classes -1 and 1, and -1 is an unlabelled row.
+    expected = {"check_classifiers_classes": "-1 marks an unlabelled row"}
+    results = check_estimator(classifier, expected_failed_checks=expected, on_fail="raise")
+    assert sum(result["status"] == "passed" for result in results) > 40
+    assert [r["check_name"] for r in results if r["status"] == "xfail"] == list(expected)
+
+
+class TestFit:
+    def test_it_learns_and_says_what_it_did(self, rows: tuple) -> None:
+        X, few, y = rows
+        clf = DeSSLClassifier(random_state=0, steps=100).fit(X, few)
+        assert clf.score(X, y) > 0.85
+        assert clf.classes_.tolist() == [0, 1, 2]
+        assert clf.n_features_in_ == 4
+        assert 0 < clf.n_iter_ <= 100
+        assert len(clf.history_) == 5
+        assert {"step", "risk", "validation"} <= set(clf.history_[0][0])
+        assert clf.used_unlabelled_ == (clf.lam_ > 0)
+        assert "40 held-out labels" in clf.verdict_
+
+    def test_probabilities_are_numpy_and_sum_to_one(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        p = fitted.predict_proba(rows[0])
+        assert type(p) is np.ndarray
+        assert p.dtype == np.float64
+        assert np.allclose(p.sum(1), 1)
+        assert (fitted.predict(rows[0]) == fitted.classes_[p.argmax(1)]).all()
+
+    def test_text_labels_with_none_and_nan(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, _ = rows
+        names = np.array(["a", "b", "c"], dtype=object)
+        for missing in (None, np.nan, pd.NA):
+            text = np.array([missing if k < 0 else names[k] for k in few], dtype=object)
+            clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, text)
+            assert clf.classes_.tolist() == ["a", "b", "c"]
+            assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
+            assert set(clf.predict(X)) <= {"a", "b", "c"}
+
+    def test_more_unlabelled_rows_count_like_those_with_minus_one(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, _ = rows
+        labelled = few >= 0
+        apart = DeSSLClassifier(lam=0.5, **FAST)
+        apart.fit(X[labelled], few[labelled], X_unlabelled=X[~labelled])
+        assert np.array_equal(apart.predict_proba(X), fitted.predict_proba(X))
+
+    def test_all_rows_labelled_is_the_complete_case(self, rows: tuple) -> None:
+        X, _, y = rows
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, y)
+        assert not clf.used_unlabelled_
+        assert clf.lam_ == 0
+        assert "complete case" in clf.verdict_
+
+    def test_pandas_in_numpy_out(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, _ = rows
+        frame = pd.DataFrame(X, columns=list("pqrs"))
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(frame, pd.Series(few))
+        assert clf.feature_names_in_.tolist() == list("pqrs")
+        assert np.array_equal(clf.predict_proba(frame), fitted.predict_proba(X))
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            ([-1] * 20, "no labelled row: all 20 are unlabelled"),
+            ([3] * 10 + [-1] * 10, "at least 2 classes; y holds 1 class"),
+            ([None] * 20, "no labelled row"),
+            (np.linspace(0, 1, 20), "Unknown label type"),
+            ([0, 1], "inconsistent numbers of samples"),
+        ],
+    )
+    def test_labels_that_cannot_be_learnt_from(self, y: object, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            DeSSLClassifier(**FAST).fit(np.random.default_rng(0).normal(size=(20, 2)), y)
+
+    def test_what_the_user_asks_for_is_checked(self, rows: tuple) -> None:
+        X, few, _ = rows
+        with pytest.raises(ValueError, match="surrogate must be one of"):
+            DeSSLClassifier("nothing").fit(X, few)
+        with pytest.raises(ValueError, match=r"lam must lie in"):
+            DeSSLClassifier(lam=-1.0).fit(X, few)
+
+
+class TestWeights:
+    def test_a_weight_of_two_is_a_row_twice(self, rows: tuple) -> None:
+        X, few, _ = rows
+        weights = np.where(few == 1, 2.0, 1.0)
+        twice = np.concatenate([np.arange(200), np.flatnonzero(few == 1)])
+        weighted = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=weights)
+        repeated = DeSSLClassifier(lam=0.5, **FAST).fit(X[twice], few[twice])
+        assert np.array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+
+    def test_a_weight_of_zero_is_no_row(self, rows: tuple) -> None:
+        X, few, _ = rows
+        kept = np.arange(200) % 3 > 0
+        weighted = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=kept.astype(float))
+        without = DeSSLClassifier(lam=0.5, **FAST).fit(X[kept], few[kept])
+        assert np.array_equal(weighted.predict_proba(X), without.predict_proba(X))
+
+    def test_a_heavy_class_is_predicted_more_often(self, rows: tuple) -> None:
+        X, few, _ = rows
+        weights = np.where(few == 2, 7.3, 1.0)
+        heavy = DeSSLClassifier(risk="complete_case", **FAST).fit(X, few, sample_weight=weights)
+        plain = DeSSLClassifier(risk="complete_case", **FAST).fit(X, few)
+        assert heavy.predict_proba(X)[:, 2].mean() > plain.predict_proba(X)[:, 2].mean() + 0.02
+
+
+class TestConventions:
+    def test_clone_and_params(self) -> None:
+        clf = DeSSLClassifier(Entropy(), lam=0.3, steps=9)
+        again = clone(clf)
+        assert again.get_params()["lam"] == 0.3
+        assert isinstance(again.surrogate, Entropy)
+        assert again.set_params(lam="auto").lam == "auto"
+
+    def test_a_random_state_repeats_itself(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, _ = rows
+        again = clone(fitted).fit(X, few)
+        other = clone(fitted).set_params(random_state=1).fit(X, few)
+        assert np.array_equal(again.predict_proba(X), fitted.predict_proba(X))
+        assert not np.array_equal(other.predict_proba(X), fitted.predict_proba(X))
+
+    def test_a_grid_over_lam_and_surrogate_in_a_pipeline(self, rows: tuple) -> None:
+        X, few, _ = rows
+        pipeline = make_pipeline(StandardScaler(), DeSSLClassifier(**FAST))
+        grid = {
+            "desslclassifier__lam": [0.1, 1.0],
+            "desslclassifier__surrogate": ["entropy", "pseudo_label"],
+        }
+        labelled = np.flatnonzero(few >= 0)
+        rest = np.flatnonzero(few < 0)
+        folds = [
+            (np.concatenate([labelled[train], rest]), labelled[test])
+            for train, test in StratifiedKFold(2).split(labelled, few[labelled])
+        ]
+        search = GridSearchCV(pipeline, grid, cv=folds, scoring="neg_log_loss").fit(X, few)
+        assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+        assert set(search.best_params_) == set(grid)
+
+
+class TestImagesAndModules:
+    def test_images_of_bytes_in_each_layout(self) -> None:
+        images = np.rint(load_digits().images * 15.9).astype(np.uint8)[:120]
+        y = np.where(np.arange(120) < 60, load_digits().target[:120], -1)
+        plain = DeSSLClassifier(lam=0.5, **FAST).fit(images, y)
+        assert plain.predict_proba(images).shape == (120, 10)
+        last = DeSSLClassifier(lam=0.5, **FAST).fit(images[..., None], y)
+        assert np.array_equal(plain.predict_proba(images), last.predict_proba(images[:, None]))
+
+    def test_images_of_floats(self) -> None:
+        images = load_digits().images[:60, None]
+        y = np.where(np.arange(60) < 40, load_digits().target[:60] % 2, -1)
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(images, y)
+        assert clf.predict_proba(images).shape == (60, 2)
+
+    def test_a_network_of_ones_own(self, rows: tuple) -> None:
+        X, few, _ = rows
+        torch.manual_seed(0)
+        network = nn.Linear(4, 3)
+        before = network.weight.clone()
+        clf = DeSSLClassifier(module=network, lam=0.5, **FAST).fit(X, few)
+        assert torch.equal(network.weight, before)
+        assert isinstance(clf._saved.model.members[0], nn.Linear)
+        built = DeSSLClassifier(module=lambda: nn.Linear(4, 3), **FAST).fit(X, few)
+        assert built.predict_proba(X).shape == (200, 3)
+
+
+class TestSaved:
+    def test_it_comes_back_ready_to_predict(self, tmp_path: Path, rows: tuple) -> None:
+        X, few, _ = rows
+        frame = pd.DataFrame(X, columns=list("pqrs"))
+        for y in (few, np.array([None, "a", "b", "c"], dtype=object)[few + 1]):
+            clf = DeSSLClassifier(lam=0.5, **FAST).fit(frame, y)
+            place = clf.save(tmp_path / str(y.dtype))
+            again = DeSSLClassifier.from_pretrained(place)
+            assert np.array_equal(again.predict(frame), clf.predict(frame))
+            assert np.array_equal(again.predict_proba(frame), clf.predict_proba(frame))
+            assert again.get_params() == clf.get_params()
+            assert (again.lam_, again.n_iter_) == (clf.lam_, clf.n_iter_)
+            assert again.feature_names_in_.tolist() == list("pqrs")
+
+    def test_a_network_of_ones_own(self, tmp_path: Path, rows: tuple) -> None:
+        X, few, _ = rows
+        clf = DeSSLClassifier(module=nn.Linear(4, 3), **FAST).fit(X, few)
+        place = clf.save(tmp_path / "model")
+        with pytest.raises(SavedModelError, match="module="):
+            DeSSLClassifier.from_pretrained(place)
+        again = DeSSLClassifier.from_pretrained(place, module=lambda: nn.Linear(4, 3))
+        assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+
+
+def test_the_package_offers_it_without_importing_scikit_learn() -> None:
+    assert dessl.DeSSLClassifier is DeSSLClassifier
+    with pytest.raises(AttributeError, match="no attribute 'DeSSLClasifier'"):
+        _ = dessl.DeSSLClasifier
