@@ -1,6 +1,7 @@
 """How a step is run: eager, compiled, captured in a CUDA graph, or both; whatever works here."""
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -79,8 +80,10 @@ class Accelerated:
         self.step(self._rows, self._lam)
 
     def _compiled(self) -> None:
-        self.step.compiled(on=True)
-        self._eager()
+        with warnings.catch_warnings():  # PyTorch's compiler warns of its own imports and looks
+            warnings.simplefilter("ignore")
+            self.step.compiled(on=True)
+            self._eager()
 
     def _works(self, trial: Callable[[], None], what: str, switch: str) -> bool:
         try:
