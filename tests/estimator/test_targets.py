@@ -1,0 +1,29 @@
+"""What counts as a label, and what as none."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dessl.estimator.targets import codes_and_classes
+
+
+@pytest.mark.parametrize(
+    ("y", "codes", "classes"),
+    [
+        ([5, -1, 7, 5], [0, -1, 1, 0], [5, 7]),
+        (np.array([1.0, np.nan, 0.0, -1.0]), [1, -1, 0, -1], [0.0, 1.0]),
+        (np.array([2, None, -1, 0], dtype=object), [1, -1, -1, 0], [0, 2]),
+        (np.array([True, False]), [1, 0], [False, True]),
+        (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
+        (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
+    ],
+)
+def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
+    found, names = codes_and_classes(y)
+    assert found.tolist() == codes
+    assert names.tolist() == classes
+
+
+def test_infinity_is_no_label() -> None:
+    with pytest.raises(ValueError, match="contains infinity"):
+        codes_and_classes(np.array([0.0, 1.0, np.inf]))
