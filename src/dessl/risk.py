@@ -126,9 +126,9 @@ def debiased_risk(
     _checks.same_length("loss", loss, "h_labelled", h_labelled)
     _checks.same_device(loss=loss, h_labelled=h_labelled, h_unlabelled=h_unlabelled)
     if on == "all":
-        n_labelled = _total(h_labelled, weights_labelled)
-        n_unlabelled = _total(h_unlabelled, weights_unlabelled)
-        share = n_unlabelled / (n_labelled + n_unlabelled)
+        n_l = len(loss) if weights_labelled is None else weights_labelled.sum()
+        n_u = len(h_unlabelled) if weights_unlabelled is None else weights_unlabelled.sum()
+        share = n_u / (n_l + n_u)
         mean_added = mean_labelled + share * (mean_added - mean_labelled)
     if bound == "nonnegative":
         value = lam * mean_added + torch.clamp(mean_loss - lam * mean_labelled, min=0)
@@ -239,10 +239,6 @@ def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: s
     advice = "Give at least one row a weight above zero."
     _checks.between(f"the sum of {named}", total, 0, open_low=True, advice=advice)
     return (values * (weights / total)).sum()
-
-
-def _total(values: Tensor, weights: Tensor | None) -> Tensor | int:
-    return values.shape[0] if weights is None else weights.sum()
 
 
 def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:
