@@ -63,9 +63,10 @@ def mnist() -> Task:
     return Task("mnist", data.x[rows].flatten(1).numpy(), data.y[rows].numpy(), MNIST_LABELS, 255)
 
 
-def mnist_images(task: Task) -> Task:
-    """The same rows as images, which only ours can make use of."""
-    return task._replace(name="mnist as images", x=task.x.reshape(-1, 28, 28))
+def as_images(task: Task, side: int) -> Task:
+    """The same rows as images of bytes, which only ours can make use of."""
+    levels = np.rint(task.x * (255 / task.level)).astype(np.uint8).reshape(-1, side, side)
+    return task._replace(name=f"{task.name} as images", x=levels)
 
 
 TASKS: dict[str, Callable[[], Task]] = {
@@ -73,7 +74,8 @@ TASKS: dict[str, Callable[[], Task]] = {
     "breast_cancer": lambda: Task("breast_cancer", *load_breast_cancer(return_X_y=True), 30),
     "digits": lambda: Task("digits", *load_digits(return_X_y=True), 100, 16),
     "mnist": mnist,
-    "mnist as images": lambda: mnist_images(mnist()),
+    "digits as images": lambda: as_images(TASKS["digits"](), 8),
+    "mnist as images": lambda: as_images(mnist(), 28),
 }
 
 
@@ -96,7 +98,7 @@ def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
         "logistic self-training": make_pipeline(first, SelfTrainingClassifier(logistic)),
         "LabelSpreading": make_pipeline(first, spread),
     }
-    if task.name == "mnist as images":
+    if task.name.endswith("as images"):
         return {f"{name}, images": found[name] for name in ("DeSSL complete case", "DeSSL")}
     if task.name == "mnist":  # they would take many minutes a seed on one core
         for name in ("MLP self-training", "DeSSL usual SSL, λ = 1", "DeSSL debiased, λ = 1"):
