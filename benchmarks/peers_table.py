@@ -25,6 +25,7 @@ def table(found: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> str
         "Means over seeds. In the last two columns each method is compared, seed by seed, with",
         "the same classifier fitted on the labelled rows alone: on how many seeds its log loss is",
         "worse, and the two-sided p of a paired t-test of the log losses (+ worse, − better).",
+        "Seconds are of one core of a machine that was busy with other work too.",
         "",
         facts + ".",
     ]
