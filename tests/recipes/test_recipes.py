@@ -223,10 +223,19 @@ class TestFit:
         data = load("digits")
         draw = draw_labels(data.y, 60, generator=torch.Generator().manual_seed(0))
         data = data.with_labels(draw)
-        recipe = recipe_for(data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10)
-        fitted = fit(data, recipe, progress=False)
-        assert fitted.model(data.test.x).shape == (360, 10)
-        assert fitted.check.n == 12
+        for members, held_out in ((1, 12), (None, 60)):  # a fifth of the labels, or each of them
+            recipe = recipe_for(
+                data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10, members=members
+            )
+            fitted = fit(data, recipe, progress=False)
+            assert fitted.model(data.test.x).shape == (360, 10)
+            assert fitted.check.n == held_out
+
+    def test_five_networks_where_they_cost_little(self) -> None:
+        for side, members, steps in ((8, 5, 600), (16, 5, 600), (28, 1, 200)):
+            images = torch.zeros(40, side, side, dtype=torch.uint8)
+            recipe = recipe_for(SemiData(images, torch.arange(40) % 2))
+            assert (recipe.members, recipe.plan.steps) == (members, steps)
 
     def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:
         data, x, _ = blobs(100, 20)

@@ -29,7 +29,11 @@ HoldOut = Annotated[float, Option(min=0.01, max=0.9, help="Share of the rows to 
 Steps = Annotated[int | None, Option(min=1, help="Steps of each network.")]
 Networks = Annotated[
     int | None,
-    Option(min=1, max=MEMBERS, help="Networks to average; if not given, 5, and 1 for images."),
+    Option(
+        min=1,
+        max=MEMBERS,
+        help="Networks to average; if not given, 5, and 1 for images above 16 pixels.",
+    ),
 ]
 Seed = Annotated[int, Option(min=0, help="Seed of all draws.")]
 Device = Annotated[str, Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]

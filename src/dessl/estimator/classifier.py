@@ -43,7 +43,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights are where training begins, or a function that builds one. By default an MLP for
             tables and a convolutional network for images.
         steps: Optimiser steps of each network; by the number of labels if not given.
-        members: Networks to train, 1 to 5; 5 for tables and 1 for images if not given.
+        members: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
+            pixels a side, and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
 
