@@ -35,6 +35,7 @@ from dessl.functional import (
 )
 from dessl.models import MODELS
 from dessl.objective import objective
+from dessl.recipes import Recipe, recipe_for
 from dessl.risk import (
     Risk,
     complete_case_risk,
@@ -43,6 +44,7 @@ from dessl.risk import (
     ssl_risk,
     subset_debiased_risk,
 )
+from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import SURROGATES, Rows, Scores, Surrogate, as_surrogate
 from dessl.theory import (
     LambdaEstimate,
@@ -71,8 +73,10 @@ __all__ = [
     "LambdaEstimate",
     "Metrics",
     "PopulationRun",
+    "Recipe",
     "Risk",
     "Rows",
+    "SavedModel",
     "Scores",
     "SemiData",
     "StreamingMetrics",
@@ -95,6 +99,7 @@ __all__ = [
     "evaluate",
     "inverse_propensity_risk",
     "kl_divergence",
+    "load_model",
     "log_probabilities",
     "metrics_from_logits",
     "metrics_from_probabilities",
@@ -102,9 +107,11 @@ __all__ = [
     "optimal_lambda",
     "optimal_lambda_gradient",
     "pseudo_label",
+    "recipe_for",
     "redraw_labels",
     "renyi_entropy",
     "risk_variance",
+    "save_model",
     "squared_distance",
     "ssl_risk",
     "subset_debiased_risk",
