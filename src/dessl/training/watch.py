@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.evaluation import evaluate
+from dessl.evaluation.mode import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import optimal_lambda
@@ -84,7 +85,7 @@ def _losses_and_h(
     model: nn.Module, surrogate: Surrogate, rows: Rows, y: Tensor
 ) -> tuple[Tensor, Tensor]:
     losses, hs = [], []
-    with _evaluating(model), _draws_apart(surrogate), torch.no_grad():
+    with evaluating(model), _draws_apart(surrogate), torch.no_grad():
         for first in range(0, len(y), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
             h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
@@ -92,17 +93,6 @@ def _losses_and_h(
             losses.append(torch.stack(views).mean(0))
             hs.append(h.float())
     return torch.cat(losses), torch.cat(hs)
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 @contextmanager

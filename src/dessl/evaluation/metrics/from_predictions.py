@@ -18,6 +18,7 @@ from dessl.evaluation.metrics.ranking import class_auc, log_odds, macro_auc
 from dessl.evaluation.metrics.streaming import StreamingMetrics
 from dessl.evaluation.metrics.summary import Metrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
+from dessl.evaluation.mode import evaluating
 
 
 def metrics_from_probabilities(
@@ -102,20 +103,12 @@ def predicted_logits(
         )
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), x.device)
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [module.training for module in modules]
-    try:
-        if isinstance(model, nn.Module):
-            model.eval()
-        with torch.inference_mode():
-            outputs = []
-            for first in range(0, len(x), batch_size):
-                batch = x[first : first + batch_size].to(device)
-                outputs.append(model(transform(batch) if transform else batch))
-            return torch.cat(outputs)
-    finally:
-        for module, training in zip(modules, modes, strict=True):
-            module.training = training
+    with evaluating(model), torch.inference_mode():
+        outputs = []
+        for first in range(0, len(x), batch_size):
+            batch = x[first : first + batch_size].to(device)
+            outputs.append(model(transform(batch) if transform else batch))
+        return torch.cat(outputs)
 
 
 def evaluate(
