@@ -29,7 +29,7 @@ from torch import Tensor
 
 from dessl.data import SemiData, draw_labels
 from dessl.models import LeNet
-from dessl.report.machine import machine_facts
+from dessl.experiments.machine import machine_facts
 from dessl.surrogates import PseudoLabel
 from dessl.training.loop import train
 from dessl.training.plan import TrainPlan

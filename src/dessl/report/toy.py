@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dessl.experiments.toy import ToyResult
-from dessl.report.machine import machine_facts
+from dessl.experiments.machine import machine_facts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,7 @@ from dessl.report.facts import (
     RunResult,
     Verdict,
 )
-from dessl.report.machine import machine_facts
+from dessl.experiments.machine import machine_facts
 from dessl.report.verdict import verdict
 from dessl.training import TrainResult
 

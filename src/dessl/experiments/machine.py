@@ -1,12 +1,17 @@
-"""What a result was made with: versions and machine."""
+"""What a result was made with: versions, machine and commit."""
 
+import os
 import platform
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from dessl._version import __version__
+
+COMMIT = "DESSL_COMMIT"  # environment variable, where there is no repository to ask
 
 
 def machine_facts() -> dict[str, str | int]:
@@ -26,3 +31,15 @@ def machine_facts() -> dict[str, str | int]:
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name() if cuda else "cpu",
     }
+
+
+def commit() -> str | None:
+    """The commit of the source: git's, or what ``DESSL_COMMIT`` says; None where neither does."""
+    if os.environ.get(COMMIT):
+        return os.environ[COMMIT]
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
+    except OSError:
+        return None
+    return found.stdout.strip() or None

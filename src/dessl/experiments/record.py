@@ -1,0 +1,160 @@
+"""Record: what one run gave, as one JSON file, and the folder of an experiment's records.
+
+OUT/experiment.json    what was run: the experiment as its profile has it
+OUT/runs/KEY.json      one for each run, written when it has finished
+OUT/training/          checkpoints of what has not
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from dessl._files import write_whole
+from dessl.data import DataError
+from dessl.experiments.specification import Experiment
+from dessl.training import Event
+
+EXPERIMENT, RUNS, TRAINING = "experiment.json", "runs", "training"
+EVENTS = 50  # most of a history that a record keeps
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: what it was, how it went, and what came of it.
+
+    Attributes:
+        experiment: Name.
+        profile: One of the profiles.
+        key: Of the cell, unique in an experiment.
+        data: Name of the data set, which says where it is rebuilt, cut short or made up.
+        labels: Labels that were drawn, validation included.
+        method: Name of the method.
+        title: Its title.
+        risk: What was minimised.
+        lam: λ.
+        seed: Of the split.
+        settings: All there is to know to run it again.
+        metrics: On the test set, by name; per-class accuracies and the reliability diagram too.
+        arrays: Curves of experiments that give some.
+        history: Evaluations during the run, thinned to ``EVENTS``.
+        training: Selected step, steps done, mode, seconds, runs that shared them, and whether the
+            run diverged.
+        made_with: Versions, machine and commit.
+    """
+
+    experiment: str
+    profile: str
+    key: str
+    data: str
+    labels: int
+    method: str
+    title: str
+    risk: str
+    lam: float
+    seed: int
+    settings: dict[str, Any]
+    metrics: dict[str, Any]
+    training: dict[str, Any]
+    made_with: dict[str, Any]
+    arrays: dict[str, Any] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, entries: Any, source: Path) -> Self:
+        """Read one back.
+
+        Raises:
+            DataError: It is no record.
+        """
+        known = {one.name for one in dataclasses.fields(cls)}
+        if not isinstance(entries, dict) or not set(entries) <= known:
+            raise _damaged(source, "other entries than a record's")
+        try:
+            return cls(**entries)
+        except TypeError as error:
+            raise _damaged(source, str(error)) from error
+
+
+def write_record(out: Path, record: Record) -> None:
+    """Write a record, whole or not at all."""
+    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False, ensure_ascii=False)
+    write_whole(out / RUNS / f"{record.key}.json", text + "\n")
+
+
+def read_records(out: Path) -> list[Record]:
+    """Every record in a folder, by name."""
+    files = sorted((out / RUNS).glob("*.json"))
+    return [Record.from_dict(_json(file), file) for file in files]
+
+
+def read_experiment(out: Path) -> dict[str, Any]:
+    """What was run in a folder: :meth:`Experiment.as_dict`'s entries.
+
+    Raises:
+        DataError: It is no folder of an experiment.
+    """
+    path = out / EXPERIMENT
+    if not path.is_file():
+        raise DataError.of(
+            out,
+            expected=f"the folder of an experiment, with {EXPERIMENT}",
+            got="none",
+            do="Give the folder that dessl reproduce wrote.",
+        )
+    entries = _json(path)
+    if not isinstance(entries, dict) or "name" not in entries:
+        raise _damaged(path, "no experiment")
+    return entries
+
+
+def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
+    """Make the folder ready, refusing one that holds other results.
+
+    Raises:
+        DataError: It holds results of other settings, or any where ``resume`` is False.
+    """
+    new = json.loads(json.dumps(experiment.as_dict()))
+    if (out / EXPERIMENT).is_file():
+        old = read_experiment(out)
+        if not resume:
+            raise DataError.of(
+                out,
+                expected="no results yet, as resume is off",
+                got=f"those of {old['name']!r}",
+                do="Choose another --out, or go on with --resume.",
+            )
+        other = [key for key in new if key not in ("seeds", "population") and new[key] != old[key]]
+        if other:
+            raise DataError.of(
+                out,
+                expected=f"results of {experiment.name!r} at profile {experiment.profile!r}",
+                got=f"other settings: {', '.join(other)}",
+                do="Choose another --out.",
+            )
+        new["seeds"] = max(new["seeds"], old["seeds"])
+    write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
+
+
+def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:
+    """At most ``EVENTS`` of a history, evenly spaced, the last among them."""
+    n = len(history)
+    chosen: Iterable[int] = range(n)
+    if n > EVENTS:
+        chosen = sorted({round((k + 1) * n / EVENTS) - 1 for k in range(EVENTS)})
+    return [json.loads(history[k].as_line()) for k in chosen]
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(path, str(error)[:200]) from error
+
+
+def _damaged(path: Path, why: str) -> DataError:
+    return DataError.of(
+        path, expected="JSON of a run", got=why, do="The file is damaged: remove it, run again."
+    )
