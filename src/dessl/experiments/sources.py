@@ -1,4 +1,4 @@
-"""The rows that an experiment trains and tests on: a public set, some of its rows, or made-up ones."""
+"""The rows that an experiment trains and tests on: a public set, a part of it, or made-up ones."""
 
 import warnings
 

@@ -1,7 +1,7 @@
 """Experiment: one TOML file of the paper's experiments, read for one profile and checked.
 
-A file says what the paper did. Its profiles (``smoke``, ``fast``, ``paper``) are tables of what they
-do otherwise, laid over the rest: tables are merged, anything else is replaced.
+A file says what the paper did. Its profiles (``smoke``, ``fast``, ``paper``) are tables of what
+they do otherwise, laid over the rest: tables are merged, anything else is replaced.
 """
 
 import dataclasses

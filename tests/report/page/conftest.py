@@ -18,7 +18,7 @@ from dessl.report.facts import (
     SweepPoint,
     Verdict,
 )
-from dessl.report.machine import machine_facts
+from dessl.experiments.machine import machine_facts
 from dessl.training import TrainPlan, train
 
 METHODS = (
