@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -136,11 +135,7 @@ def _outcome(experiment: Experiment, result: TrainResult, data: SemiData) -> Out
     if experiment.kind == "probe":
         return probed(experiment, result.model, data)
     assert data.test is not None  # noqa: S101 (experiment_data refuses data without)
-    exact = torch.backends.cudnn.flags(allow_tf32=False) if data.x.is_cuda else nullcontext()
-    with exact:
-        metrics = evaluate(
-            result.model, data.test.x, data.test.y, transform=shown(experiment.views)
-        )
+    metrics = evaluate(result.model, *data.test, transform=shown(experiment.views))
     return metrics.as_dict(), {}
 
 
