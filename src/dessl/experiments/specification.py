@@ -150,14 +150,23 @@ def load_experiment(name: str, profile: str = "fast") -> Experiment:
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of one table with another's laid over them, table by table.
 
+    A table of another ``name`` (a model, a schedule) is another thing, and replaces the one below.
+
     >>> laid_over({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
     {'a': 1, 'b': {'c': 4, 'd': 3}}
+    >>> laid_over({"model": {"name": "cnn13", "dropout": 0.2}}, {"model": {"name": "lenet"}})
+    {'model': {'name': 'lenet'}}
     """
     merged = dict(below)
     for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = laid_over(merged[key], value) if both else value
+        old = merged.get(key)
+        alike = isinstance(value, Mapping) and isinstance(old, Mapping) and _alike(old, value)
+        merged[key] = laid_over(merged[key], value) if alike else value
     return merged
+
+
+def _alike(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+    return "name" not in above or above["name"] == below.get("name")
 
 
 def experiment_from(name: str, profile: str, entries: Mapping[str, Any]) -> Experiment:
