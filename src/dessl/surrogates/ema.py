@@ -1,7 +1,8 @@
 """The mean teacher: θ̄ ← d·θ̄ + (1 − d)·θ after every step, d = min(decay, 1 − 1/(t + 1))."""
 
 import copy
-from typing import Self
+from collections.abc import Sequence
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -49,24 +50,41 @@ class EMATeacher(nn.Module):
             logits: Tensor = self.model(x)
         return logits
 
-    @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
-        """Move towards the model after its step; all on the device, without a look at a value."""
-        self.steps += 1
-        share = 1 - (1 - 1 / (self.steps + 1)).clamp(max=self.decay)
+        """Move towards the model after its step."""
         own = [*self.model.parameters(), *self.model.buffers()]
         others = [*model.parameters(), *model.buffers()]
-        averaged: tuple[list[Tensor], list[Tensor]] = ([], [])
-        for mine, other in zip(own, others, strict=True):
-            if mine.is_floating_point():
-                averaged[0].append(mine)
-                averaged[1].append(other)
-            else:
-                mine.copy_(other)
-        if averaged[0]:  # in a few kernels for all tensors, as PyTorch's optimisers do
-            moves = torch._foreach_sub(averaged[1], averaged[0])
-            torch._foreach_mul_(moves, share)
-            torch._foreach_add_(averaged[0], moves)
+        pairs = list(zip(own, others, strict=True))
+        averaged = [pair for pair in pairs if pair[0].is_floating_point()]
+        move_average([mine for mine, _ in averaged], [its for _, its in averaged], self)
+        with torch.no_grad():
+            for mine, its in pairs:
+                if not mine.is_floating_point():
+                    mine.copy_(its)
+
+
+class Average(Protocol):
+    """What keeps an average: the steps it has made, shape (), and its decay."""
+
+    steps: Tensor
+    decay: float
+
+
+@torch.no_grad()
+def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Average) -> None:
+    """Make one step of an average; no look at a value, a few kernels for all tensors.
+
+    Args:
+        mine: The averaged tensors, moved in place.
+        theirs: What they follow, in the same order.
+        average: Its steps are counted on.
+    """
+    average.steps += 1
+    share = (1 / (average.steps + 1)).clamp(min=1 - average.decay)
+    if mine:
+        moves = torch._foreach_sub(list(theirs), list(mine))
+        torch._foreach_mul_(moves, share)
+        torch._foreach_add_(list(mine), moves)
 
 
 def checked_decay(decay: float) -> float:

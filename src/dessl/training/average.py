@@ -3,7 +3,9 @@
 import copy
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+
+from dessl.surrogates.ema import move_average
 
 
 class WeightAverage:
@@ -34,13 +36,8 @@ class WeightAverage:
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
-        """Move towards the model after its step; no look at a value, a few kernels for all."""
-        self.steps += 1
-        share = (1 / (self.steps + 1)).clamp(min=1 - self.decay)
-        mine: list[Tensor] = list(self.model.parameters())
-        difference = torch._foreach_sub(list(model.parameters()), mine)
-        torch._foreach_mul_(difference, share)
-        torch._foreach_add_(mine, difference)
+        """Move towards the model after its step."""
+        move_average(list(self.model.parameters()), list(model.parameters()), self)
         for dtype in {buffer.dtype for buffer in self.model.buffers()}:
             ours = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
             theirs = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
