@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dessl.data import LabelDraw, draw_labels
+from dessl.data.labels import MISSING
 from dessl.experiments.specification import DataSetting, Experiment, Method
 from dessl.training import TrainPlan
 
@@ -46,11 +47,11 @@ class Cell:
 
     def draw(self, y: Tensor) -> LabelDraw:
         """Which labels it is given: the same for all methods of a split."""
-        budget = len(y) if self.method.every_label else self.data.labels
+        every = self.method.every_label
         return draw_labels(
             y,
-            budget,
-            how="mcar" if self.method.every_label else self.data.draw,
+            int((y != MISSING).sum()) if every else self.data.labels,
+            how="mcar" if every else self.data.draw,
             n_validation=self.data.validation,
             generator=torch.Generator().manual_seed(self.seed),
         )
@@ -58,13 +59,20 @@ class Cell:
 
 def cells_of(experiment: Experiment) -> list[Cell]:
     """Every run of an experiment, the splits of one setting beside each other."""
-    return [
+    cells = [
         Cell(data, method, lam, seed)
         for data in experiment.data
         for method in experiment.methods
         for lam in method.lams
         for seed in range(experiment.seeds)
     ]
+    keys = [cell.key for cell in cells]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(
+            f"{experiment.name} runs the same name twice ({', '.join(twice[:3])}): their records "
+            "would overwrite each other. Let its data differ in labels, and λ in four digits."
+        )
+    return cells
 
 
 def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:

@@ -47,8 +47,13 @@ def network(settings: Mapping[str, Any], data: SemiData) -> Callable[[], nn.Modu
     return partial(MODELS[name], n_classes=data.n_classes, in_channels=data.x.shape[1], **own)
 
 
-def term(settings: Mapping[str, Any], views: Mapping[str, Any]) -> Surrogate:
+def term(settings: Mapping[str, Any], views: Mapping[str, Any], *, seed: int = 0) -> Surrogate:
     """The unlabelled term, each of its views with the experiment's settings.
+
+    Args:
+        settings: Its name and settings.
+        views: The experiment's.
+        seed: Of the draws of its views.
 
     >>> views = {"mean": 0.5, "std": 1.0, "view": {"flip": False, "shift": 0}}
     >>> type(term({"name": "pseudo_label", "threshold": 0.9}, views)).__name__
@@ -61,7 +66,7 @@ def term(settings: Mapping[str, Any], views: Mapping[str, Any]) -> Surrogate:
     for which in ("view", "weak", "strong"):
         if which in takes:
             own[which] = _view(which, views)
-    return SURROGATES[name](**own)
+    return SURROGATES[name](seed=seed, **own)
 
 
 def shown(views: Mapping[str, Any]) -> Transform:

@@ -18,6 +18,7 @@ from dessl.experiments.specification import Experiment
 from dessl.training import Event
 
 EXPERIMENT, RUNS, TRAINING = "experiment.json", "runs", "training"
+WORDS = ("title", "paper", "targets", "metrics", "notes")  # of an experiment: none changes a run
 EVENTS = 50  # most of a history that a record keeps
 
 
@@ -126,7 +127,8 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
                 got=f"those of {old['name']!r}",
                 do="Choose another --out, or go on with --resume.",
             )
-        other = [key for key in new if key not in ("seeds", "population") and new[key] != old[key]]
+        free = ("seeds", "population", *WORDS)
+        other = [key for key in new if key not in free and new[key] != old.get(key)]
         if other:
             raise DataError.of(
                 out,
@@ -134,7 +136,7 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
                 got=f"other settings: {', '.join(other)}",
                 do="Choose another --out.",
             )
-        new["seeds"] = max(new["seeds"], old["seeds"])
+        new["seeds"] = max(new["seeds"], old.get("seeds", 1))
     write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -5,6 +5,7 @@ import warnings
 import torch
 
 from dessl.data import DataError, SemiData, load, redraw_labels
+from dessl.data.catalogue import find
 from dessl.data.parts import Part
 from dessl.data.publishers import DATASETS
 from dessl.experiments.specification import DataSetting
@@ -25,12 +26,13 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
         DataError: The set is not to be had and may not be made up.
     """
     data = _found(setting)
-    x, y, test = data.x, data.y, data.test
+    x, y, test, name = data.x, data.y, data.test, data.name
     if test is None:
         raise DataError.of(
             setting.name, expected="a test part", got="none", do="Choose another data set."
         )
-    if setting.rows:
+    if setting.rows and setting.rows < max(len(x), len(test.x)):
+        name = f"{name} (first {setting.rows} rows)"
         x, y = x[: setting.rows], y[: setting.rows]
         test = Part(test.x[: setting.rows], test.y[: setting.rows])
     if setting.label_noise:
@@ -44,7 +46,7 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
         class_names=data.class_names,
         validation=test if curve == "test" else None,
         test=test,
-        name=data.name,
+        name=name,
         layout="NCHW",
     )
 
@@ -52,12 +54,9 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
 def _found(setting: DataSetting) -> SemiData:
     with warnings.catch_warnings():  # that a file is a rebuilt one is said in its name
         warnings.filterwarnings("ignore", message=".*not the publisher's file.*")
-        if not setting.generated:
-            return load(setting.name)
-        try:
-            return load(setting.name, download=False)
-        except DataError:
+        if setting.generated and find(setting.name) is None:
             return generated(setting.name, max(setting.rows, 1))
+        return load(setting.name)
 
 
 def generated(name: str, rows: int) -> SemiData:

@@ -144,6 +144,8 @@ def load_experiment(name: str, profile: str = "fast") -> Experiment:
     folder = resources.files("dessl.experiments") / "paper"
     entries = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
     profiles = entries.pop("profiles", {})
+    for key in profiles:
+        _checks.one_of(f"a profile of {name}", key, PROFILES)
     return experiment_from(name, profile, laid_over(entries, profiles.get(profile, {})))
 
 
@@ -202,7 +204,10 @@ def _built(kind: type[T], where: str, entries: Mapping[str, Any]) -> T:
     for key in entries:
         if key not in known:
             raise ValueError(f"{where} has no setting {key!r}; it has {', '.join(known)}.")
-    return kind(**entries)
+    try:
+        return kind(**entries)
+    except TypeError as error:  # says which are missing
+        raise ValueError(f"{where} is not whole: {error}.") from error
 
 
 def _check(experiment: Experiment) -> None:
@@ -210,6 +215,15 @@ def _check(experiment: Experiment) -> None:
     _checks.one_of("curve", experiment.curve, ("validation", "test"))
     _checks.whole_number("seeds", experiment.seeds, low=1)
     _checks.whole_number("population", experiment.population)
+    if not experiment.data or not experiment.methods:
+        raise ValueError(f"{experiment.name} needs one entry at least in data and in methods.")
+    if experiment.kind == "toy":
+        return
+    if experiment.curve == "test" and any(data.validation for data in experiment.data):
+        raise ValueError(
+            f"{experiment.name}: curve='test' watches the test set, but its data holds labels out "
+            "for validation, which would be watched instead. Use validation = 0."
+        )
     for method in experiment.methods:
         plan = TrainPlan.from_dict({**experiment.plan, **method.plan, "risk": method.risk})
         if experiment.curve == "test" and plan.select != "last":

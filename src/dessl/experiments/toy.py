@@ -6,8 +6,10 @@ scratch either) and a learning rate that falls linearly to zero over the 3,000 s
 """
 
 import copy
-from collections.abc import Callable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +19,9 @@ from dessl.data.semi import SemiData
 from dessl.data.toy import two_uniforms, two_uniforms_posterior
 from dessl.functional import cross_entropy, entropy, log_probabilities, pseudo_label
 from dessl.models import ToyMLP
+from dessl.objective import RiskKind
 from dessl.risk import Risk, complete_case_risk, debiased_risk, ssl_risk
 
-Progress = Callable[[str, int], None]
 RiskOf = Callable[[nn.Module, Tensor, Tensor, Tensor], Risk]
 
 
@@ -48,78 +50,104 @@ class ToyPlan:
         _checks.number("threshold", self.threshold, low=0, high=1)
         _checks.number("lam", self.lam)
 
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """Read settings; unknown names are errors.
+
+        >>> ToyPlan.from_dict({"stpes": 10})
+        Traceback (most recent call last):
+        ValueError: a ToyPlan has no setting 'stpes'; it has n_labelled, n_unlabelled, lam, ...
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ValueError(f"a ToyPlan has no setting {name!r}; it has {', '.join(known)}.")
+        return cls(**settings)
+
+
+@dataclass(frozen=True)
+class ToyStart:
+    """Where all methods of a split begin.
+
+    Attributes:
+        plan: The settings.
+        data: Labelled and unlabelled points.
+        model: After the warm start.
+        source: State of the generator that goes on drawing batches.
+    """
+
+    plan: ToyPlan
+    data: SemiData
+    model: nn.Module
+    source: Tensor
+
 
 @dataclass(frozen=True)
 class ToyRun:
     """What one method learnt.
 
     Attributes:
-        posterior: p(1|x) on the result's grid, shape (points,).
+        grid: Points x, shape (points,).
+        truth: p(1|x) there.
+        posterior: What the model says p(1|x) is.
         overlap_posterior: Its mean over x in [1.2, 2.8], where the truth is 0.25.
         training_cross_entropy: Mean over all labelled points, by step.
     """
 
+    grid: Tensor
+    truth: Tensor
     posterior: Tensor
     overlap_posterior: float
     training_cross_entropy: dict[int, float]
 
 
-@dataclass(frozen=True)
-class ToyResult:
-    """All methods on one data set, from one warm start and with the same batches."""
+def warm_start(plan: ToyPlan) -> ToyStart:
+    """Draw the data and train the complete case for ``plan.warm_steps``.
 
-    plan: ToyPlan
-    data: SemiData
-    grid: Tensor
-    truth: Tensor
-    runs: dict[str, ToyRun]
-
-
-# A method is an unlabelled term and what is done with it; the complete case has none.
-METHODS = {
-    "complete case": ("complete_case", ""),
-    "PseudoLabel": ("ssl", "pseudo_label"),
-    "DePseudoLabel": ("debiased", "pseudo_label"),
-    "EntMin": ("ssl", "entropy"),
-    "DeEntMin": ("debiased", "entropy"),
-}
-
-
-def run_toy(plan: ToyPlan | None = None, *, progress: Progress | None = None) -> ToyResult:
-    """Train every method of the toy example.
-
-    Args:
-        plan: The settings; the defaults take a few seconds a method on one core.
-        progress: Called with the method's name and its step, after each step.
-
-    >>> result = run_toy(ToyPlan(n_labelled=200, n_unlabelled=200, warm_steps=5, steps=5))
-    >>> sorted(result.runs)
-    ['DeEntMin', 'DePseudoLabel', 'EntMin', 'PseudoLabel', 'complete case']
+    >>> start = warm_start(ToyPlan(n_labelled=200, n_unlabelled=100, warm_steps=5))
+    >>> start.data.n_labelled, start.data.n_unlabelled
+    (200, 100)
     """
-    plan = ToyPlan() if plan is None else plan
     source = torch.Generator().manual_seed(plan.seed)
     data = two_uniforms(plan.n_labelled, plan.n_unlabelled, generator=source)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.seed)
-        start = ToyMLP()
-    for _ in _steps(start, data, _risk("complete_case", "", plan), plan, source, warm=True):
+        model = ToyMLP()
+    for _ in _steps(model, data, _risk("complete_case", "", plan), plan, source, warm=True):
         pass
-    after_warm_start = source.get_state()
-    grid = torch.linspace(0, 10, 1001)
-    runs = {}
-    for name, (kind, term) in METHODS.items():
-        source.set_state(after_warm_start)  # paired: every method draws the same batches
-        model = copy.deepcopy(start)
-        losses = {0: _training_cross_entropy(model, data)}
-        for step in _steps(model, data, _risk(kind, term, plan), plan, source, warm=False):
-            if step % plan.record_every == 0:
-                losses[step] = _training_cross_entropy(model, data)
-            if progress is not None:
-                progress(name, step)
-        posterior = _posterior(model, grid)
-        overlap = float(posterior[(grid >= 1.2) & (grid <= 2.8)].mean())
-        runs[name] = ToyRun(posterior, overlap, losses)
-    return ToyResult(plan, data, grid, two_uniforms_posterior(grid), runs)
+    return ToyStart(plan, data, model, source.get_state())
+
+
+def trained_toy(
+    start: ToyStart, risk: RiskKind, term: str, *, progress: Callable[[int], None] | None = None
+) -> ToyRun:
+    """Train one method from where the warm start ended, which is left as it is.
+
+    Args:
+        start: The split's; every method that goes on from it draws the same batches.
+        risk: What is minimised.
+        term: ``"pseudo_label"`` or ``"entropy"``; the complete case has none.
+        progress: Called with the number of each step, after it.
+
+    >>> start = warm_start(ToyPlan(n_labelled=200, n_unlabelled=200, warm_steps=5, steps=5))
+    >>> sorted(trained_toy(start, "debiased", "entropy").training_cross_entropy)
+    [0, 5]
+    """
+    if risk != "complete_case":
+        _checks.one_of("term", term, ("pseudo_label", "entropy"))
+    plan, data, model = start.plan, start.data, copy.deepcopy(start.model)
+    source = torch.Generator()
+    source.set_state(start.source)
+    losses = {0: _training_cross_entropy(model, data)}
+    for step in _steps(model, data, _risk(risk, term, plan), plan, source, warm=False):
+        if step % plan.record_every == 0 or step == plan.steps:
+            losses[step] = _training_cross_entropy(model, data)
+        if progress is not None:
+            progress(step)
+    grid = torch.arange(1000) / 100  # up to 9.99: at 10 neither law has any density
+    posterior = _posterior(model, grid)
+    overlap = float(posterior[(grid >= 1.2) & (grid <= 2.8)].mean())
+    return ToyRun(grid, two_uniforms_posterior(grid), posterior, overlap, losses)
 
 
 def _risk(kind: str, term: str, plan: ToyPlan) -> RiskOf:

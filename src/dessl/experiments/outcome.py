@@ -1,0 +1,109 @@
+"""What came of a run: its record, with the metrics of its model on the test rows."""
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+
+from dessl.data import SemiData
+from dessl.data.labels import MISSING
+from dessl.evaluation import evaluate
+from dessl.experiments.cells import Cell
+from dessl.experiments.machine import commit, machine_facts
+from dessl.experiments.parts import shown
+from dessl.experiments.probe import probed
+from dessl.experiments.record import Record, thinned
+from dessl.experiments.specification import Experiment
+from dessl.training import TrainResult
+
+
+class Diverged(NamedTuple):
+    """The end of a run that diverged: what is said of it."""
+
+    reason: str
+
+
+Ended: TypeAlias = TrainResult | Diverged
+
+
+class Spent(NamedTuple):
+    """Seconds of a training, and the runs that were trained in it."""
+
+    seconds: float
+    runs: int
+
+
+def training_record(
+    experiment: Experiment, cell: Cell, data: SemiData, result: Ended, spent: Spent
+) -> Record:
+    """The record of a training that has ended, one way or the other."""
+    training: dict[str, Any] = {
+        "diverged": None,
+        "seconds": round(spent.seconds / spent.runs, 3),
+        "runs_at_once": spent.runs,
+    }
+    metrics: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
+    history: list[dict[str, Any]] = []
+    if isinstance(result, Diverged):
+        training["diverged"] = result.reason
+    else:
+        training |= {"selected_step": result.step, "steps": result.steps, "mode": result.mode}
+        history = thinned(result.history)
+        metrics, arrays = _measured(experiment, result, data)
+    settings = {
+        "data": asdict(cell.data),
+        "model": dict(experiment.model),
+        "views": dict(experiment.views),
+        "surrogate": dict(cell.method.surrogate),
+        "plan": cell.plan(experiment).as_dict(),
+        "curve": experiment.curve,
+    }
+    return Record(
+        **identity(experiment, cell),
+        data=data.name,
+        labels=int((data.y != MISSING).sum()) if cell.method.every_label else cell.data.labels,
+        settings=settings,
+        metrics=metrics,
+        arrays=arrays,
+        history=history,
+        training=training,
+        made_with=made_with(data.device),
+    )
+
+
+def identity(experiment: Experiment, cell: Cell) -> dict[str, Any]:
+    """Which run of which experiment a record is of."""
+    return {
+        "experiment": experiment.name,
+        "profile": experiment.profile,
+        "key": cell.key,
+        "method": cell.method.name,
+        "title": cell.method.title,
+        "risk": cell.method.risk,
+        "lam": cell.lam,
+        "seed": cell.seed,
+    }
+
+
+def made_with(device: torch.device) -> dict[str, Any]:
+    """Versions, machine and commit, with the device that did the work."""
+    facts = machine_facts() | {"commit": commit()}
+    return facts | ({} if device.type == "cuda" else {"device": device.type})
+
+
+def _measured(
+    experiment: Experiment, result: TrainResult, data: SemiData
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Metrics and arrays of a trained model, on the test rows."""
+    if experiment.kind == "probe":
+        return probed(experiment, result.model, data)
+    assert data.test is not None  # noqa: S101 (experiment_data refuses data without)
+    cudnn = torch.backends.cudnn
+    exact = cudnn.flags(enabled=True, allow_tf32=False) if data.x.is_cuda else nullcontext()
+    with exact:
+        metrics = evaluate(
+            result.model, data.test.x, data.test.y, transform=shown(experiment.views)
+        )
+    return metrics.as_dict(), {}
