@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 # What no document may hold: control characters, and halves of characters from odd file names.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-VOID = frozenset({"br", "hr", "link", "meta"})
+VOID = frozenset({"br", "hr", "img", "link", "meta"})
 
 
 class Markup(str):

@@ -40,6 +40,22 @@ def report_html(runs: Sequence[RunFacts]) -> str:
     if not runs:
         raise ValueError("a report needs one run at least; got none. Give the folder of a run.")
     title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs, side by side"
+    body = element(
+        "main",
+        _overview(runs) if len(runs) > 1 else None,
+        [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)],
+    )
+    return whole_page(title, body, facts=[facts.as_dict() for facts in runs])
+
+
+def whole_page(title: str, main: Markup, *, facts: object) -> str:
+    """Return a page around its main part, with the facts that it was made from as JSON.
+
+    Args:
+        title: Of the page.
+        main: The ``main`` element.
+        facts: Anything that JSON takes.
+    """
     style = resources.files("dessl.report").joinpath("page.css").read_text(encoding="utf-8")
     head = element(
         "head",
@@ -54,13 +70,9 @@ def report_html(runs: Sequence[RunFacts]) -> str:
     body = element(
         "body",
         element("header", element("h1", title, dir="auto")),
-        element(
-            "main",
-            _overview(runs) if len(runs) > 1 else None,
-            [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)],
-        ),
+        main,
         element("footer", "Made by dessl. The facts of this page are embedded in it as JSON."),
-        embedded_json([facts.as_dict() for facts in runs]),
+        embedded_json(facts),
     )
     return "<!doctype html>\n" + element("html", head, "\n", body, lang="en") + "\n"
 

@@ -1,0 +1,88 @@
+"""How figures look: one colour and marker for each method, safe for the colour-blind."""
+
+import io
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dessl.report.reproduction.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = "#333333"
+PAPER = "paper (open marks)"
+
+# Okabe and Ito's colours: warm for usual methods, cool for their debiased twins.
+USUAL = ("#d55e00", "#e69f00", "#cc79a7")
+DEBIASED = ("#0072b2", "#56b4e9", "#009e73")
+OTHERS = ("#8c6d31", "#7b4bab")
+SETTINGS = {
+    "svg.hashsalt": "dessl",  # the same records give the same file
+    "font.size": 9.0,
+    "axes.grid": True,
+    "grid.color": "#e3e6e8",
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """One method's look."""
+
+    colour: str
+    marker: str
+    line: str = "-"
+
+    def of_line(self) -> dict[str, Any]:
+        """What a line of ours takes."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
+
+    def of_paper(self) -> dict[str, Any]:
+        """What the paper's takes: thin and dotted, marks left open."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": ":",
+            "linewidth": 1.0,
+            "markerfacecolor": "none",
+            "markersize": 4.5,
+        }
+
+
+def styles(results: Results) -> dict[str, Style]:
+    """The style of each method, the same in every figure."""
+    found: dict[str, Style] = {}
+    twins = results.twins()
+    for number, (usual, debiased) in enumerate(twins):
+        found[usual] = Style(USUAL[number % len(USUAL)], "s")
+        found[debiased] = Style(DEBIASED[number % len(DEBIASED)], "o")
+    lone = [name for name in results.methods if name not in found]
+    for name in lone:
+        if name == "complete_case":
+            found[name] = Style("#555555", "D", "--")
+        elif results.risk(name) == "complete_case":
+            found[name] = Style("#111111", "^", "-.")
+        else:
+            found[name] = Style(OTHERS[len(found) % len(OTHERS)], "v")
+    return found
+
+
+def drawing() -> AbstractContextManager[None]:
+    """A context in which matplotlib draws as these figures want it."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(SETTINGS)  # type: ignore[arg-type]
+
+
+def pictures(figure: "Figure") -> dict[str, bytes]:
+    """The figure as PNG and as SVG, by file ending; without a date, so that both can be repeated."""
+    found = {}
+    for ending, facts in (("png", {"Software": None}), ("svg", {"Date": None})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=ending, dpi=130, metadata=facts)
+        found[ending] = buffer.getvalue()
+    return found

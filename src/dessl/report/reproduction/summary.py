@@ -1,0 +1,66 @@
+"""The numbers behind tables and sentences, for programs: every mean, test and number of the paper."""
+
+import dataclasses
+import math
+from typing import Any
+
+from dessl.report.reproduction.averages import average, values_of
+from dessl.report.reproduction.comparison import Comparison, over_lambda
+from dessl.report.reproduction.findings.all import findings_of
+from dessl.report.reproduction.findings.finding import summary
+from dessl.report.reproduction.paper import printed
+from dessl.report.reproduction.results import Block, Results
+from dessl.report.reproduction.tables.methods import comparisons
+
+
+def summary_entries(results: Results) -> dict[str, Any]:
+    """Means by data set, method, λ and metric, the comparisons, and the findings."""
+    found = findings_of(results)
+    trained = results.shape in ("sweep", "methods")
+    return {
+        "experiment": results.experiment["name"],
+        "profile": results.experiment.get("profile"),
+        "summary": summary(found),
+        "findings": [dataclasses.asdict(one) for one in found],
+        "means": [one for block in results.blocks for one in _means(results, block)],
+        "comparisons": [
+            _finite(block._asdict() | dataclasses.asdict(one))
+            for block in (results.blocks if trained else ())
+            for one in _comparisons(results, block)
+        ],
+    }
+
+
+def _means(results: Results, block: Block) -> list[dict[str, Any]]:
+    found = []
+    for method in results.methods:
+        for lam in results.lams(method):
+            runs = results.runs(block, method, lam)
+            for metric in results.metrics:
+                ours = average(values_of(runs, metric))
+                given = printed(results, block, method, metric, lam)
+                entries = block._asdict() | {"method": method, "lam": lam, "metric": metric}
+                entries |= dataclasses.asdict(ours)
+                entries |= {"paper": given.mean, "paper_half_width": given.half_width}
+                found += [_finite(entries)] if ours.n else []
+    return found
+
+
+def _comparisons(results: Results, block: Block) -> list[Comparison]:
+    if results.shape == "methods":
+        return [one for metric in results.metrics for one in comparisons(results, block, metric)]
+    return [
+        one
+        for usual, debiased in results.twins()
+        for metric in results.metrics
+        for one in over_lambda(results, block, metric, debiased, usual)
+        if one.n
+    ]
+
+
+def _finite(entries: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows neither NaN nor ∞: both become null."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in entries.items()
+    }

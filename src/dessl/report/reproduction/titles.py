@@ -1,0 +1,92 @@
+"""What a reproduction is called: the data as they are, and the line that says how it was made."""
+
+from collections import Counter
+
+from dessl.experiments.record import Record
+from dessl.report.reproduction.results import Block, Results, diverged
+from dessl.report.reproduction.wording import listed
+
+
+def data_title(results: Results, block: Block) -> str:
+    """A block in words, with what is not the publisher's data said."""
+    first = results.of(block)[0]
+    setting = first.settings.get("data") or {}
+    said = [first.data]
+    if block.labels:
+        said.append(f"{block.labels:,} labels")
+    if setting.get("label_noise"):
+        said.append(f"{setting['label_noise']:.0%} of the labels redrawn".replace("%", " %"))
+    if setting.get("rows"):
+        said.append(f"cut to {setting['rows']:,} rows")
+    return ", ".join(said)
+
+
+def title(results: Results) -> str:
+    """The experiment's title, with a word on data that are not the publisher's."""
+    names = sorted({record.data for record in results.records})
+    odd = [name for name in names if "(" in name]
+    warned = f" [{listed(odd)}]" if odd else ""
+    return f"{results.experiment.get('title', results.experiment['name'])}{warned}"
+
+
+def splits_note(results: Results) -> str:
+    """What the numbers are means of."""
+    most = max(Counter((r.data, r.labels, r.method, r.lam) for r in results.records).values())
+    if most == 1:
+        return "One split was run: there is no interval and no p-value."
+    return (
+        "Ours is the mean ± half of the 95 % t-interval over splits, with their number in brackets; "
+        "differences are paired by split."
+    )
+
+
+def run_count(results: Results) -> str:
+    """How many runs there are, of how many, and how many diverged."""
+    experiment, done = results.experiment, len(results.records)
+    lams = sum(len(method["lams"]) for method in experiment.get("methods", ()))
+    asked = len(experiment.get("data", ())) * lams * experiment.get("seeds", 1)
+    dead = sum(map(diverged, results.records))
+    text = f"{done} runs" if done >= asked else f"{done} of {asked} runs"
+    return f"{text}, {dead} of them diverged" if dead else text
+
+
+def made_with(results: Results) -> str:
+    """Profile, runs, steps, seconds, device, versions and commit in one line."""
+    records = results.records
+    steps = sorted({r.training["steps"] for r in records if r.training.get("steps")})
+    seconds = sum(float(r.training.get("seconds") or 0) for r in records)
+    parts = [
+        f"Profile {results.experiment.get('profile', '?')}",
+        run_count(results),
+        _span("steps", steps) if steps else "",
+        f"{_duration(seconds)} in all",
+        f"on {_each(records, 'device')}",
+        f"dessl {_each(records, 'dessl')}",
+        f"torch {_each(records, 'torch')}",
+        f"commit {_each(records, 'commit', 12)}",
+    ]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def foot_lines(results: Results) -> list[str]:
+    """What the experiment's file says of its settings, and what the runs were made with."""
+    where = results.experiment.get("paper")
+    lines = [f"In the paper: {where}."] if where else []
+    return [*lines, *results.experiment.get("notes", ()), made_with(results)]
+
+
+def _span(name: str, values: list[int]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:,} {name}"
+    return f"{values[0]:,} to {values[-1]:,} {name}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _each(records: tuple[Record, ...], fact: str, most: int = 60) -> str:
+    found = {str(record.made_with.get(fact) or "unknown")[:most] for record in records}
+    return listed(sorted(found))

@@ -1,0 +1,84 @@
+"""Everything that a folder of results is made into: tables, page and figures, beside the runs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from dessl._files import write_whole
+from dessl.report.reproduction.figures.all import figures_of
+from dessl.report.reproduction.findings.all import findings_of
+from dessl.report.reproduction.findings.finding import HEADINGS, Finding, summary
+from dessl.report.reproduction.latex import latex_fragment
+from dessl.report.reproduction.markdown import markdown_list, markdown_table
+from dessl.report.reproduction.page import reproduction_html
+from dessl.report.reproduction.results import Results, read_results
+from dessl.report.reproduction.summary import summary_entries
+from dessl.report.reproduction.table import Table
+from dessl.report.reproduction.tables.all import tables_of
+from dessl.report.reproduction.titles import foot_lines, splits_note, title
+
+
+def reproduction_tables(folder: Path) -> list[Table]:
+    """The tables of a folder of results, for a terminal."""
+    return tables_of(read_results(folder))
+
+
+def reproduction_findings(folder: Path) -> list[Finding]:
+    """What agrees with the paper in a folder of results, and what does not."""
+    return findings_of(read_results(folder))
+
+
+def write_reproduction(folder: Path) -> list[Path]:
+    """Write tables, page and figures into a folder of results; return the files.
+
+    Raises:
+        DataError: It is no folder of an experiment, or holds no finished run.
+    """
+    results = read_results(folder)
+    written = []
+    for name, content in _files(results):
+        write_whole(folder / name, content)
+        written.append(folder / name)
+    return written
+
+
+def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
+    tables, findings, figures = tables_of(results), findings_of(results), figures_of(results)
+    notes = [splits_note(results), *foot_lines(results)]
+    yield "table.md", _markdown(results, tables, findings, list(figures), notes)
+    sentences = [summary(findings), *(one.text for one in findings)]
+    yield "table.tex", latex_fragment(title(results), tables, sentences, notes)
+    yield "summary.json", _json(results)
+    for name, pictures in figures.items():
+        for ending, content in pictures.items():
+            yield f"{name}.{ending}", content
+    yield "report.html", reproduction_html(results, tables, findings, figures, notes)
+
+
+def _json(results: Results) -> str:
+    entries = summary_entries(results)
+    return json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _markdown(
+    results: Results,
+    tables: list[Table],
+    findings: list[Finding],
+    figures: list[str],
+    notes: list[str],
+) -> str:
+    parts = [
+        f"# {title(results)}",
+        summary(findings),
+        *(
+            markdown_list(text, [one.text for one in findings if one.outcome == outcome])
+            for outcome, text in HEADINGS.items()
+        ),
+        "## Tables",
+        *map(markdown_table, tables),
+        *(["## Figures"] if figures else []),
+        *(f"![{title(results)}: {name}]({name}.png)" for name in figures),
+        "## How it was made",
+        *notes,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
