@@ -1,6 +1,6 @@
 """Random splits of a labelled set into few labelled and many unlabelled rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -43,18 +43,36 @@ def split_means(
     """
     n = len(like)
     n_unlabelled = unlabelled_count(n_labelled, n)
-    _checks.whole_number("splits", splits, low=2)
-    source = torch.Generator().manual_seed(0) if generator is None else generator
     everyone = mean_h(torch.arange(n, device=like.device))
     loss, h = [], []
-    for _ in range(splits):
-        order = torch.randperm(n, generator=source, device=source.device)
-        rows = order[:n_labelled].to(like.device)
+    for drawn in labelled_rows(n, n_labelled, splits, generator):
+        rows = drawn.to(like.device)
         loss.append(mean_loss(rows))
         h.append(mean_h(rows))
     labelled = torch.stack(h)
     unlabelled = (n * everyone - n_labelled * labelled) / n_unlabelled
     return SplitMeans(torch.stack(loss), labelled, unlabelled)
+
+
+def labelled_rows(
+    n: int, n_labelled: int, splits: int, generator: torch.Generator | None
+) -> Iterator[Tensor]:
+    """Numbers of the labelled rows, (n_labelled,), of each split of n rows.
+
+    Args:
+        n: Rows there are.
+        n_labelled: Labelled rows of a split.
+        splits: How many.
+        generator: Source of the splits; seeded with 0 where none is given.
+
+    >>> [len(rows) for rows in labelled_rows(10, 4, 2, None)]
+    [4, 4]
+    """
+    unlabelled_count(n_labelled, n)
+    _checks.whole_number("splits", splits, low=2)
+    source = torch.Generator().manual_seed(0) if generator is None else generator
+    for _ in range(splits):
+        yield torch.randperm(n, generator=source, device=source.device)[:n_labelled]
 
 
 def unlabelled_count(n_labelled: int, n: int) -> int:

@@ -6,38 +6,20 @@ Gradients are treated like losses, with traces of covariances for variances.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.risk_quality.splits import (
-    SplitMeans,
-    checked_pair,
-    row_mean,
-    split_means,
+from dessl.evaluation.risk_quality.ratio import (
+    Spread,
+    Traces,
+    VarianceRatio,
+    centred_traces,
+    split_traces,
 )
-from dessl.theory import optimal_lambda_from_moments, risk_variance
-
-
-class VarianceRatio(NamedTuple):
-    """The debiased estimate's variance over the complete case's, λ by λ; arrays are (lams,).
-
-    Attributes:
-        lams: The λ.
-        empirical: Ratio of the variances over the splits.
-        theory: The same ratio by theorem 3.1 for a finite population.
-        lam: λ_opt of the whole set.
-        least: The theory's ratio at λ_opt.
-    """
-
-    lams: Tensor
-    empirical: Tensor
-    theory: Tensor
-    lam: float
-    least: float
+from dessl.evaluation.risk_quality.splits import checked_pair, row_mean, split_means
 
 
 def variance_ratio_over_lambda(
@@ -88,12 +70,10 @@ def gradient_variance_ratio_over_lambda(
     g_loss = _checks.float64("gradients_loss", gradients_loss, ndim=2)
     g_h = _checks.float64("gradients_h", gradients_h, ndim=2)
     _same_shape("gradients_loss", g_loss, "gradients_h", g_h)
-    left, right = g_loss - g_loss.mean(0), g_h - g_h.mean(0)
-    moments = _Moments(
-        *(float((a * b).sum()) for a, b in ((left, left), (right, right), (left, right)))
-    )
     drawn = split_means(row_mean(g_loss), row_mean(g_h), g_loss, n_labelled, splits, generator)
-    return _ratio(drawn, moments, lams, n_labelled, len(g_loss))
+    rows = centred_traces(g_loss, g_h)
+    spread = Spread(rows, split_traces(drawn), n_labelled, len(g_loss) - n_labelled)
+    return spread.over(lams)
 
 
 def last_layer_variance_ratio_over_lambda(
@@ -131,40 +111,9 @@ def last_layer_variance_ratio_over_lambda(
         means = (a.T @ phi / len(phi), b.T @ phi / len(phi))
         return float(((a * b).sum(1) * squares).sum() - len(phi) * (means[0] * means[1]).sum())
 
-    moments = _Moments(products(d_loss, d_loss), products(d_h, d_h), products(d_loss, d_h))
+    rows = Traces(products(d_loss, d_loss), products(d_h, d_h), products(d_loss, d_h))
     drawn = split_means(mean_of(d_loss), mean_of(d_h), phi, n_labelled, splits, generator)
-    return _ratio(drawn, moments, lams, n_labelled, len(phi))
-
-
-class _Moments(NamedTuple):
-    """Traces of the centred sums of squares of L, of H, and of their products."""
-
-    loss: float
-    h: float
-    product: float
-
-
-def _ratio(
-    drawn: SplitMeans, moments: _Moments, lams: ArrayLike, n_l: int, n: int
-) -> VarianceRatio:
-    """Both ratios from V(a + λb) = V(a) + 2λ Cov(a, b) + λ² V(b), summed over parameters."""
-    lams_ = _checks.float64("lams", lams, ndim=1).to(drawn.loss.device)
-    a = drawn.loss - drawn.loss.mean(0)
-    b = drawn.h_unlabelled - drawn.h_labelled
-    b = b - b.mean(0)
-    if not moments.loss > 0:
-        raise ValueError("L (or its gradient) must vary over the rows; it is the same for all.")
-    complete_case = (a * a).sum()
-    empirical = 1 + (2 * lams_ * (a * b).sum() + lams_.square() * (b * b).sum()) / complete_case
-    v_loss, v_h, cov = (value / (n - 1) for value in moments)
-
-    def variance(at: Tensor) -> Tensor:
-        return risk_variance(v_loss, v_h, cov, n_l, n - n_l, at, population="finite")
-
-    lam = optimal_lambda_from_moments(v_h, cov, n_l, n - n_l)
-    at_zero = float(variance(lams_.new_zeros(())))
-    least = float(variance(lams_.new_tensor(lam))) / at_zero
-    return VarianceRatio(lams_, empirical, variance(lams_) / at_zero, lam, least)
+    return Spread(rows, split_traces(drawn), n_labelled, len(phi) - n_labelled).over(lams)
 
 
 def _same_shape(name: str, value: Tensor, other_name: str, other: Tensor) -> None:

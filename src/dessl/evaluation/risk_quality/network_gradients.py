@@ -1,0 +1,144 @@
+"""The spread of a whole network's gradient, without a matrix of rows by parameters.
+
+Over the rows: Σ‖∇L‖², Σ‖∇H‖², Σ⟨∇L, ∇H⟩ of per-sample gradients, some rows at a time. Over the
+splits: the same of each split's mean gradients, from one forward and two backward passes over its
+labelled rows. Gradients are summed as they come, and none is kept.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vjp, vmap
+
+from dessl import _checks
+from dessl.evaluation.mode import evaluating
+from dessl.evaluation.risk_quality.products import ConvolutionsAsProducts
+from dessl.evaluation.risk_quality.ratio import Spread, Traces
+from dessl.evaluation.risk_quality.splits import labelled_rows, unlabelled_count
+from dessl.functional import cross_entropy
+from dessl.surrogates import Rows, Scores, Surrogate
+
+Gradient: TypeAlias = dict[str, Tensor]
+Values: TypeAlias = Callable[[Gradient, Tensor], tuple[Tensor, Tensor]]
+
+
+def network_gradient_spread(
+    model: nn.Module,
+    term: Surrogate,
+    x: Tensor,
+    y: Tensor,
+    *,
+    n_labelled: int = 40,
+    splits: int = 100,
+    at_once: int = 100,
+    generator: torch.Generator | None = None,
+) -> Spread:
+    """Return how ∇L and ∇H of all parameters spread, over the rows and over random splits.
+
+    The model is in evaluation mode meanwhile, so that a row's gradient is its own. Memory is that
+    of two gradients for each of the rows that are taken ``at_once``.
+
+    Args:
+        model: From x to logits (n, classes).
+        term: H, and the views that L is averaged over. It must show rows as they are
+            (:func:`dessl.surrogates.base.as_is`), since a drawn view would be another in each pass.
+        x: Rows as the model sees them, (n, ...).
+        y: Their labels, (n,).
+        n_labelled: Labelled rows of a split.
+        splits: How many splits.
+        at_once: Rows whose gradients are in memory together.
+        generator: Source of the splits; seeded with 0 where none is given.
+
+    >>> from dessl.surrogates import Entropy
+    >>> _ = torch.manual_seed(0)
+    >>> x, y = torch.randn(60, 3), torch.arange(60) % 2
+    >>> spread = network_gradient_spread(nn.Linear(3, 2), Entropy(), x, y, n_labelled=10)
+    >>> spread.over([0.0, spread.lam]).theory < 1.0001
+    tensor([True, True])
+    """
+    _checks.same_length("x", x, "y", y)
+    _checks.whole_number("at_once", at_once, low=1)
+    n = len(x)
+    n_unlabelled = unlabelled_count(n_labelled, n)
+    parameters = {k: p.detach() for k, p in model.named_parameters() if p.requires_grad}
+    values = _values(model, term, x, y)
+    rows, splits_ = _Sums(parameters), _Sums(parameters)
+    row_gradients = vmap(lambda row: _gradients(values, parameters, row[None]))
+    with evaluating(model):
+        with ConvolutionsAsProducts():
+            for first in range(0, n, at_once):
+                some = torch.arange(first, min(first + at_once, n), device=x.device)
+                rows.add(*row_gradients(some))
+        mean_loss, mean_h = rows.means()
+        for drawn in labelled_rows(n, n_labelled, splits, generator):
+            of_loss, of_h = _gradients(values, parameters, drawn.to(x.device))
+            # Seen from the means over all rows, where mean_U H − mean_L H is n/n_u times mean H's
+            # distance from mean_L H, splits lose no digits to what they have in common.
+            splits_.add(
+                {k: (g - mean_loss[k])[None] for k, g in of_loss.items()},
+                {k: (mean_h[k] - g)[None] * (n / n_unlabelled) for k, g in of_h.items()},
+            )
+    return Spread(rows.traces(), splits_.traces(), n_labelled, n_unlabelled)
+
+
+def _values(model: nn.Module, term: Surrogate, x: Tensor, y: Tensor) -> Values:
+    """A function of parameters and row numbers (n,): L and H of those rows, averaged."""
+
+    def values(parameters: Gradient, rows: Tensor) -> tuple[Tensor, Tensor]:
+        def called(seen: Tensor) -> Tensor:
+            logits: Tensor = functional_call(model, parameters, (seen,))
+            return logits
+
+        scores: Scores = term(called, Rows(x[rows], rows))
+        labels = y[rows].expand(scores.logits.shape[:-1])
+        return cross_entropy(scores.logits, labels).mean(), scores.h.mean()
+
+    return values
+
+
+def _gradients(values: Values, parameters: Gradient, rows: Tensor) -> tuple[Gradient, Gradient]:
+    """Gradients of mean L and of mean H over some rows: one pass forward, two back."""
+    pair, pulled = vjp(lambda at: values(at, rows), parameters)[:2]
+    one, zero = torch.ones_like(pair[0]), torch.zeros_like(pair[0])
+    return pulled((one, zero))[0], pulled((zero, one))[0]
+
+
+class _Sums:
+    """Sums of two gradients and of their products over rows or splits, in float64."""
+
+    def __init__(self, parameters: Gradient) -> None:
+        self.n = 0
+        self.first = {k: torch.zeros_like(p, dtype=torch.float64) for k, p in parameters.items()}
+        self.second = {k: torch.zeros_like(total) for k, total in self.first.items()}
+        self.products: list[float | Tensor] = [0.0, 0.0, 0.0]
+
+    def add(self, first: Gradient, second: Gradient) -> None:
+        """Add gradients (n, ...) of each parameter."""
+        self.n += len(next(iter(first.values())))
+        for name, a in first.items():
+            b = second[name]
+            self.first[name] += a.sum(0, dtype=torch.float64)
+            self.second[name] += b.sum(0, dtype=torch.float64)
+            for i, product in enumerate((a * a, b * b, a * b)):
+                self.products[i] = self.products[i] + product.sum(dtype=torch.float64)
+
+    def means(self) -> tuple[Gradient, Gradient]:
+        """Mean of the first and of the second gradient."""
+        first, second = (
+            {name: total / self.n for name, total in sums.items()}
+            for sums in (self.first, self.second)
+        )
+        return first, second
+
+    def traces(self) -> Traces:
+        """Sums of products of the centred gradients."""
+        a, b = self.means()
+        common = [sum(float((p[k] * q[k]).sum()) for k in a) for p, q in ((a, a), (b, b), (a, b))]
+        first, second, product = (
+            float(total) - self.n * both for total, both in zip(self.products, common, strict=True)
+        )
+        first, second = max(first, 0.0), max(second, 0.0)
+        limit = (first * second) ** 0.5  # rounding may pass it where the two are proportional
+        return Traces(first, second, max(-limit, min(limit, product)))
