@@ -1,6 +1,7 @@
 """The command line ``dessl``: one command a file, errors in one line, results for eyes or as JSON.
 
-Exit codes: 0 done; 2 an error that the user can mend, said in one line; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2 an error that the
+user can mend, said in one line; 130 stopped by Ctrl-C.
 """
 
 import sys
@@ -18,7 +19,7 @@ from dessl.cli.fit import fit
 from dessl.cli.output import say
 from dessl.cli.predict import predict
 from dessl.cli.report import report
-from dessl.cli.reproduce import reproduce_app
+from dessl.cli.reproduce import reproduce
 
 app = typer.Typer(
     help="Safe semi-supervised learning through a debiased risk.",
@@ -31,8 +32,8 @@ app.command()(fit)
 app.command()(predict)
 app.command()(evaluate)
 app.command()(report)
+app.command()(reproduce)
 app.add_typer(datasets_app, name="datasets")
-app.add_typer(reproduce_app, name="reproduce")
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from dessl.cli import fit_options as options
+from dessl.cli.device import device_named
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import AsJson, DataArgument
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
@@ -60,7 +61,7 @@ def fit(
         )
         test = _test_rows(test_file, rows)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
-        train = train.to(_device(device))
+        train = train.to(device_named(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, steps=steps, seed=seed,
             members=networks,
@@ -100,18 +101,6 @@ def _lam(text: str) -> Lam:
         return float(text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(f"--device {name}: {first} Use --device cpu.") from error
-    return device
 
 
 def _test_rows(test_file: str | None, data: SemiData) -> HeldOut | None:

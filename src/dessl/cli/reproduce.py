@@ -1,102 +1,137 @@
-"""``dessl reproduce``: the paper's experiments, run again."""
+"""``dessl reproduce``: the paper's experiments, run again and put beside the paper's numbers."""
 
-import json
-import time
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import torch
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
-from dessl._files import write_whole
-from dessl.cli.errors import INTERRUPTED, writable_folder
+from dessl.cli.device import device_named
+from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson
-from dessl.cli.output import say, show, show_json
-from dessl.experiments.toy import METHODS, ToyPlan, ToyResult, run_toy
-from dessl.report.toy import TRUTH, toy_facts, toy_figure, toy_table
+from dessl.cli.output import noted_warnings, say, show_json
+from dessl.cli.reproduce_output import Announcer, show_experiments, show_results, written_report
+from dessl.cli.sources import nearest
+from dessl.experiments.specification import Experiment, experiment_names, load_experiment
+from dessl.experiments.sweep import run_experiment
 
-reproduce_app = typer.Typer(help="The paper's experiments, run again.")
-EXPERIMENTS = {"toy": "figure 1 and appendix A: two uniform laws, five methods (a minute or two)"}
+RESULTS = Path("results")
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="An experiment; 'list' to see which there are; 'all' to run them all."
+    ),
+]
+Profile = Annotated[
+    Literal["smoke", "fast", "paper"],
+    typer.Option(
+        help="smoke: seconds on a CPU, on made-up rows where the data set is not on disk. fast: "
+        "the paper's protocol at a smaller budget, minutes on a GPU. paper: the full budget."
+    ),
+]
+Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
+Seeds = Annotated[
+    int | None, typer.Option(min=1, help="How many splits; if not given, the profile's.")
+]
+Resume = Annotated[bool, typer.Option(help="Go on with what is in the folder.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder for the results; if not given, results/NAME. With 'all', DIR/NAME for each.",
+    ),
+]
 
 
-@reproduce_app.callback(invoke_without_command=True)
-def _reproduce(context: typer.Context) -> None:
-    """Run one of the paper's experiments again."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit(2)
-
-
-@reproduce_app.command("list")
-def list_experiments(as_json: AsJson = False) -> None:
-    """List the experiments that can be run.
-
-    Example: dessl reproduce list
-    """
-    if as_json:
-        show_json(EXPERIMENTS)
-        return
-    for name, what in EXPERIMENTS.items():
-        show(f"{name}: {what}")
-
-
-@reproduce_app.command()
-def toy(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/toy"),
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each method.")] = ToyPlan.steps,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of data, weights and batches.")] = 0,
+def reproduce(
+    name: Name,
+    profile: Profile = "fast",
+    device: Device = "auto",
+    seeds: Seeds = None,
+    resume: Resume = True,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train the paper's toy example: semi-supervised learning goes wrong, debiasing mends it.
+    """Run an experiment of the paper again; write tables and figures beside the paper's numbers.
+
+    Each run leaves a JSON file as it finishes. What was broken off goes on
+    where it stopped, with the same command.
+
+    Example: dessl reproduce list
 
     Example: dessl reproduce toy --out runs/toy
+
+    Example: dessl reproduce mnist --profile smoke
+
+    Example: dessl reproduce all --profile smoke --out runs/smoke
     """
-    writable_folder(out)
-    torch.set_num_threads(1)  # so small a network only waits for a second thread
-    started = time.perf_counter()
-    try:
-        result = _train_with_a_bar(ToyPlan(steps=steps, seed=seed))
-    except KeyboardInterrupt:
-        say("Interrupted. The toy example keeps no checkpoints: run it again from the start.")
-        raise typer.Exit(INTERRUPTED) from None
-    facts = toy_facts(result, time.perf_counter() - started)
-    write_whole(out / "toy.png", toy_figure(result))
-    write_whole(out / "toy.json", json.dumps(facts, indent=1) + "\n")
-    if as_json:
-        show_json(facts)
+    if name == "list":
+        show_experiments(as_json=as_json)
         return
-    Console().print(_table(result))
-    show(f"Trained in {facts['seconds']:.0f} s.")
-    show(f"Figure:  {out / 'toy.png'}")
-    show(f"Numbers: {out / 'toy.json'}")
+    where = device_named(device)
+    if name == "all":
+        experiments = [_experiment(each, profile, seeds) for each in experiment_names()]
+        _run_all(experiments, out or RESULTS, where, resume=resume, as_json=as_json)
+        return
+    experiment = _experiment(name, profile, seeds)
+    folder = out or RESULTS / name
+    summary = _run(experiment, folder, where, resume=resume, as_json=as_json)
+    if as_json:
+        show_json(summary)
 
 
-def _train_with_a_bar(plan: ToyPlan) -> ToyResult:
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("warm start", total=len(METHODS) * plan.steps)
-
-        def on_step(method: str, step: int) -> None:
-            if step % 50 == 0 or step == plan.steps:
-                done = list(METHODS).index(method) * plan.steps + step
-                bar.update(task, description=method, completed=done)
-
-        return run_toy(plan, progress=on_step)
+def _experiment(name: str, profile: str, seeds: int | None) -> Experiment:
+    names = experiment_names()
+    if name not in names:
+        raise ValueError(
+            f"NAME must be 'list', 'all' or an experiment; got {name!r}. "
+            + nearest(name, names, otherwise="See dessl reproduce list.")
+        )
+    experiment = load_experiment(name, profile)
+    return experiment if seeds is None else dataclasses.replace(experiment, seeds=seeds)
 
 
-def _table(result: ToyResult) -> Table:
-    table = Table(title="Mean posterior p(1|x) on x in [1.2, 2.8]")
-    for heading in ("method", "ours", "off by", "paper"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    table.add_row("truth", f"{TRUTH:.3f}", "", "", style="bold", end_section=True)
-    for name, ours, paper, off in toy_table(result):
-        table.add_row(name, f"{ours:.3f}", f"{off:+.3f}", f"{paper:.2f}")
-    return table
+def _run(
+    experiment: Experiment, out: Path, device: torch.device, *, resume: bool, as_json: bool
+) -> dict[str, Any]:
+    """Run one experiment, write its report, show it (but for JSON) and return its summary."""
+    writable_folder(out)
+    if experiment.kind == "toy":
+        torch.set_num_threads(1)  # so small a network only waits for a second thread
+    with noted_warnings(), resumable(out):
+        run_experiment(
+            experiment, out, device=device, resume=resume, notice=Announcer(experiment.name)
+        )
+        files, summary = written_report(out)
+    if not as_json:
+        show_results(summary, files)
+    return summary
+
+
+def _run_all(
+    experiments: Sequence[Experiment],
+    out: Path,
+    device: torch.device,
+    *,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Run one experiment after another; those that fail are named at the end."""
+    summaries, failed = {}, {}
+    for experiment in experiments:
+        try:
+            summaries[experiment.name] = _run(
+                experiment, out / experiment.name, device, resume=resume, as_json=as_json
+            )
+        except typer.Exit:  # a RuntimeError too: Ctrl-C ends them all
+            raise
+        except MENDABLE as error:
+            failed[experiment.name] = complaint(error)
+    if as_json:
+        show_json({"experiments": summaries, "failed": failed})
+    for name, reason in failed.items():
+        say(f"dessl: {name} failed. {reason}", style="red")
+    if failed:
+        raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -60,14 +60,23 @@ def kind_of(source: str) -> Kind:
         return "npz" if suffix == ".npz" else "table"
     if not path.exists() and source in DATASETS:
         return "catalogue"
-    near = difflib.get_close_matches(source, DATASETS, n=1)
     raise DataError.of(
         source,
         expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
         "dessl datasets list",
         got="a file of another kind" if path.exists() else "no such file or name",
-        do=f"Did you mean {near[0]!r}?" if near else "Check the path.",
+        do=nearest(source, DATASETS, otherwise="Check the path."),
     )
+
+
+def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Ask whether a known word was meant that is spelt much alike, or say something else.
+
+    >>> nearest("minst", ("mnist", "toy"), otherwise="Check it.")
+    "Did you mean 'mnist'?"
+    """
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else otherwise
 
 
 def fingerprint(source: str) -> str | None:

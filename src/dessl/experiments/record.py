@@ -30,7 +30,7 @@ class Record:
         experiment: Name.
         profile: One of the profiles.
         key: Of the cell, unique in an experiment.
-        data: Name of the data set, which says where it is rebuilt, cut short or made up.
+        data: Name of the data set, which says where it is rebuilt or made up.
         labels: Labels that were drawn, validation included.
         method: Name of the method.
         title: Its title.

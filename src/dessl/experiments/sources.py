@@ -26,13 +26,12 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
         DataError: The set is not to be had and may not be made up.
     """
     data = _found(setting)
-    x, y, test, name = data.x, data.y, data.test, data.name
+    x, y, test = data.x, data.y, data.test
     if test is None:
         raise DataError.of(
             setting.name, expected="a test part", got="none", do="Choose another data set."
         )
-    if setting.rows and setting.rows < max(len(x), len(test.x)):
-        name = f"{name} (first {setting.rows} rows)"
+    if setting.rows:
         x, y = x[: setting.rows], y[: setting.rows]
         test = Part(test.x[: setting.rows], test.y[: setting.rows])
     if setting.label_noise:
@@ -46,7 +45,7 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
         class_names=data.class_names,
         validation=test if curve == "test" else None,
         test=test,
-        name=name,
+        name=data.name,
         layout="NCHW",
     )
 
