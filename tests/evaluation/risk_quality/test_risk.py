@@ -46,6 +46,29 @@ def test_oracle_lambda_is_the_least_of_a_fine_grid(population) -> None:
     assert result.variance_ratio == pytest.approx(1 - result.correlation**2)
 
 
+def test_oracle_lambda_of_a_training_has_its_own_counts(population) -> None:
+    loss, h = population
+    result = oracle_lambda(loss, h, n_labelled=4000, n_unlabelled=46_000)
+    covariance = np.cov(loss.numpy(), h.numpy())
+    assert result.lam == pytest.approx(0.92 * covariance[0, 1] / covariance[1, 1])
+    assert result.variance_ratio == pytest.approx(1 - 0.92 * result.correlation**2)
+
+
+def test_oracle_lambda_s_error_is_that_of_repeated_samples() -> None:
+    generator = torch.Generator().manual_seed(0)
+    h = torch.rand(400, 500, generator=generator, dtype=torch.float64)
+    noise = torch.randn(400, 500, generator=generator, dtype=torch.float64)
+    loss = 2 * h + h.square() * noise  # of a variance that grows with H
+    found = [oracle_lambda(*sample, n_labelled=40) for sample in zip(loss, h, strict=True)]
+    spread = np.std([result.lam for result in found])
+    assert np.mean([result.standard_error for result in found]) == pytest.approx(spread, rel=0.15)
+
+
+def test_oracle_lambda_of_a_constant_term_is_zero_without_error() -> None:
+    result = oracle_lambda([0.1, 0.5, 0.9], [0.2, 0.2, 0.2], n_labelled=1)
+    assert result == (0.0, 0.0, 1.0, 0.0)
+
+
 def test_the_interval_holds_its_share(population) -> None:
     loss, h = population
     result = risk_over_lambda(loss, h, [1.0], n_labelled=3, splits=500, share=0.5)

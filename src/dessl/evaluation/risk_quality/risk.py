@@ -19,6 +19,7 @@ from dessl.evaluation.risk_quality.splits import (
     unlabelled_count,
 )
 from dessl.theory import correlation, optimal_lambda_from_moments, variance_ratio
+from dessl.theory.variance import Population
 
 
 class RiskOverLambda(NamedTuple):
@@ -50,11 +51,20 @@ class RiskOverLambda(NamedTuple):
 
 
 class OracleLambda(NamedTuple):
-    """λ_opt of a set whose labels are all known, with ρ(L, H) and the variance ratio at λ_opt."""
+    """λ_opt of a set whose labels are all known.
+
+    Attributes:
+        lam: λ_opt.
+        correlation: ρ(L, H) over the rows.
+        variance_ratio: The debiased risk's variance over the complete case's, at λ_opt.
+        standard_error: Of λ_opt, where the set is itself a sample of rows; the residuals of L on H
+            may have any variance. 0 where H does not vary.
+    """
 
     lam: float
     correlation: float
     variance_ratio: float
+    standard_error: float
 
 
 def risk_over_lambda(
@@ -108,18 +118,29 @@ def risk_over_lambda(
     )
 
 
-def oracle_lambda(loss: ArrayLike, h: ArrayLike, *, n_labelled: int = 40) -> OracleLambda:
-    """λ_opt from all rows of a labelled set, for splits with ``n_labelled`` labelled rows.
+def oracle_lambda(
+    loss: ArrayLike, h: ArrayLike, *, n_labelled: int = 40, n_unlabelled: int | None = None
+) -> OracleLambda:
+    """λ_opt from all rows of a labelled set.
+
+    Args:
+        loss: L of each row, (n,).
+        h: H of each row, (n,).
+        n_labelled: Labelled rows of the risk that λ_opt is for.
+        n_unlabelled: Its unlabelled rows, drawn like the set's from an infinite population. Where
+            it is not given, the risk is that of a split of the set, whose other rows they are.
 
     >>> oracle_lambda([1.0, 2.0, 4.0, 3.0], [0.5, 1.5, 2.5, 2.0], n_labelled=1).lam
     1.1142857142857143
     """
     loss_, h_ = checked_pair(loss, h)
-    n_unlabelled = unlabelled_count(n_labelled, len(h_))
-    moments = torch.cov(torch.stack([loss_, h_]))
-    lam = optimal_lambda_from_moments(
-        float(moments[1, 1]), float(moments[0, 1]), n_labelled, n_unlabelled
-    )
+    population: Population = "finite" if n_unlabelled is None else "infinite"
+    n_u = unlabelled_count(n_labelled, len(h_)) if n_unlabelled is None else n_unlabelled
+    loss_, h_ = loss_ - loss_.mean(), h_ - h_.mean()
+    v_h, cov = float(h_ @ h_), float(loss_ @ h_)
+    lam = optimal_lambda_from_moments(v_h, cov, n_labelled, n_u)
     rho = correlation(loss_, h_)
-    ratio = variance_ratio(rho, n_labelled, n_unlabelled, population="finite")
-    return OracleLambda(lam, rho, ratio)
+    ratio = variance_ratio(rho, n_labelled, n_u, population=population)
+    residual = loss_ - (cov / v_h if v_h else 0.0) * h_
+    error = optimal_lambda_from_moments(v_h, float((residual * h_).norm()), n_labelled, n_u)
+    return OracleLambda(lam, rho, ratio, error)
