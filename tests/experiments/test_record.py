@@ -1,0 +1,129 @@
+"""Records and their folder: whole or absent, of one experiment for good."""
+
+import dataclasses
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dessl.data import DataError
+from dessl.experiments.record import (
+    EVENTS,
+    Record,
+    begin,
+    read_experiment,
+    read_records,
+    thinned,
+    write_record,
+)
+from dessl.experiments.specification import Experiment
+from dessl.training import Event
+
+Tiny = Callable[..., Experiment]
+
+
+def record(**other: Any) -> Record:
+    entries: dict[str, Any] = {
+        "experiment": "tiny", "profile": "smoke", "key": "a-1-x-lam1-seed0", "data": "a",
+        "labels": 1, "method": "x", "title": "DeΠ", "risk": "ssl", "lam": 1.0, "seed": 0,
+        "settings": {"plan": {"steps": 3}}, "metrics": {"accuracy": 0.5, "auc": None},
+        "training": {"diverged": None}, "made_with": {"commit": None},
+    }  # fmt: skip
+    return Record(**(entries | other))
+
+
+def test_a_record_is_the_same_after_a_trip_through_its_file(tmp_path: Path) -> None:
+    both = [record(), record(key="b", metrics={}, arrays={"x": [1.5]}, history=[{"step": 1}])]
+    for one in both:
+        write_record(tmp_path, one)
+    assert read_records(tmp_path) == both
+    assert "DeΠ" in (tmp_path / "runs" / "b.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"experiment": "ti', "got .*line 1"),
+        ("[1, 2]", "other entries than a record's"),
+        ('{"experiment": "x", "colour": 1}', "other entries than a record's"),
+        ('{"experiment": "x"}', "missing"),
+    ],
+)
+def test_a_damaged_record_is_named(tmp_path: Path, content: str, says: str) -> None:
+    write_record(tmp_path, record())
+    (tmp_path / "runs" / "bad.json").write_text(content)
+    with pytest.raises(DataError, match=f"bad.json: .*{says}.* remove it, run again"):
+        read_records(tmp_path)
+
+
+def test_a_full_disk_leaves_no_half_of_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_record(tmp_path, record())
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_record(tmp_path, record(metrics={"accuracy": 0.9}))
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["a-1-x-lam1-seed0.json"]
+    assert read_records(tmp_path) == [record()]
+
+
+def test_nothing_that_json_cannot_hold_is_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_record(tmp_path, record(metrics={"accuracy": float("nan")}))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    begin(tmp_path, tiny(), resume=True)
+    with pytest.raises(DataError, match="of 'tiny' at profile 'smoke'; got other settings: plan"):
+        begin(tmp_path, tiny(plan={"learning_rate": 0.5}), resume=True)
+    with pytest.raises(DataError, match="got other settings: profile"):
+        begin(tmp_path, dataclasses.replace(tiny(), profile="paper"), resume=True)
+    with pytest.raises(DataError, match="no results yet, as resume is off; got those of 'tiny'"):
+        begin(tmp_path, tiny(), resume=False)
+    assert read_experiment(tmp_path) == json.loads(json.dumps(tiny().as_dict()))
+
+
+def test_words_and_populations_may_change_and_seeds_grow(tmp_path: Path, tiny: Tiny) -> None:
+    begin(tmp_path, tiny(seeds=3), resume=True)
+    begin(tmp_path, tiny(seeds=1, notes=["another word"], population=4), resume=True)
+    kept = read_experiment(tmp_path)
+    assert (kept["seeds"], kept["notes"], kept["population"]) == (3, ["another word"], 4)
+    begin(tmp_path, tiny(seeds=5), resume=True)
+    assert read_experiment(tmp_path)["seeds"] == 5
+
+
+def test_what_is_no_experiments_folder_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected the folder of an experiment, with experiment"):
+        read_experiment(tmp_path)
+    (tmp_path / "experiment.json").write_text("{}")
+    with pytest.raises(DataError, match=r"got no experiment\. The file is damaged"):
+        read_experiment(tmp_path)
+
+
+@pytest.mark.parametrize("n", [0, 1, EVENTS, EVENTS + 1, 1024])
+def test_thinned_histories_are_even_and_end_at_the_end(n: int) -> None:
+    events = [
+        Event(
+            step=k + 1, steps=n, epoch=0.0, risk=0.0, loss=0.0, h_labelled=0.0, h_unlabelled=0.0,
+            mask_labelled=1.0, mask_unlabelled=None, gradient_norm=0.0, learning_rate=0.1, lam=0.0,
+            steps_per_second=1.0, validation=None, best=False,
+        )
+        for k in range(n)
+    ]  # fmt: skip
+    steps = [event["step"] for event in thinned(events)]
+    assert len(steps) == min(n, EVENTS)
+    assert steps == sorted(set(steps))
+    if n:
+        assert steps[-1] == n
+        gaps = [b - a for a, b in zip([0, *steps], steps, strict=False)]
+        assert max(gaps) - min(gaps) <= 1
