@@ -1,4 +1,4 @@
-"""``dessl report``: the HTML report again, from the facts of one run or of several."""
+"""``dessl report``: page, tables and figures again, from what runs left in their folders."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,9 @@ from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
 from dessl.report.folder import REPORT, read_facts
 from dessl.report.page import write_report
+from dessl.report.reproduction.findings.all import findings_of, summary
+from dessl.report.reproduction.results import read_results
+from dessl.report.reproduction.write import is_reproduction, write_reproduction
 
 
 def report(
@@ -19,12 +22,20 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the HTML report of one run, or of several side by side.
+    """Write the report of one run, or of several side by side.
+
+    A folder of dessl reproduce gets its tables (Markdown, LaTeX, HTML) and figures (PNG, SVG),
+    with the paper's numbers beside ours.
 
     Example: dessl report runs/people
 
     Example: dessl report runs/a runs/b --out both.html
+
+    Example: dessl report results/mnist
     """
+    if any(map(is_reproduction, runs)):
+        _report_reproductions(runs, out, as_json=as_json)
+        return
     if out is None and len(runs) > 1:
         raise ValueError(
             "the report of several runs belongs to none of their folders. Say where to write it: "
@@ -39,3 +50,32 @@ def report(
     for one in facts:
         show(f"{one.title} {one.verdict.sentence}")
     show(f"Report: {place}")
+
+
+def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
+    other = [str(folder) for folder in folders if not is_reproduction(folder)]
+    if other:
+        raise ValueError(
+            "folders of dessl reproduce are not put beside runs of dessl fit or dessl demo; got "
+            f"both, the latter in {', '.join(other)}. Report them apart."
+        )
+    if out is not None:
+        raise ValueError(
+            "the report of a reproduction is several files, beside its runs; got --out "
+            f"{out}. Leave --out away, and copy the files that you want."
+        )
+    told = []
+    for folder in folders:
+        results = read_results(folder)
+        findings = findings_of(results)
+        files = write_reproduction(folder)
+        sentence = summary(results, findings)
+        told.append({"folder": str(folder), "summary": sentence, "files": [str(f) for f in files]})
+        if not as_json:
+            show(f"{results.experiment['name']}: {sentence}")
+            for one in findings:
+                show(f"  {one.outcome}: {one.text}")
+            for path in files:
+                show(f"Written: {path}")
+    if as_json:
+        show_json(told)

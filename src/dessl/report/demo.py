@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 from dessl.experiments.demo import METHODS, DemoResult
+from dessl.experiments.machine import machine_facts
 from dessl.report.data import data_facts
 from dessl.report.facts import MethodFacts, RunFacts, RunResult
-from dessl.experiments.machine import machine_facts
 from dessl.report.seeds import seed_comparisons
 from dessl.report.verdict import verdict
 

@@ -41,7 +41,8 @@ def read_facts(folder: Path) -> RunFacts:
             folder,
             expected=f"the folder of a run, with {FACTS}",
             got=f"no {FACTS}",
-            do="Give the folder that dessl fit or dessl demo wrote with --out.",
+            do="Give the folder that dessl fit or dessl demo wrote with --out, or that of dessl "
+            "reproduce.",
         ) from error
     except (OSError, ValueError) as error:
         raise DataError.of(

@@ -1,7 +1,8 @@
 """Pictures of how well the debiased risk estimates the risk: estimates and variance over λ."""
 
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dessl.evaluation.risk_quality import RiskOverLambda, VarianceRatio
 
@@ -18,17 +19,11 @@ def risk_figure(result: RiskOverLambda) -> bytes:
     Lines are means over the splits, bands hold the middle share of them.
     """
     figure, axes = _panel()
-    lams = result.lams.cpu().numpy()
-    bands = {
-        "SSL": (SSL, result.ssl_mean, result.ssl_low, result.ssl_high),
-        "debiased": (DEBIASED, result.debiased_mean, result.debiased_low, result.debiased_high),
+    entries = result._asdict()
+    curves = {
+        name: entries[name].tolist() for name in ("lams", *_bands("ssl"), *_bands("debiased"))
     }
-    for label, (colour, mean, low, high) in bands.items():
-        axes.fill_between(lams, low.cpu().numpy(), high.cpu().numpy(), color=colour, alpha=0.2)
-        axes.plot(lams, mean.cpu().numpy(), color=colour, label=label)
-    axes.axhline(result.oracle, color=ORACLE, linestyle="--", label="oracle")
-    axes.set(xlabel="λ", ylabel="estimate of the risk")
-    axes.legend()
+    draw_risk(axes, curves, result.oracle)
     return _png(figure)
 
 
@@ -40,17 +35,57 @@ def variance_ratio_figure(result: VarianceRatio, *, of: str = "risk") -> bytes:
         of: What varies, for the label of the axis.
     """
     figure, axes = _panel()
-    lams = result.lams.cpu().numpy()
-    axes.plot(lams, result.theory.cpu().numpy(), color=DEBIASED, label="theorem 3.1")
-    axes.plot(
-        lams, result.empirical.cpu().numpy(), "o", color=DEBIASED, markersize=4, label="splits"
-    )
+    curves = {
+        "lams": result.lams.tolist(),
+        "ratio_theory": result.theory.tolist(),
+        "ratio_empirical": result.empirical.tolist(),
+    }
+    draw_variance_ratio(axes, curves, (result.lam, result.least), of=of)
+    return _png(figure)
+
+
+def draw_risk(axes: "Axes", curves: Mapping[str, Sequence[float]], oracle: float) -> None:
+    """Draw both estimates with their bands, and the oracle.
+
+    Args:
+        axes: Where.
+        curves: ``lams``, and ``ssl`` and ``debiased`` with ``_mean``, ``_low``, ``_high``; (lams,).
+        oracle: The risk itself.
+    """
+    lams = curves["lams"]
+    for label, name, colour in (("SSL", "ssl", SSL), ("debiased", "debiased", DEBIASED)):
+        mean, low, high = (curves[key] for key in _bands(name))
+        axes.fill_between(lams, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(lams, mean, color=colour, label=label)
+    axes.axhline(oracle, color=ORACLE, linestyle="--", label="oracle")
+    axes.set(xlabel="λ", ylabel="estimate of the risk")
+    axes.legend()
+
+
+def draw_variance_ratio(
+    axes: "Axes", curves: Mapping[str, Sequence[float]], least: tuple[float, float], *, of: str
+) -> None:
+    """Draw the variance over λ, of the theorem and of the splits.
+
+    Args:
+        axes: Where.
+        curves: ``lams``, ``ratio_theory`` and ``ratio_empirical``; (lams,) each.
+        least: λ_opt and the ratio there.
+        of: What varies.
+    """
+    lams = curves["lams"]
+    axes.plot(lams, curves["ratio_theory"], color=DEBIASED, label="theorem 3.1")
+    dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4}
+    axes.plot(lams, curves["ratio_empirical"], color=DEBIASED, label="splits", **dots)
     axes.axhline(1.0, color=ORACLE, linestyle="--", label="complete case")
-    axes.plot([result.lam], [result.least], "*", color=SSL, markersize=12,
-              label=f"λ_opt = {result.lam:.3g}")  # fmt: skip
+    axes.plot(*([value] for value in least), "*", color=SSL, markersize=12,
+              label=f"λ_opt = {least[0]:.3g}")  # fmt: skip
     axes.set(xlabel="λ", ylabel=f"variance of the {of}, relative", ylim=(0, None))
     axes.legend()
-    return _png(figure)
+
+
+def _bands(name: str) -> tuple[str, str, str]:
+    return f"{name}_mean", f"{name}_low", f"{name}_high"
 
 
 def _panel() -> "tuple[Figure, Axes]":

@@ -9,6 +9,7 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.experiments.machine import machine_facts
 from dessl.experiments.trial import HeldOut, Trial
 from dessl.recipes.held_out import HeldOutCheck
 from dessl.report.data import data_facts
@@ -21,7 +22,6 @@ from dessl.report.facts import (
     RunResult,
     Verdict,
 )
-from dessl.experiments.machine import machine_facts
 from dessl.report.verdict import verdict
 from dessl.training import TrainResult
 

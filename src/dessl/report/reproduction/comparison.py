@@ -72,9 +72,8 @@ def compared(
     against_lam: float,
 ) -> Comparison:
     """Compare two methods of a block, each at its λ."""
-    a, b = _by_split(results, block, metric, method, lam), _by_split(
-        results, block, metric, against, against_lam
-    )
+    a = _by_split(results, block, metric, method, lam)
+    b = _by_split(results, block, metric, against, against_lam)
     shared = sorted(set(a) & set(b))
     first, second = [a[seed] for seed in shared], [b[seed] for seed in shared]
     n = len(shared)

@@ -1,4 +1,4 @@
-r"""A reproduction's tables as LaTeX, to be read with ``\input``; booktabs and graphicx are needed."""
+r"""A reproduction's tables as LaTeX, for ``\input``; they need booktabs and graphicx."""
 
 from collections.abc import Iterable, Sequence
 

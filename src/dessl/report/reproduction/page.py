@@ -1,4 +1,4 @@
-"""The page of a reproduction: one HTML file with its figures inside, which needs a browser alone."""
+"""The page of a reproduction: one HTML file with its figures inside."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,8 @@ from dessl.report.figure import section
 from dessl.report.figure import table as html_table
 from dessl.report.html import Markup, element
 from dessl.report.page import whole_page
-from dessl.report.reproduction.findings.finding import HEADINGS, Finding, summary
+from dessl.report.reproduction.findings.all import summary
+from dessl.report.reproduction.findings.finding import HEADINGS, Finding
 from dessl.report.reproduction.results import Results
 from dessl.report.reproduction.summary import summary_entries
 from dessl.report.reproduction.table import Table
@@ -34,7 +35,9 @@ def reproduction_html(
     body = element(
         "main",
         element(
-            "div", element("p", summary(findings), class_="sentence"), class_="verdict cannot-tell"
+            "div",
+            element("p", summary(results, findings), class_="sentence"),
+            class_="verdict cannot-tell",
         ),
         [_list(findings, outcome, text) for outcome, text in HEADINGS.items()],
         section("Figures", [_picture(name, key, files) for key, files in figures.items()])

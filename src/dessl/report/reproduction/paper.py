@@ -60,6 +60,10 @@ def printed(
         near = [v for at, v in zip(lams, values, strict=True) if same_lambda(at, lam or 0.0)]
         return Printed(near[0]) if near else NOTHING
     table = targets_at(path)
+    if path == "toy":
+        return _toy(table, method, metric)
+    if path == "lambda_opt_on_test":
+        return _scaled(metric, table.get(metric.removeprefix("lam_opt.")))
     if path == "tables.medmnist":
         return _medical(table, block.data.removesuffix("mnist"), method, metric)
     if path.startswith("tables."):
@@ -105,6 +109,12 @@ def same_lambda(a: float, b: float) -> bool:
     (True, False, True)
     """
     return abs(a - b) <= NEAR * min(a, b)
+
+
+def _toy(table: Mapping[str, Any], method: str, metric: str) -> Printed:
+    if metric == "training_cross_entropy":
+        return _scaled(metric, table["train_ce_final"].get(method))
+    return _scaled(metric, table.get(method) if metric == "overlap_posterior" else None)
 
 
 def _medical(table: Mapping[str, Any], data: str, method: str, metric: str) -> Printed:

@@ -1,4 +1,4 @@
-"""The numbers behind tables and sentences, for programs: every mean, test and number of the paper."""
+"""The numbers behind tables and sentences, for programs: means, tests and the paper's."""
 
 import dataclasses
 import math
@@ -6,8 +6,7 @@ from typing import Any
 
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.comparison import Comparison, over_lambda
-from dessl.report.reproduction.findings.all import findings_of
-from dessl.report.reproduction.findings.finding import summary
+from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.tables.methods import comparisons
@@ -20,7 +19,7 @@ def summary_entries(results: Results) -> dict[str, Any]:
     return {
         "experiment": results.experiment["name"],
         "profile": results.experiment.get("profile"),
-        "summary": summary(found),
+        "summary": summary(results, found),
         "findings": [dataclasses.asdict(one) for one in found],
         "means": [one for block in results.blocks for one in _means(results, block)],
         "comparisons": [

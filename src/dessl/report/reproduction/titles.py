@@ -35,8 +35,8 @@ def splits_note(results: Results) -> str:
     if most == 1:
         return "One split was run: there is no interval and no p-value."
     return (
-        "Ours is the mean ± half of the 95 % t-interval over splits, with their number in brackets; "
-        "differences are paired by split."
+        "Ours is the mean ± half of the 95 % t-interval over splits, with their number in "
+        "brackets; differences are paired by split."
     )
 
 

@@ -1,4 +1,4 @@
-"""How numbers of a reproduction are written: shares in per cent with two digits, as in the paper."""
+"""How numbers of a reproduction are written: shares in per cent, with two digits."""
 
 import math
 from collections.abc import Iterable
@@ -8,15 +8,28 @@ from dessl.report.reproduction.averages import Average
 from dessl.report.reproduction.paper import Printed
 
 NONE = "–"
+HEADINGS = {
+    "ece": "ECE, %",
+    "overlap_posterior": "mean p(1|x) on [1.2, 2.8]",
+    "training_cross_entropy": "training cross-entropy",
+    "oracle": "risk on all test rows (oracle)",
+    "lam_opt": "λ_opt",
+    "lam_opt_of_the_risk": "λ_opt of the risk itself",
+    "correlation": "ρ(L, H)",
+    "least_ratio": "variance at λ_opt, relative (theorem 3.1)",
+    "least_ratio_empirical": "variance at λ_opt, relative (splits)",
+    "debiased_largest_bias_in_errors": "largest bias over λ, debiased, in standard errors",
+    "ssl_largest_bias_in_errors": "largest bias over λ, SSL, in standard errors",
+}
 
 
 def heading(metric: str) -> str:
-    """A metric as the head of a column.
+    """A metric as the head of a column or a row.
 
     >>> heading("accuracy"), heading("worst_class_accuracy"), heading("ece")
     ('accuracy, %', 'accuracy, worst class, %', 'ECE, %')
     """
-    return "ECE, %" if metric == "ece" else metric_text(metric)
+    return HEADINGS.get(metric) or metric_text(metric)
 
 
 def plain(metric: str) -> str:
@@ -92,10 +105,10 @@ def p_text(value: float) -> str:
 def lambda_text(lam: float) -> str:
     """λ to three digits.
 
-    >>> lambda_text(0.16681005), lambda_text(10.0)
-    ('0.167', '10')
+    >>> lambda_text(0.16681005), lambda_text(10.0), lambda_text(-0.5)
+    ('0.167', '10', '−0.5')
     """
-    return f"{lam:.3g}"
+    return f"{lam:.3g}".replace("-", "−")
 
 
 def listed(items: Iterable[str]) -> str:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dessl._files import write_whole
+from dessl.experiments.record import EXPERIMENT
 from dessl.report.reproduction.figures.all import figures_of
-from dessl.report.reproduction.findings.all import findings_of
-from dessl.report.reproduction.findings.finding import HEADINGS, Finding, summary
+from dessl.report.reproduction.findings.all import findings_of, summary
+from dessl.report.reproduction.findings.finding import HEADINGS, Finding
 from dessl.report.reproduction.latex import latex_fragment
 from dessl.report.reproduction.markdown import markdown_list, markdown_table
 from dessl.report.reproduction.page import reproduction_html
@@ -16,6 +17,11 @@ from dessl.report.reproduction.summary import summary_entries
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.tables.all import tables_of
 from dessl.report.reproduction.titles import foot_lines, splits_note, title
+
+
+def is_reproduction(folder: Path) -> bool:
+    """Whether a folder was written by ``dessl reproduce``."""
+    return (folder / EXPERIMENT).is_file()
 
 
 def reproduction_tables(folder: Path) -> list[Table]:
@@ -46,7 +52,7 @@ def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
     tables, findings, figures = tables_of(results), findings_of(results), figures_of(results)
     notes = [splits_note(results), *foot_lines(results)]
     yield "table.md", _markdown(results, tables, findings, list(figures), notes)
-    sentences = [summary(findings), *(one.text for one in findings)]
+    sentences = [summary(results, findings), *(one.text for one in findings)]
     yield "table.tex", latex_fragment(title(results), tables, sentences, notes)
     yield "summary.json", _json(results)
     for name, pictures in figures.items():
@@ -69,7 +75,7 @@ def _markdown(
 ) -> str:
     parts = [
         f"# {title(results)}",
-        summary(findings),
+        summary(results, findings),
         *(
             markdown_list(text, [one.text for one in findings if one.outcome == outcome])
             for outcome, text in HEADINGS.items()

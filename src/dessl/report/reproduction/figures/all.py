@@ -1,27 +1,28 @@
 """The figures of an experiment, whatever its shape; ``figure`` is the one that the paper has."""
 
+from collections.abc import Callable
+
 from dessl.report.reproduction.figures.classes import classes_figure
 from dessl.report.reproduction.figures.dots import dots_figure
 from dessl.report.reproduction.figures.labels import labels_figure
 from dessl.report.reproduction.figures.learning import learning_figure
+from dessl.report.reproduction.figures.probe import curves_figure, lambda_figure
 from dessl.report.reproduction.figures.sweep import sweep_figure
-from dessl.report.reproduction.results import Results
+from dessl.report.reproduction.figures.toy import toy_figure
+from dessl.report.reproduction.results import Results, Shape
 
 Pictures = dict[str, bytes]
 
 
 def figures_of(results: Results) -> dict[str, Pictures]:
     """Each figure's name with its PNG and SVG."""
-    made = {"sweep": _sweep, "methods": _methods}
-    return made[results.shape](results)
+    return MAKERS[results.shape](results)
 
 
 def _sweep(results: Results) -> dict[str, Pictures]:
     blocks = results.blocks
     names = _numbered("figure", [f"{block.data}-{block.labels}" for block in blocks])
-    return {
-        name: sweep_figure(results, block) for name, block in zip(names, blocks, strict=True)
-    }
+    return {name: sweep_figure(results, block) for name, block in zip(names, blocks, strict=True)}
 
 
 def _methods(results: Results) -> dict[str, Pictures]:
@@ -35,12 +36,31 @@ def _methods(results: Results) -> dict[str, Pictures]:
         }
     else:
         found["figure"] = dots_figure(results)
-    names = [f"{block.data}-{block.labels}" for block in results.blocks]
-    for name, block in zip(_numbered("figure-learning", names), results.blocks, strict=True):
-        found[name] = learning_figure(results, block)
+    if len(results.blocks) == 1:
+        found["figure-learning"] = learning_figure(results, results.blocks[0])
     if not over_labels:
         found["figure-classes"] = classes_figure(results)
     return {name: pictures for name, pictures in found.items() if pictures}
+
+
+def _probe(results: Results) -> dict[str, Pictures]:
+    """The curves of each method's first split, or λ_opt over all of them."""
+    found: list[Pictures | None] = []
+    for block in results.blocks:
+        for method in results.methods:
+            runs = results.runs(block, method)
+            found += [curves_figure(results, runs[0])] if runs else []
+            found.append(lambda_figure(results, block, method))
+    made = [pictures for pictures in found if pictures]
+    names = _numbered("figure", [str(number + 1) for number in range(len(made))])
+    return dict(zip(names, made, strict=True))
+
+
+def _toy(results: Results) -> dict[str, Pictures]:
+    names = _numbered("figure", [str(block.labels) for block in results.blocks])
+    return {
+        name: toy_figure(results, block) for name, block in zip(names, results.blocks, strict=True)
+    }
 
 
 def _numbered(stem: str, names: list[str]) -> list[str]:
@@ -50,3 +70,11 @@ def _numbered(stem: str, names: list[str]) -> list[str]:
     ['figure', 'figure-b']
     """
     return [stem if place == 0 else f"{stem}-{name}" for place, name in enumerate(names)]
+
+
+MAKERS: dict[Shape, Callable[[Results], dict[str, Pictures]]] = {
+    "sweep": _sweep,
+    "methods": _methods,
+    "probe": _probe,
+    "toy": _toy,
+}

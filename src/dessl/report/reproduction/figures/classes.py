@@ -1,13 +1,14 @@
 """Accuracy class by class, and how much of what all labels would bring each class got."""
 
-import math
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dessl.data.publishers import DATASETS
 from dessl.evaluation.metrics import benefit_ratio
-from dessl.report.plot import shortened
-from dessl.report.reproduction.averages import number
-from dessl.report.reproduction.figures.style import Style, drawing, pictures, styles
+from dessl.report.reproduction.averages import Average, average, number
+from dessl.report.reproduction.figures.panels import legend_below
+from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import paper_classes
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
@@ -15,98 +16,102 @@ from dessl.report.reproduction.titles import data_title, title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 20  # classes that bars can show
+MOST = 20  # classes that one panel can show
+Rows = Mapping[str, Sequence[Average]]
 
 
 def classes_figure(results: Results) -> dict[str, bytes] | None:
-    """Bars for each class, a panel for each data set; benefit ratios under one alone.
+    """Each method's accuracy in each class, a panel for each data set; benefit ratios under them.
 
-    None where no run has class accuracies, or where there are too many classes for bars.
+    None where no run has class accuracies, or where there are too many classes to show.
     """
     from matplotlib.figure import Figure
 
     rates = {block: class_accuracies(results, block) for block in results.blocks}
-    rates = {block: found for block, found in rates.items() if _drawable(found)}
-    if not rates:
+    rates = {block: rows for block, rows in rates.items() if rows and _count(rows) <= MOST}
+    drawn = [(block, rows, "accuracy, %", 100.0) for block, rows in rates.items()]
+    drawn += [
+        (block, ratios, "benefit ratio", 1.0)
+        for block, rows in rates.items()
+        if (ratios := benefit_ratios(rows))
+    ]
+    if not drawn:
         return None
-    panels = len(rates)
-    ratios = benefit_ratios(next(iter(rates.values()))) if panels == 1 else {}
     with drawing():
-        rows = panels + bool(ratios)
-        figure = Figure(figsize=(10.5, 2.7 * rows + 0.9), layout="constrained")
-        axes = figure.subplots(rows, 1, squeeze=False)[:, 0]
-        for place, (block, found) in zip(axes, rates.items(), strict=False):
-            _bars(place, results, block, found, "accuracy, %", 100.0)
-            place.set_title(data_title(results, block), loc="left", fontsize=9)
-        if ratios:
-            _bars(axes[-1], results, next(iter(rates)), ratios, "benefit ratio", 1.0)
-        handles, names = axes[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-        figure.suptitle(f"{title(results)}: accuracy of each class (open marks: the paper's)"
-                        if paper_classes(results, "complete_case")
-                        else f"{title(results)}: accuracy of each class")  # fmt: skip
+        figure = Figure(figsize=(10.5, 2.5 * len(drawn) + 1.0), layout="constrained")
+        axes = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+        for panel, (block, rows, label, times) in zip(axes, drawn, strict=True):
+            _panel(panel, results, block, rows, times)
+            panel.set_ylabel(label)
+            if times > 1 or len(rates) > 1:
+                panel.set_title(data_title(results, block), loc="left", fontsize=9)
+        legend_below(figure, axes[0], list(results.methods.values()), columns=6)
+        headline(figure, f"{title(results)}: class by class")
         return pictures(figure)
 
 
-def class_accuracies(results: Results, block: Block) -> dict[str, list[float]]:
-    """Each method's accuracies by class, means over splits; (classes,) a method."""
+def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
+    """Each method's accuracies by class over splits; (classes,) a method."""
     found = {}
     for method in results.methods:
         rows = [
             [number(value) for value in record.metrics.get("per_class_accuracy") or ()]
             for record in results.runs(block, method)
         ]
-        rows = [row for row in rows if row]
-        if rows:
-            found[method] = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        columns = [*zip(*(row for row in rows if row), strict=True)]
+        if columns:
+            found[method] = [average(column) for column in columns]
     return found
 
 
-def benefit_ratios(accuracies: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Each semi-supervised method's benefit ratios, where complete case and all labels were run."""
+def benefit_ratios(accuracies: Rows) -> dict[str, list[Average]]:
+    """Benefit ratios of mean accuracies, where the complete case and all labels were run too."""
     if not {"complete_case", "supervised"} <= set(accuracies):
         return {}
-    alone, everything = accuracies["complete_case"], accuracies["supervised"]
+    means = {name: [one.mean for one in row] for name, row in accuracies.items()}
+    alone, everything = means.pop("complete_case"), means.pop("supervised")
     return {
-        name: benefit_ratio(row, alone, everything).tolist()
-        for name, row in accuracies.items()
-        if name not in ("complete_case", "supervised")
+        name: [average([ratio]) for ratio in benefit_ratio(row, alone, everything).tolist()]
+        for name, row in means.items()
     }
 
 
-def _drawable(found: dict[str, list[float]]) -> bool:
-    return bool(found) and len(next(iter(found.values()))) <= MOST
+def _count(rows: Rows) -> int:
+    return len(next(iter(rows.values())))
 
 
-def _bars(
-    axes: "Axes",
-    results: Results,
-    block: Block,
-    rows: dict[str, list[float]],
-    label: str,
-    times: float,
-) -> None:
-    looks = styles(results)
-    width = 0.8 / len(rows)
-    for number_, (method, values) in enumerate(rows.items()):
-        places = [k - 0.4 + width * (number_ + 0.5) for k in range(len(values))]
-        shown = [times * value for value in values]
+def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: float) -> None:
+    looks, step = styles(results), 0.8 / len(rows)
+    paper = False
+    for place, (method, row) in enumerate(rows.items()):
+        at = [k - 0.4 + step * (place + 0.3) for k in range(len(row))]
         look = looks[method]
-        axes.bar(places, shown, width * 0.92, color=look.colour, label=results.methods[method])
-        name = f"{method}_br" if label.startswith("benefit") else method
-        _paper(axes, places, [times * value for value in paper_classes(results, name)], look)
-    names = DATASETS[block.data].class_names if block.data in DATASETS else ()
-    count = len(next(iter(rows.values())))
-    texts = [shortened(name, 16) for name in names] if len(names) == count else range(count)
-    axes.set_xticks(range(count), list(map(str, texts)))
-    axes.set_ylabel(label)
-    axes.grid(visible=False, axis="x")
+        axes.errorbar(at, [times * one.mean for one in row],
+                      yerr=[times * (one.half_width or 0.0) for one in row],
+                      color=look.colour, marker=look.marker, linestyle="none", markersize=5.5,
+                      elinewidth=1.0, label=results.methods[method])  # fmt: skip
+        given = paper_classes(results, method if times > 1 else f"{method}_br")
+        if len(given) == len(row):
+            aside = [x + 0.4 * step for x in at]
+            axes.plot(aside, [times * value for value in given], linestyle="none", markersize=4.5,
+                      color=look.colour, marker=look.marker, markerfacecolor="none")  # fmt: skip
+            paper = True
+    if paper:
+        axes.plot([], [], linestyle="none", marker="o", color="#777777", markerfacecolor="none",
+                  label="paper (open)")  # fmt: skip
     if times == 1.0:
-        finite = [v for row in rows.values() for v in row if math.isfinite(v)]
-        axes.set_ylim(max(-1.0, min([0.0, *finite]) - 0.05), min(2.0, max([1.0, *finite]) + 0.05))
+        axes.axhline(1.0, color="#333333", linewidth=0.9, linestyle="--")
+    _class_axis(axes, block, _count(rows))
 
 
-def _paper(axes: "Axes", places: list[float], values: list[float], look: Style) -> None:
-    if len(values) == len(places):
-        axes.plot(places, values, linestyle="none", marker=look.marker, markersize=4.5,
-                  markerfacecolor="white", markeredgecolor="#222222", markeredgewidth=0.8)  # fmt: skip
+def _class_axis(axes: "Axes", block: Block, count: int) -> None:
+    known = DATASETS[block.data].class_names if block.data in DATASETS else ()
+    names = known if len(known) == count else tuple(map(str, range(count)))
+    width = max(9, 100 // count)
+    folded = [textwrap.wrap(name, width, break_long_words=False) for name in names]
+    axes.set_xticks(range(count), ["\n".join(lines[:3]) for lines in folded])
+    axes.tick_params(axis="x", length=0)
+    axes.grid(visible=False, axis="x")
+    for edge in range(1, count):
+        axes.axvline(edge - 0.5, color="#e3e6e8", linewidth=0.9)
+    axes.set_xlim(-0.55, count - 0.45)

@@ -4,11 +4,12 @@ import math
 from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import average, values_of
-from dessl.report.reproduction.figures.scale import axis_name, scale
-from dessl.report.reproduction.figures.style import drawing, pictures, styles
+from dessl.report.reproduction.figures.scale import scale
+from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
+from dessl.report.reproduction.wording import heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +32,15 @@ def dots_figure(results: Results) -> dict[str, bytes]:
             for column, metric in enumerate(metrics):
                 axes = grid[row, column]
                 paper |= _panel(axes, results, block, metric)
-                axes.set_xlabel(axis_name(metric))
+                axes.set_xlabel(heading(metric))
             if len(blocks) > 1:
                 grid[row, 0].set_title(data_title(results, block), loc="left", fontsize=9)
-        grid[0, 0].invert_yaxis()
         _legend(figure.axes[0], paper=paper)
-        figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        said = f"\n{data_title(results, blocks[0])}" if len(blocks) == 1 else ""
-        figure.suptitle(f"{title(results)}{said}")
+        figure.legend(
+            *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
+        )
+        said = [data_title(results, blocks[0])] if len(blocks) == 1 else []
+        headline(figure, title(results), *said)
         return pictures(figure)
 
 
@@ -51,7 +53,7 @@ def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
         if found.n and math.isfinite(found.mean):
             half = None if found.half_width is None else [times * found.half_width]
             axes.errorbar([times * found.mean], [place], xerr=half, color=look.colour,
-                          marker=look.marker, linestyle="none", capsize=3, markersize=6)  # fmt: skip
+                          marker=look.marker, ls="none", capsize=3, markersize=6)  # fmt: skip
         given = printed(results, block, method, metric, results.lams(method)[0])
         if not math.isnan(given.mean):
             paper = True

@@ -5,35 +5,35 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dessl.experiments.record import Record
+from dessl.report.measures import higher_is_better
 from dessl.report.reproduction.averages import number
-from dessl.report.reproduction.figures.scale import axis_name, scale
-from dessl.report.reproduction.figures.style import drawing, pictures, styles
+from dessl.report.reproduction.figures.panels import legend_below, panels
+from dessl.report.reproduction.figures.scale import scale
+from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
+from dessl.report.reproduction.wording import heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+HIDDEN = 0.25  # share of all values, those of the steep beginning, that may fall out of sight
+ENOUGH = 20  # values for which it is worth it
+
 
 def learning_figure(results: Results, block: Block) -> dict[str, bytes] | None:
     """A panel for each metric that was watched; None where none was, twice at least."""
-    from matplotlib.figure import Figure
-
     watched = [metric for metric in results.metrics if _curves(results, block, metric)]
     if not watched:
         return None
     part = "test" if results.experiment.get("curve") == "test" else "validation"
     with drawing():
-        figure = Figure(figsize=(4.2 * len(watched), 4.2), layout="constrained")
-        panels = figure.subplots(1, len(watched), squeeze=False)[0]
-        for axes, metric in zip(panels, watched, strict=True):
-            _panel(axes, results, block, metric)
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-        figure.suptitle(
-            f"{title(results)}\n{data_title(results, block)}: {part} rows over the runs"
-        )
+        figure, axes = panels(len(watched))
+        for panel, metric in zip(axes, watched, strict=True):
+            _panel(panel, results, block, metric)
+        legend_below(figure, axes[0], list(results.methods.values()), columns=6)
+        headline(figure, title(results), f"{data_title(results, block)}: {part} rows, watched")
         return pictures(figure)
 
 
@@ -68,25 +68,28 @@ def _curves(results: Results, block: Block, metric: str) -> dict[str, dict[int, 
 def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> None:
     looks, times = styles(results), scale(metric)
     curves = _curves(results, block, metric)
+    paper = []
     for name, curve in curves.items():
-        values = [times * value for value in curve.values()]
         look = looks[name]
-        axes.plot(list(curve), values, color=look.colour, linestyle=look.line, linewidth=1.6,
-                  label=results.methods[name])  # fmt: skip
-        given = printed(results, block, name, metric, results.lams(name)[0])
-        if not math.isnan(given.mean):
-            axes.axhline(times * given.mean, color=look.colour, linewidth=0.9, linestyle=":")
-    _shown_range(axes, [v * times for curve in curves.values() for v in curve.values()], metric)
-    axes.set(xlabel="step (dotted: the paper's final)", ylabel=axis_name(metric))
+        axes.plot(list(curve), [times * value for value in curve.values()], color=look.colour,
+                  linestyle=look.line, linewidth=1.6, label=results.methods[name])  # fmt: skip
+        given = times * printed(results, block, name, metric, results.lams(name)[0]).mean
+        if not math.isnan(given):
+            axes.axhline(given, color=look.colour, linewidth=1.0, linestyle=":")
+            paper.append(given)
+    if paper:
+        axes.plot([], [], color="#777777", linewidth=1.0, linestyle=":", label="paper, at the end")
+    shown = [times * value for curve in curves.values() for value in curve.values()]
+    _zoom(axes, sorted(shown), paper, rising=higher_is_better(metric))
+    axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    axes.set(xlabel="step", ylabel=heading(metric))
 
 
-def _shown_range(axes: "Axes", values: list[float], metric: str) -> None:
+def _zoom(axes: "Axes", values: list[float], paper: list[float], *, rising: bool) -> None:
     """Leave the steep beginning out of sight, so that the end can be read."""
-    ordered = sorted(values)
-    if len(ordered) < 20:
-        return
-    low, high = axes.get_ylim()
-    if scale(metric) > 1:
-        axes.set_ylim(max(low, ordered[len(ordered) // 10]), high)
-    else:
-        axes.set_ylim(low, min(high, ordered[-len(ordered) // 10]))
+    hidden = int(HIDDEN * len(values))
+    low = min([values[hidden] if rising else values[0], *paper])
+    high = max([values[-1] if rising else values[-1 - hidden], *paper])
+    room = 0.05 * (high - low)
+    if len(values) >= ENOUGH and room > 0:
+        axes.set_ylim(low - room, high + room)

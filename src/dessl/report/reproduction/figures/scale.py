@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dessl.report.measures import measure_of
-from dessl.report.reproduction.wording import heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,11 +14,6 @@ def scale(metric: str) -> float:
     return 100.0 if measure_of(metric).percent else 1.0
 
 
-def axis_name(metric: str) -> str:
-    """A metric beside an axis."""
-    return heading(metric)
-
-
 def zero_place(lams: Sequence[float]) -> float:
     """Where λ = 0 stands on a log axis: left of the least positive one, by a third of the span.
 
@@ -27,7 +21,7 @@ def zero_place(lams: Sequence[float]) -> float:
     True
     """
     low, high = min(lams), max(lams)
-    return low / max(2.0, (high / low) ** 0.15)
+    return low / max(2.0, float((high / low) ** 0.15))
 
 
 def lambda_axis(axes: "Axes", lams: Sequence[float]) -> None:

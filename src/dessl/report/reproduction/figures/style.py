@@ -1,6 +1,7 @@
 """How figures look: one colour and marker for each method, safe for the colour-blind."""
 
 import io
+import textwrap
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,6 @@ from dessl.report.reproduction.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-INK = "#333333"
-PAPER = "paper (open marks)"
 
 # Okabe and Ito's colours: warm for usual methods, cool for their debiased twins.
 USUAL = ("#d55e00", "#e69f00", "#cc79a7")
@@ -71,6 +69,12 @@ def styles(results: Results) -> dict[str, Style]:
     return found
 
 
+def headline(figure: "Figure", *lines: str) -> None:
+    """Put a title over a figure, its lines folded where the figure is too narrow for them."""
+    width = int(figure.get_figwidth() * 11)
+    figure.suptitle("\n".join(textwrap.fill(line, width) for line in lines))
+
+
 def drawing() -> AbstractContextManager[None]:
     """A context in which matplotlib draws as these figures want it."""
     import matplotlib as mpl
@@ -79,10 +83,11 @@ def drawing() -> AbstractContextManager[None]:
 
 
 def pictures(figure: "Figure") -> dict[str, bytes]:
-    """The figure as PNG and as SVG, by file ending; without a date, so that both can be repeated."""
+    """The figure as PNG and as SVG, by file ending; without a date, so that it can be repeated."""
     found = {}
     for ending, facts in (("png", {"Software": None}), ("svg", {"Date": None})):
         buffer = io.BytesIO()
         figure.savefig(buffer, format=ending, dpi=130, metadata=facts)
         found[ending] = buffer.getvalue()
+        figure.set_layout_engine("none")  # once laid out, it stays so
     return found

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import Average, average, values_of
 from dessl.report.reproduction.comparison import CLEAR, over_lambda
-from dessl.report.reproduction.figures.scale import axis_name, lambda_axis, scale, zero_place
-from dessl.report.reproduction.figures.style import Style, drawing, pictures, styles
+from dessl.report.reproduction.figures.panels import legend_below
+from dessl.report.reproduction.figures.scale import lambda_axis, scale, zero_place
+from dessl.report.reproduction.figures.style import Style, drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import paper_curve
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
+from dessl.report.reproduction.wording import heading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +22,9 @@ def sweep_figure(results: Results, block: Block) -> dict[str, bytes]:
     """Metrics over λ with 95 % bands, the paper's curves, and p-values where there are splits."""
     from matplotlib.figure import Figure
 
-    tests = any(len(results.runs(block, name, results.lams(name)[0])) > 1 for name in results.methods)
+    tests = any(
+        len(results.runs(block, name, results.lams(name)[0])) > 1 for name in results.methods
+    )
     with drawing():
         columns = len(results.metrics)
         size = (3.9 * columns, 5.9 if tests else 3.7)
@@ -32,14 +36,19 @@ def sweep_figure(results: Results, block: Block) -> dict[str, bytes]:
             _metric(grid[0, column], results, block, metric)
             if tests:
                 _p_values(grid[1, column], results, block, metric)
-        handles, names = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names))
-        figure.suptitle(f"{title(results)}\n{data_title(results, block)}")
+        legend_below(figure, grid[0, 0], list(results.methods.values()), columns=6)
+        headline(figure, title(results), data_title(results, block))
         return pictures(figure)
 
 
 def _positive(results: Results) -> list[float]:
-    return sorted({lam for name in results.methods for lam in results.lams(name) if lam > 0})
+    """Every λ above 0 that is drawn, the paper's among them."""
+    found = {lam for name in results.methods for lam in results.lams(name)}
+    for name in results.methods:
+        found |= {
+            lam for metric in results.metrics for lam in paper_curve(results, name, metric)[0]
+        }
+    return sorted(lam for lam in found if lam > 0)
 
 
 def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:
@@ -66,7 +75,7 @@ def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:
         axes.plot([], [], label="paper", color="#777777", marker="o", linestyle=":",
                   markerfacecolor="none", linewidth=1.0, markersize=4.5)  # fmt: skip
     lambda_axis(axes, lams)
-    axes.set_ylabel(axis_name(metric))
+    axes.set_ylabel(heading(metric))
 
 
 def _level(
@@ -79,12 +88,10 @@ def _level(
     axes.axhspan(mean - half, mean + half, color=look.colour, alpha=0.12, linewidth=0)
     axes.axhline(mean, color=look.colour, linestyle="--", linewidth=1.2, zorder=1)
     axes.errorbar([place], [mean], yerr=[half] if half else None, color=look.colour,
-                  marker=look.marker, linestyle="--", label=name, capsize=2, markersize=5)  # fmt: skip
+                  marker=look.marker, ls="--", label=name, capsize=2, markersize=5)  # fmt: skip
 
 
-def _curve(
-    axes: "Axes", means: dict[float, Average], times: float, look: Style, name: str
-) -> None:
+def _curve(axes: "Axes", means: dict[float, Average], times: float, look: Style, name: str) -> None:
     kept = {lam: found for lam, found in means.items() if found.n}
     lams = list(kept)
     middle = [times * found.mean for found in kept.values()]
@@ -99,18 +106,14 @@ def _curve(
 def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None:
     looks = styles(results)
     for usual, debiased in results.twins():
-        found = [
-            one for one in over_lambda(results, block, metric, debiased, usual) if one.n > 1
-        ]
+        found = [one for one in over_lambda(results, block, metric, debiased, usual) if one.n > 1]
         lams = [one.lam for one in found]
         better = [max(one.p_better, LEAST) for one in found]
         worse = [max(one.p_worse, LEAST) for one in found]
         for name, values in ((debiased, better), (usual, worse)):
-            label = f"{results.methods[name]} better"
-            axes.plot(lams, values, **looks[name].of_line(), markersize=3.5, label=label)
+            axes.plot(lams, values, **looks[name].of_line(), markersize=3.5)
     axes.axhline(CLEAR, color="#333333", linewidth=1, linestyle="--")
     axes.set_yscale("log")
-    axes.set_ylim(top=1.6)
+    axes.set_ylim(min(axes.get_ylim()[0], CLEAR / 2), 1.6)
     lambda_axis(axes, _positive(results))
-    axes.set_ylabel("p, paired t-test")
-    axes.legend(fontsize=8, loc="best")
+    axes.set_ylabel("p, one-sided, of being better")

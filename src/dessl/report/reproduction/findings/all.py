@@ -1,16 +1,35 @@
 """Every finding of an experiment, whatever its shape."""
 
-from dessl.report.reproduction.findings.finding import Finding
+from collections.abc import Callable, Sequence
+
+from dessl.report.reproduction.findings.finding import Finding, counted
 from dessl.report.reproduction.findings.methods import method_findings
+from dessl.report.reproduction.findings.probe import probe_findings
 from dessl.report.reproduction.findings.sweep import sweep_findings
-from dessl.report.reproduction.results import Results, diverged
+from dessl.report.reproduction.findings.toy import toy_findings
+from dessl.report.reproduction.results import Results, Shape, diverged
 from dessl.report.reproduction.wording import lambda_text, listed
+
+SMOKE = "This is a smoke run: it shows that all works, and its numbers say nothing of the paper."
+
+MAKERS: dict[Shape, Callable[[Results], list[Finding]]] = {
+    "sweep": sweep_findings,
+    "methods": method_findings,
+    "probe": probe_findings,
+    "toy": toy_findings,
+}
 
 
 def findings_of(results: Results) -> list[Finding]:
     """What agrees, what does not, and which runs diverged."""
-    made = {"sweep": sweep_findings, "methods": method_findings}
-    return [*made[results.shape](results), *_divergences(results)]
+    return [*MAKERS[results.shape](results), *_divergences(results)]
+
+
+def summary(results: Results, findings: Sequence[Finding]) -> str:
+    """One sentence on all findings; of a smoke run, that it is one."""
+    if results.experiment.get("profile") == "smoke":
+        return f"{SMOKE} {counted(findings)}"
+    return counted(findings)
 
 
 def _divergences(results: Results) -> list[Finding]:

@@ -1,7 +1,10 @@
-"""Whether a debiased method stands to its twin as it does in the paper: the sign of a difference."""
+"""Whether one method stands to another as it does in the paper: the sign of a difference."""
 
-from dessl.report.reproduction.comparison import Comparison
-from dessl.report.reproduction.findings.finding import Finding
+import math
+from collections.abc import Sequence
+
+from dessl.report.reproduction.comparison import CLEAR, Comparison
+from dessl.report.reproduction.findings.finding import Finding, Outcome
 from dessl.report.reproduction.results import Results
 from dessl.report.reproduction.wording import amount, p_text, plain, written
 
@@ -14,42 +17,55 @@ def direction_finding(results: Results, where: str, one: Comparison) -> Finding 
     if one.n == 0:
         return None
     text = f"{where}: {difference_text(results, one)}"
-    if one.paper != one.paper:
+    if math.isnan(one.paper):
         return Finding("fact", f"{text}; the paper has no number here.")
-    text += f"; in the paper it is {_side(one, one.paper)}"
+    side = "above" if one.paper > 0 else "below"
+    theirs = f"{amount(one.metric, one.paper)} {side}" if one.paper else "no difference"
+    same = "the same direction" if one.same_direction else "not the same direction"
+    text += f"; the paper has {theirs}: {same}"
     if not one.clear:
-        return Finding("open", f"{text}.")
-    if one.same_direction:
-        return Finding("agrees", f"{text}: the same direction.")
-    return Finding("differs", f"{text}: the opposite direction.")
+        return Finding("open", f"{text}, but ours may be chance.")
+    return Finding("agrees" if one.same_direction else "differs", f"{text}.")
 
 
 def difference_text(results: Results, one: Comparison) -> str:
     """Our difference in words, with its interval and p-value where there are splits enough."""
     names = results.methods
-    said = (
-        f"{plain(one.metric)} of {names[one.method]} is {_side(one, one.difference)} "
-        f"{names[one.against]}'s"
-    )
+    side = "above" if one.difference > 0 else "below"
+    how = f"{amount(one.metric, one.difference)} {side}" if one.difference else "the same as"
+    said = f"{plain(one.metric)} of {names[one.method]} is {how} {names[one.against]}'s"
     if one.n < 2:
         return f"{said} (one split, no test)"
     low, high = (written(one.metric, end, signed=True) for end in (one.low, one.high))
     return f"{said} ({low} to {high}, p = {p_text(one.p_two_sided)}, {one.n} splits)"
 
 
-def _side(one: Comparison, difference: float) -> str:
-    if difference == 0:
-        return "the same as"
-    return f"{amount(one.metric, difference)} {'above' if difference > 0 else 'below'}"
+def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
+    """Those that both we and the paper have."""
+    return [one for one in found if one.n and not math.isnan(one.paper)]
 
 
-def agreement_text(found: list[Comparison]) -> str:
-    """How many of several differences have the paper's sign, and how many of the clear ones."""
-    known = [one for one in found if one.n and one.paper == one.paper]
-    same = sum(one.same_direction for one in known)
-    clear = [one for one in known if one.clear]
-    text = f"{same} of {len(known)}"
-    if any(one.n > 1 for one in known):
-        same_clear = sum(one.same_direction for one in clear)
-        text += f" (of the {len(clear)} where ours is clear at 5 %: {same_clear})"
+def agreement_text(found: Sequence[Comparison], what: str) -> str:
+    """How many of several differences have the paper's sign, and how many of the clear ones.
+
+    Args:
+        found: Ours and the paper's, both known.
+        what: What they are counted in.
+    """
+    same = sum(one.same_direction for one in found)
+    text = f"at {same} of {len(found)} {what}"
+    clear = [one for one in found if one.clear]
+    if clear:
+        same = sum(one.same_direction for one in clear)
+        text += f", and at {same} of the {len(clear)} where ours is clear (p < {CLEAR})"
     return text
+
+
+def agreement(found: Sequence[Comparison]) -> Outcome:
+    """What several differences come to; those that may be chance have no say."""
+    clear = [one.same_direction for one in found if one.clear]
+    if not clear:
+        return "open"
+    if all(clear):
+        return "agrees"
+    return "in part" if any(clear) else "differs"

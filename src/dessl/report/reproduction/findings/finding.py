@@ -29,18 +29,18 @@ class Finding:
     text: str
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def counted(findings: Sequence[Finding]) -> str:
     """One sentence on all of them.
 
-    >>> summary([Finding("agrees", "a"), Finding("agrees", "b"), Finding("differs", "c")])
-    'Of 3 comparisons with the paper, 2 agree and 1 does not.'
-    >>> summary([Finding("fact", "a")])
+    >>> counted([Finding("agrees", "a"), Finding("agrees", "b"), Finding("differs", "c")])
+    'Of 3 comparisons with the paper, 2 agree and 1 does not agree.'
+    >>> counted([Finding("fact", "a")])
     'The paper has no numbers to compare these with.'
     """
     said = {
         "agrees": ("agrees", "agree"),
         "in part": ("agrees in part", "agree in part"),
-        "differs": ("does not", "do not"),
+        "differs": ("does not agree", "do not agree"),
         "open": ("cannot be told", "cannot be told"),
     }
     counts = {key: sum(one.outcome == key for one in findings) for key in said}

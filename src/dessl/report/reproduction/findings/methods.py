@@ -1,90 +1,121 @@
 """What a table of methods says beside the paper's: levels by data set, and signs of differences."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dessl.report.reproduction.comparison import Comparison, compared
 from dessl.report.reproduction.findings.directions import (
+    agreement,
     agreement_text,
     difference_text,
     direction_finding,
+    with_paper,
 )
 from dessl.report.reproduction.findings.finding import Finding
-from dessl.report.reproduction.findings.levels import gap, level, level_finding
+from dessl.report.reproduction.findings.levels import Level, gap, level, level_finding
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import plain
+from dessl.report.reproduction.wording import listed, plain
 
 HEADLINE = "accuracy"
 
 
 def method_findings(results: Results) -> list[Finding]:
-    """The headline, then each metric's levels, then the twins' differences."""
+    """The headline, the twins' differences, those to the complete case, and the levels."""
     found = [*_headlines(results)]
-    for block in results.blocks:
-        for metric in results.metrics:
-            made = level_finding(data_title(results, block), metric, _levels(results, block, metric))
-            found += [made] if made else []
     for usual, debiased in results.twins():
         for metric in results.metrics:
             found += _twins(results, metric, usual, debiased)
+    found += _to_the_complete_case(results)
+    for block in results.blocks:
+        for metric in results.metrics:
+            levels = _levels(results, block, metric)
+            made = level_finding(data_title(results, block), metric, levels)
+            found += [made] if made else []
     return found
 
 
-def _levels(results: Results, block: Block, metric: str) -> list:
+def _lam(results: Results, method: str) -> float:
+    return results.lams(method)[0]
+
+
+def _levels(results: Results, block: Block, metric: str) -> list[Level]:
     found = [
-        level(results, block, method, metric, results.lams(method)[0], name)
+        level(results, block, method, metric, _lam(results, method), name)
         for method, name in results.methods.items()
     ]
     return [one for one in found if one]
 
 
 def _headlines(results: Results) -> Iterator[Finding]:
-    """How far a debiased method's accuracy is from the paper's, where one table is about one."""
+    """How far a debiased method's accuracy is from the paper's, where there is one data set."""
     if len(results.blocks) > 1:
         return
     for _, debiased in results.twins():
-        block = results.blocks[0]
-        found = level(results, block, debiased, HEADLINE, results.lams(debiased)[0], "")
+        block, name = results.blocks[0], results.methods[debiased]
+        found = level(results, block, debiased, HEADLINE, _lam(results, debiased), name)
         if found:
-            name = results.methods[debiased]
-            yield Finding(
-                "fact", f"{name} against the paper's headline: accuracy {gap(HEADLINE, found)}."
-            )
+            text = f"{name} beside the paper's headline: accuracy {gap(HEADLINE, found)}."
+            yield Finding("fact", text)
+
+
+def _compared(results: Results, metric: str, method: str, against: str) -> dict[Block, Comparison]:
+    lams = _lam(results, method), _lam(results, against)
+    found = {
+        block: compared(results, block, metric, method, against, *lams) for block in results.blocks
+    }
+    return {block: one for block, one in found.items() if one.n}
 
 
 def _twins(results: Results, metric: str, usual: str, debiased: str) -> list[Finding]:
-    lams = results.lams(debiased)[0], results.lams(usual)[0]
-    by_block = {
-        block: compared(results, block, metric, debiased, usual, *lams) for block in results.blocks
-    }
-    known = {block: one for block, one in by_block.items() if one.n}
-    if not known:
-        return []
-    if len(known) == 1:
-        ((block, one),) = known.items()
-        made = direction_finding(results, data_title(results, block), one)
-        return [made] if made else []
-    return [_over_blocks(results, metric, known)]
-
-
-def _over_blocks(results: Results, metric: str, known: dict[Block, Comparison]) -> Finding:
-    """One sentence over several data sets: where the sign is the paper's, and where not."""
-    found = list(known.values())
-    names = results.methods
-    what = f"{plain(metric)} of {names[found[0].method]} less {names[found[0].against]}'s"
-    if all(one.paper != one.paper for one in found):
-        told = [
-            f"{data_title(results, block)}: {difference_text(results, one)}"
+    known = _compared(results, metric, debiased, usual)
+    if not with_paper([*known.values()]):
+        found = [
+            Finding("fact", f"{data_title(results, block)}: {difference_text(results, one)}.")
             for block, one in known.items()
         ]
-        return Finding("fact", "; ".join(told) + ".")
-    text = f"The sign of {what} is the paper's in {agreement_text(found)} data sets"
-    other = [block.data for block, one in known.items() if not one.same_direction]
-    text += f"; not on {', '.join(other)}." if other else "."
-    clear = [one for one in found if one.clear]
-    if not clear:
-        return Finding("open", text)
-    same = sum(one.same_direction for one in clear)
-    if same == len(clear):
-        return Finding("agrees", text)
-    return Finding("in part" if same else "differs", text)
+    elif len(known) == 1:
+        ((block, one),) = known.items()
+        found = (
+            [made] if (made := direction_finding(results, data_title(results, block), one)) else []
+        )
+    else:
+        found = [_over_blocks(results, metric, known)]
+    return found
+
+
+def _over_blocks(results: Results, metric: str, known: Mapping[Block, Comparison]) -> Finding:
+    """One sentence over several data sets: where the sign is the paper's, and where not."""
+    both = {block: one for block, one in known.items() if with_paper([one])}
+    found = list(both.values())
+    names = results.methods
+    text = (
+        f"{names[found[0].method]} less {names[found[0].against]}, {plain(metric)}: the sign is "
+        f"the paper's {agreement_text(found, 'data sets')}"
+    )
+    other = [block.data for block, one in both.items() if not one.same_direction]
+    text += f"; not on {listed(other)}." if other else "."
+    return Finding(agreement(found), text)
+
+
+def _to_the_complete_case(results: Results) -> Iterator[Finding]:
+    """One sentence a method, over all metrics and data sets."""
+    alone = results.complete_case()
+    for method, name in results.methods.items():
+        if alone is None or method == alone:
+            continue
+        cells = {
+            f"{plain(metric)} on {block.data}": one
+            for metric in results.metrics
+            for block, one in _compared(results, metric, method, alone).items()
+            if with_paper([one])
+        }
+        if not cells:
+            continue
+        found = list(cells.values())
+        text = (
+            f"{name} less the complete case: the sign is the paper's "
+            f"{agreement_text(found, 'differences')}"
+        )
+        other = [what for what, one in cells.items() if not one.same_direction]
+        text += f"; not in {listed(other)}." if other else "."
+        yield Finding(agreement(found), text)

@@ -14,7 +14,6 @@ from dessl.report.reproduction.wording import (
     ours_text,
     p_text,
     paper_text,
-    plain,
     written,
 )
 
@@ -55,7 +54,10 @@ def _levels(results: Results, block: Block) -> Table:
             continue
         cells: list[str] = []
         for metric in metrics:
-            ours, given = average(values_of(runs, metric)), printed(results, block, method, metric, _lam(results, method))
+            ours, given = (
+                average(values_of(runs, metric)),
+                printed(results, block, method, metric, _lam(results, method)),
+            )
             off = written(metric, ours.mean - given.mean, signed=True)
             cells += [ours_text(metric, ours), paper_text(metric, given), off]
         rows.append((name, *cells))

@@ -34,7 +34,7 @@ def _table(results: Results, block: Block, metric: str, usual: str, debiased: st
     columns = (title_ for name in (one, other) for title_ in (name, "paper's", "off by"))
     tests = (f"{other} − {one}", f"p, {other} better (Holm)", f"p, {one} better (Holm)")
     return Table(
-        f"{heading(metric)} over λ on {data_title(results, block)}",
+        f"{data_title(results, block)}: {heading(metric)} over λ",
         ("λ", *columns, *tests),
         tuple(_rows(results, block, metric, usual, debiased)),
     ).without_empty_columns(NONE)
