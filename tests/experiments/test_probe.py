@@ -135,6 +135,8 @@ def test_lambda_opt_is_a_slope_times_the_share_of_unlabelled_rows(trained) -> No
         "pseudo_label_everywhere": -log_p.max(1),
         "entropy": -(np.exp(log_p) * log_p).sum(1),
     }
+    sure = h > 0
+    assert 0 < sure.sum() < 120
     for name, values in terms.items():
         slope, rho = np.polyfit(values, loss, 1)[0], np.corrcoef(values, loss)[0, 1]
         assert metrics[f"slope.{name}"] == pytest.approx(slope, rel=1e-3)
@@ -143,6 +145,11 @@ def test_lambda_opt_is_a_slope_times_the_share_of_unlabelled_rows(trained) -> No
         assert metrics[f"variance_ratio.{name}"] == pytest.approx(1 - 0.92 * rho**2, rel=1e-3)
         regime = sorted((metrics[f"regime_low.{name}"], metrics[f"regime_high.{name}"]))
         assert regime == pytest.approx(sorted((0.0, 2 * 0.92 * slope)), rel=1e-3)
+    slope = np.polyfit(h[sure], loss[sure], 1)[0]
+    assert metrics["slope.pseudo_label_confident"] == pytest.approx(slope, rel=1e-3)
+    assert metrics["rows.pseudo_label_confident"] == sure.sum()
+    assert metrics["rows.pseudo_label"] == 120
+    assert metrics["rows.fixmatch"] == 120 > metrics["rows.fixmatch_confident"]
     paper = targets_at(experiment.targets)
     assert set(paper) < {name.removeprefix("lam_opt.") for name in metrics}
 

@@ -38,10 +38,11 @@ Outcome: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 
 
 class LossAndTerm(NamedTuple):
-    """L and H of each test row, (n,), in float64."""
+    """L and H of each test row, and how sure the model is of its first view; (n,), in float64."""
 
     loss: Tensor
     h: Tensor
+    confidence: Tensor
 
 
 def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Outcome:
@@ -68,31 +69,31 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Outcome:
 
 def loss_and_term(surrogate: Surrogate, model: nn.Module, part: Part) -> LossAndTerm:
     """L and H of all rows, from logits that are widened to float64; L is the mean over views."""
-    loss, h = [], []
+    found = []
     ids = torch.arange(len(part.y), device=part.y.device)
     with torch.no_grad():
         for some in (ids[first : first + AT_ONCE] for first in range(0, len(ids), AT_ONCE)):
             scores: Scores = surrogate(lambda x: model(x).double(), Rows(part.x[some], some))
             y = part.y[some].expand(scores.logits.shape[:-1])
-            loss.append(cross_entropy(scores.logits, y).mean(0))
-            h.append(scores.h)
-    return LossAndTerm(torch.cat(loss), torch.cat(h))
+            confidence = scores.logits[0].softmax(-1).amax(-1)
+            found.append((cross_entropy(scores.logits, y).mean(0), scores.h, confidence))
+    return LossAndTerm(*(torch.cat(parts) for parts in zip(*found, strict=True)))
 
 
 def _risk(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
     """The risk's estimates over λ against the oracle, and their variance."""
     settings = experiment.settings
-    values = loss_and_term(term(_only_term(experiment), experiment.views), model, test)
+    loss, h, _ = loss_and_term(term(_only_term(experiment), experiment.views), model, test)
     drawn = {"n_labelled": settings["labelled"], "splits": settings["splits"]}
-    best = oracle_lambda(*values, n_labelled=settings["labelled"])
+    best = oracle_lambda(loss, h, n_labelled=settings["labelled"])
     lams = _lams(best.lam, settings)
-    estimates = risk_over_lambda(*values, lams, **drawn)
-    ratio = variance_ratio_over_lambda(*values, lams, **drawn)
-    at_best = variance_ratio_over_lambda(*values, [best.lam], **drawn)
+    estimates = risk_over_lambda(loss, h, lams, **drawn)
+    ratio = variance_ratio_over_lambda(loss, h, lams, **drawn)
+    at_best = variance_ratio_over_lambda(loss, h, [best.lam], **drawn)
     metrics = {
         "oracle": estimates.oracle,
-        "mean_h": float(values.h.mean()),
-        "share_with_h": float((values.h > 0).double().mean()),
+        "mean_h": float(h.mean()),
+        "share_with_h": float((h > 0).double().mean()),
         "correlation": best.correlation,
         "debiased_largest_bias_in_errors": _largest_bias(estimates.debiased, estimates.oracle),
         "ssl_largest_bias_in_errors": _largest_bias(estimates.ssl, estimates.oracle),
@@ -110,7 +111,7 @@ def _risk(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
 def _gradient(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
     """The variance of the whole network's gradient over λ."""
     settings = experiment.settings
-    values = loss_and_term(term(_only_term(experiment), experiment.views), model, test)
+    loss, h, _ = loss_and_term(term(_only_term(experiment), experiment.views), model, test)
     spread = network_gradient_spread(
         model,
         _still(_only_term(experiment)),
@@ -123,7 +124,7 @@ def _gradient(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
     metrics = {
         "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "correlation": spread.correlation,
-        "lam_opt_of_the_risk": oracle_lambda(*values, n_labelled=settings["labelled"]).lam,
+        "lam_opt_of_the_risk": oracle_lambda(loss, h, n_labelled=settings["labelled"]).lam,
     }
     return metrics | _least(spread.over([spread.lam])), _curves(
         spread.over(_lams(spread.lam, settings))
@@ -133,24 +134,25 @@ def _gradient(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
 def _lambda_opt(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
     """λ_opt of each term, for as many labelled and unlabelled rows as a training has."""
     metrics: dict[str, Any] = {}
-    numbers = {key: experiment.settings[key] for key in ("labelled", "unlabelled")}
+    n_l, n_u = (experiment.settings[key] for key in ("labelled", "unlabelled"))
     for settings in experiment.settings["terms"]:
         own = dict(settings)
-        name = own.pop("as", own["name"])  # where one term comes twice
-        values = loss_and_term(term(own, experiment.views), model, test)
-        best = oracle_lambda(
-            *values, n_labelled=numbers["labelled"], n_unlabelled=numbers["unlabelled"]
-        )
+        name = own.pop("as", own["name"])  # where one term comes in several ways
+        above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
+        loss, h, confidence = loss_and_term(term(own, experiment.views), model, test)
+        loss, h = loss[confidence > above], h[confidence > above]
+        best = oracle_lambda(loss, h, n_labelled=n_l, n_unlabelled=n_u)
         metrics |= {
             f"lam_opt.{name}": best.lam,
             f"standard_error.{name}": best.standard_error,
-            f"slope.{name}": best.lam * sum(numbers.values()) / numbers["unlabelled"],
+            f"slope.{name}": best.lam * (n_l + n_u) / n_u,
             f"correlation.{name}": best.correlation,
             f"variance_ratio.{name}": best.variance_ratio,
             f"regime_low.{name}": min(0.0, 2 * best.lam),
             f"regime_high.{name}": max(0.0, 2 * best.lam),
-            f"mean_loss.{name}": float(values.loss.mean()),
-            f"mean_h.{name}": float(values.h.mean()),
+            f"mean_loss.{name}": float(loss.mean()),
+            f"mean_h.{name}": float(h.mean()),
+            f"rows.{name}": len(h),
         }
     return metrics, {}
 

@@ -5,7 +5,7 @@ splits: the same of each split's mean gradients, from one forward and two backwa
 labelled rows. Gradients are summed as they come, and none is kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 import torch
@@ -60,27 +60,46 @@ def network_gradient_spread(
     """
     _checks.same_length("x", x, "y", y)
     _checks.whole_number("at_once", at_once, low=1)
-    n = len(x)
-    n_unlabelled = unlabelled_count(n_labelled, n)
+    n_unlabelled = unlabelled_count(n_labelled, len(x))
     parameters = {k: p.detach() for k, p in model.named_parameters() if p.requires_grad}
     values = _values(model, term, x, y)
-    rows, splits_ = _Sums(parameters), _Sums(parameters)
-    row_gradients = vmap(lambda row: _gradients(values, parameters, row[None]))
+    ids = torch.arange(len(x), device=x.device)
+    drawn = labelled_rows(len(x), n_labelled, splits, generator)
     with evaluating(model):
-        with ConvolutionsAsProducts():
-            for first in range(0, n, at_once):
-                some = torch.arange(first, min(first + at_once, n), device=x.device)
-                rows.add(*row_gradients(some))
-        mean_loss, mean_h = rows.means()
-        for drawn in labelled_rows(n, n_labelled, splits, generator):
-            of_loss, of_h = _gradients(values, parameters, drawn.to(x.device))
-            # Seen from the means over all rows, where mean_U H − mean_L H is n/n_u times mean H's
-            # distance from mean_L H, splits lose no digits to what they have in common.
-            splits_.add(
-                {k: (g - mean_loss[k])[None] for k, g in of_loss.items()},
-                {k: (mean_h[k] - g)[None] * (n / n_unlabelled) for k, g in of_h.items()},
-            )
-    return Spread(rows.traces(), splits_.traces(), n_labelled, n_unlabelled)
+        rows = _row_sums(values, parameters, ids, at_once)
+        means = _split_sums(values, parameters, (d.to(x.device) for d in drawn), rows.means())
+    first, second, product = means.traces()
+    # mean_U H − mean_L H is −n/n_u times what mean_L H lies off the mean of all rows.
+    scale = -len(x) / n_unlabelled
+    of_splits = Traces(first, scale**2 * second, scale * product)
+    return Spread(rows.traces(), of_splits, n_labelled, n_unlabelled)
+
+
+def _row_sums(values: Values, parameters: Gradient, ids: Tensor, at_once: int) -> "_Sums":
+    """Of every row's two gradients."""
+    sums = _Sums(parameters)
+    gradients = vmap(lambda row: _gradients(values, parameters, row[None]))
+    with ConvolutionsAsProducts():
+        for start in range(0, len(ids), at_once):
+            sums.add(*gradients(ids[start : start + at_once]))
+    return sums
+
+
+def _split_sums(
+    values: Values,
+    parameters: Gradient,
+    drawn: Iterable[Tensor],
+    middle: tuple[Gradient, Gradient],
+) -> "_Sums":
+    """Of the two mean gradients over each split's labelled rows.
+
+    Seen from the means over all rows, ``middle``, splits lose no digits to what they share.
+    """
+    sums = _Sums(parameters)
+    for rows in drawn:
+        pair = zip(_gradients(values, parameters, rows), middle, strict=True)
+        sums.add(*({k: (g[k] - mean[k])[None] for k in g} for g, mean in pair))
+    return sums
 
 
 def _values(model: nn.Module, term: Surrogate, x: Tensor, y: Tensor) -> Values:

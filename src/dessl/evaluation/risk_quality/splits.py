@@ -71,8 +71,10 @@ def labelled_rows(
     unlabelled_count(n_labelled, n)
     _checks.whole_number("splits", splits, low=2)
     source = torch.Generator().manual_seed(0) if generator is None else generator
-    for _ in range(splits):
-        yield torch.randperm(n, generator=source, device=source.device)[:n_labelled]
+    return (
+        torch.randperm(n, generator=source, device=source.device)[:n_labelled]
+        for _ in range(splits)
+    )
 
 
 def unlabelled_count(n_labelled: int, n: int) -> int:
