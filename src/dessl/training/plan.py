@@ -61,6 +61,8 @@ class TrainPlan:
         evaluate_every: Steps between evaluations, each with a checkpoint; when not given, an epoch
             for ``epochs``, a twentieth of the run for ``steps``.
         select: ``"last"``, or the validation metric whose best evaluation is kept.
+        ties: Which of equally good evaluations is kept, ``"first"`` or ``"last"``: on few
+            validation rows there are many, and the last is the longest trained.
         patience: Evaluations without a better ``select`` after which the run ends; None for never.
         seed: Of the two streams, of dropout, and of a model that is given as a function.
         guard_every: Steps between looks for NaN and explosions; 0 for evaluations alone.
@@ -93,6 +95,7 @@ class TrainPlan:
     graph: Switch = "auto"
     evaluate_every: int | None = None
     select: str = "last"
+    ties: Literal["first", "last"] = "first"
     patience: int | None = None
     seed: int = 0
     guard_every: int = 0
@@ -114,6 +117,7 @@ class TrainPlan:
         _checks.one_of("compile", self.compile, ("auto", "on", "off"))
         _checks.one_of("graph", self.graph, ("auto", "on", "off"))
         _checks.one_of("select", self.select, ("last", *HIGHER_IS_BETTER))
+        _checks.one_of("ties", self.ties, ("first", "last"))
         for name in ("nesterov", "include_labelled"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False; got {getattr(self, name)!r}.")

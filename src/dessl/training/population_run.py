@@ -14,7 +14,7 @@ from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.event import Event
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 from dessl.training.population_rows import RowsAhead
 from dessl.training.population_step import PopulationStep, Setting, decayed_names
 from dessl.training.population_watch import Validation
@@ -136,7 +136,7 @@ class Population:
         first, best = not member.history, False
         if plan.select != "last":
             value = (metrics or {}).get(plan.select)
-            best = member.selection.take(value, self.done, higher=HIGHER_IS_BETTER[plan.select])
+            best = member.selection.take(value, self.done, plan)
         event = Event(
             step=self.done,
             steps=self.steps,

@@ -48,18 +48,23 @@ class Selection:
     step: int = 0
     waited: int = 0
 
-    def take(self, value: float | None, step: int, *, higher: bool) -> bool:
-        """Look at one more evaluation and return whether it is the best; NaN never is."""
+    def take(self, value: float | None, step: int, plan: TrainPlan) -> bool:
+        """Look at one more evaluation and return whether it is to be kept; NaN never is.
+
+        One that only equals the best is kept where the plan's ties go to the last, but does not
+        count against the waiting.
+        """
         if value is None or math.isnan(value):
-            better = False
-        else:
-            ahead = value > self.value if higher else value < self.value
-            better = math.isnan(self.value) or ahead
-        if better:
-            self.value, self.step, self.waited = float(value or 0.0), step, 0
-        else:
             self.waited += 1
-        return better
+            return False
+        higher = HIGHER_IS_BETTER[plan.select]
+        ahead = value > self.value if higher else value < self.value
+        better = ahead or math.isnan(self.value)
+        self.waited = 0 if better else self.waited + 1
+        if better or (value == self.value and plan.ties == "last"):
+            self.value, self.step = float(value), step
+            return True
+        return False
 
 
 class Run:
@@ -163,8 +168,7 @@ class Run:
         select = self.plan.select
         if select == "last":
             return False
-        higher = HIGHER_IS_BETTER[select]
-        best = self.selection.take(metrics.get(select), self.done, higher=higher)
+        best = self.selection.take(metrics.get(select), self.done, self.plan)
         if best:
             self.selected = {k: v.clone() for k, v in self.evaluated.state_dict().items()}
         return best
