@@ -1,7 +1,6 @@
 """The toy example: its laws, its pairing, and what its methods learn."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
