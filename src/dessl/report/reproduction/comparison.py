@@ -103,9 +103,16 @@ def compared(
 def over_lambda(
     results: Results, block: Block, metric: str, method: str, against: str
 ) -> list[Comparison]:
-    """Two methods at each λ that both have, with Holm's correction over the grid."""
-    shared = sorted(set(results.lams(method)) & set(results.lams(against)))
-    found = [compared(results, block, metric, method, against, lam, lam) for lam in shared]
+    """Two methods at each λ that both have, with Holm's correction over the grid.
+
+    The complete case has no λ, and is compared with at every one.
+    """
+    lams = results.lams(method)
+    if results.risk(against) == "complete_case":
+        pairs = [(lam, 0.0) for lam in lams]
+    else:
+        pairs = [(lam, lam) for lam in lams if lam in results.lams(against)]
+    found = [compared(results, block, metric, method, against, *pair) for pair in pairs]
     if not found:
         return []
     better = holm([one.p_better for one in found])

@@ -48,11 +48,14 @@ def _means(results: Results, block: Block) -> list[dict[str, Any]]:
 def _comparisons(results: Results, block: Block) -> list[Comparison]:
     if results.shape == "methods":
         return [one for metric in results.metrics for one in comparisons(results, block, metric)]
+    pairs = [(debiased, usual) for usual, debiased in results.twins()]
+    if alone := results.complete_case():
+        pairs += [(name, alone) for name in results.methods if name != alone]
     return [
         one
-        for usual, debiased in results.twins()
+        for method, against in pairs
         for metric in results.metrics
-        for one in over_lambda(results, block, metric, debiased, usual)
+        for one in over_lambda(results, block, metric, method, against)
         if one.n
     ]
 

@@ -21,11 +21,20 @@ def data_title(results: Results, block: Block) -> str:
     return ", ".join(said)
 
 
+def located(results: Results, block: Block, text: str) -> str:
+    """A sentence with the data set that it is about before it, where there are several."""
+    if len(results.blocks) == 1:
+        return text[:1].upper() + text[1:]
+    return f"{data_title(results, block)}: {text}"
+
+
 def title(results: Results) -> str:
     """The experiment's title, with a word on data that are not the publisher's."""
     names = sorted({record.data for record in results.records})
     odd = [name for name in names if "(" in name]
-    warned = f" [{listed(odd)}]" if odd else ""
+    if any((record.settings.get("data") or {}).get("rows") for record in results.records):
+        odd.append("cut short")
+    warned = f" [{', '.join(odd)}]" if odd else ""
     return f"{results.experiment.get('title', results.experiment['name'])}{warned}"
 
 

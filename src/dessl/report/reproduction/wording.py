@@ -47,6 +47,8 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
 
     >>> written("accuracy", 0.91234), written("brier", -0.0123, signed=True)
     ('91.23', '−0.012')
+    >>> written("brier", -0.0001), written("brier", 0.0, signed=True)
+    ('0.000', '0.000')
     >>> written("accuracy", float("nan")), written("cross_entropy", float("inf"))
     ('–', '∞')
     """
@@ -56,6 +58,8 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
         return "∞" if value > 0 else "−∞"
     percent = measure_of(metric).percent
     text = f"{100 * value if percent else value:{'+' if signed else ''}.{2 if percent else 3}f}"
+    if float(text) == 0:
+        text = text.lstrip("+-")
     return text.replace("-", "−")
 
 
@@ -93,13 +97,13 @@ def p_text(value: float) -> str:
     """A p-value; very small ones in powers of ten.
 
     >>> p_text(0.04321), p_text(0.00004), p_text(1.0), p_text(0.0), p_text(float("nan"))
-    ('0.043', '4e-05', '1.000', '0', '–')
+    ('0.043', '4.0e-05', '1.000', '0', '–')
     """
     if math.isnan(value):
         return NONE
     if value == 0:
         return "0"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
 
 
 def lambda_text(lam: float) -> str:

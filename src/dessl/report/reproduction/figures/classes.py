@@ -4,9 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dessl.data.publishers import DATASETS
-from dessl.evaluation.metrics import benefit_ratio
-from dessl.report.reproduction.averages import Average, average, number
+from dessl.report.reproduction.averages import Average, average
+from dessl.report.reproduction.classes import benefit_ratios, class_accuracies, class_names
 from dessl.report.reproduction.figures.panels import legend_below
 from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import paper_classes
@@ -16,7 +15,7 @@ from dessl.report.reproduction.titles import data_title, title
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 20  # classes that one panel can show
+RATIO = "benefit ratio"
 Rows = Mapping[str, Sequence[Average]]
 
 
@@ -28,10 +27,10 @@ def classes_figure(results: Results) -> dict[str, bytes] | None:
     from matplotlib.figure import Figure
 
     rates = {block: class_accuracies(results, block) for block in results.blocks}
-    rates = {block: rows for block, rows in rates.items() if rows and _count(rows) <= MOST}
+    rates = {block: rows for block, rows in rates.items() if rows}
     drawn = [(block, rows, "accuracy, %", 100.0) for block, rows in rates.items()]
     drawn += [
-        (block, ratios, "benefit ratio", 1.0)
+        (block, {name: [average([x]) for x in row] for name, row in ratios.items()}, RATIO, 1.0)
         for block, rows in rates.items()
         if (ratios := benefit_ratios(rows))
     ]
@@ -48,36 +47,6 @@ def classes_figure(results: Results) -> dict[str, bytes] | None:
         legend_below(figure, axes[0], list(results.methods.values()), columns=6)
         headline(figure, f"{title(results)}: class by class")
         return pictures(figure)
-
-
-def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
-    """Each method's accuracies by class over splits; (classes,) a method."""
-    found = {}
-    for method in results.methods:
-        rows = [
-            [number(value) for value in record.metrics.get("per_class_accuracy") or ()]
-            for record in results.runs(block, method)
-        ]
-        columns = [*zip(*(row for row in rows if row), strict=True)]
-        if columns:
-            found[method] = [average(column) for column in columns]
-    return found
-
-
-def benefit_ratios(accuracies: Rows) -> dict[str, list[Average]]:
-    """Benefit ratios of mean accuracies, where the complete case and all labels were run too."""
-    if not {"complete_case", "supervised"} <= set(accuracies):
-        return {}
-    means = {name: [one.mean for one in row] for name, row in accuracies.items()}
-    alone, everything = means.pop("complete_case"), means.pop("supervised")
-    return {
-        name: [average([ratio]) for ratio in benefit_ratio(row, alone, everything).tolist()]
-        for name, row in means.items()
-    }
-
-
-def _count(rows: Rows) -> int:
-    return len(next(iter(rows.values())))
 
 
 def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: float) -> None:
@@ -101,12 +70,11 @@ def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: floa
                   label="paper (open)")  # fmt: skip
     if times == 1.0:
         axes.axhline(1.0, color="#333333", linewidth=0.9, linestyle="--")
-    _class_axis(axes, block, _count(rows))
+    _class_axis(axes, block, len(next(iter(rows.values()))))
 
 
 def _class_axis(axes: "Axes", block: Block, count: int) -> None:
-    known = DATASETS[block.data].class_names if block.data in DATASETS else ()
-    names = known if len(known) == count else tuple(map(str, range(count)))
+    names = class_names(block, count)
     width = max(9, 100 // count)
     folded = [textwrap.wrap(name, width, break_long_words=False) for name in names]
     axes.set_xticks(range(count), ["\n".join(lines[:3]) for lines in folded])

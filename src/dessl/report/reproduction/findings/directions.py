@@ -9,14 +9,19 @@ from dessl.report.reproduction.results import Results
 from dessl.report.reproduction.wording import amount, p_text, plain, written
 
 
-def direction_finding(results: Results, where: str, one: Comparison) -> Finding | None:
+def direction_finding(results: Results, one: Comparison, at: str = "") -> Finding | None:
     """One sentence on one difference, or None where there is none of ours.
 
     It agrees or differs where ours is clear, and is open where ours may be chance.
+
+    Args:
+        results: The experiment.
+        one: The difference.
+        at: What the sentence begins with.
     """
     if one.n == 0:
         return None
-    text = f"{where}: {difference_text(results, one)}"
+    text = f"{at}{difference_text(results, one)}"
     if math.isnan(one.paper):
         return Finding("fact", f"{text}; the paper has no number here.")
     side = "above" if one.paper > 0 else "below"

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dessl.report.reproduction.results import Block, Results
+from dessl.report.reproduction.titles import located
 from dessl.report.reproduction.wording import listed
 
 Outcome = Literal["agrees", "in part", "differs", "open", "fact"]
@@ -27,6 +29,11 @@ class Finding:
 
     outcome: Outcome
     text: str
+
+
+def placed(results: Results, block: Block, finding: Finding) -> Finding:
+    """The finding with its data set before the sentence, where there are several."""
+    return Finding(finding.outcome, located(results, block, finding.text))
 
 
 def counted(findings: Sequence[Finding]) -> str:

@@ -39,21 +39,21 @@ def level(
     return found if math.isfinite(found.off) else None
 
 
-def level_finding(where: str, metric: str, levels: Sequence[Level]) -> Finding | None:
+def level_finding(metric: str, levels: Sequence[Level], of: str = "") -> Finding | None:
     """One sentence on a metric's levels, or None where there are none.
 
     From one split a level has no interval, so that nothing is claimed of it.
 
     Args:
-        where: Of which data.
         metric: Name.
         levels: What was compared.
+        of: What the sentence begins with.
     """
     if not levels:
         return None
     if any(one.ours.half_width is None for one in levels):
         gaps = listed(f"{one.name} {written(metric, one.off, signed=True)}" for one in levels)
-        text = f"{where}: {plain(metric)} less the paper's, without an interval of ours: {gaps}."
+        text = f"{of}{plain(metric)} less the paper's, without an interval of ours: {gaps}."
         return Finding("open", text)
     met = [one for one in levels if one.meets]
     outcome: Outcome = "in part" if met else "differs"
@@ -61,7 +61,7 @@ def level_finding(where: str, metric: str, levels: Sequence[Level]) -> Finding |
         outcome = "agrees"
     far = max(levels, key=lambda one: abs(one.off))
     text = (
-        f"{where}: {plain(metric)} meets the paper's within the intervals in {len(met)} of "
+        f"{of}{plain(metric)} meets the paper's within the intervals in {len(met)} of "
         f"{len(levels)} cells; the farthest is {far.name}, {gap(metric, far)}."
     )
     return Finding(outcome, text)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from dessl.report.reproduction.comparison import Comparison, compared
+from dessl.report.reproduction.findings.classes import class_findings
 from dessl.report.reproduction.findings.directions import (
     agreement,
     agreement_text,
@@ -10,10 +11,9 @@ from dessl.report.reproduction.findings.directions import (
     direction_finding,
     with_paper,
 )
-from dessl.report.reproduction.findings.finding import Finding
+from dessl.report.reproduction.findings.finding import Finding, placed
 from dessl.report.reproduction.findings.levels import Level, gap, level, level_finding
 from dessl.report.reproduction.results import Block, Results
-from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import listed, plain
 
 HEADLINE = "accuracy"
@@ -27,10 +27,11 @@ def method_findings(results: Results) -> list[Finding]:
             found += _twins(results, metric, usual, debiased)
     found += _to_the_complete_case(results)
     for block in results.blocks:
+        found += [placed(results, block, one) for one in class_findings(results, block)]
         for metric in results.metrics:
             levels = _levels(results, block, metric)
-            made = level_finding(data_title(results, block), metric, levels)
-            found += [made] if made else []
+            made = level_finding(metric, levels)
+            found += [placed(results, block, made)] if made else []
     return found
 
 
@@ -70,14 +71,12 @@ def _twins(results: Results, metric: str, usual: str, debiased: str) -> list[Fin
     known = _compared(results, metric, debiased, usual)
     if not with_paper([*known.values()]):
         found = [
-            Finding("fact", f"{data_title(results, block)}: {difference_text(results, one)}.")
+            placed(results, block, Finding("fact", f"{difference_text(results, one)}."))
             for block, one in known.items()
         ]
     elif len(known) == 1:
         ((block, one),) = known.items()
-        found = (
-            [made] if (made := direction_finding(results, data_title(results, block), one)) else []
-        )
+        found = [placed(results, block, made)] if (made := direction_finding(results, one)) else []
     else:
         found = [_over_blocks(results, metric, known)]
     return found

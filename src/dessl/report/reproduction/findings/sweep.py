@@ -8,10 +8,9 @@ from dessl.report.reproduction.findings.directions import (
     direction_finding,
     with_paper,
 )
-from dessl.report.reproduction.findings.finding import Finding
+from dessl.report.reproduction.findings.finding import Finding, placed
 from dessl.report.reproduction.findings.levels import gap, level, level_finding
 from dessl.report.reproduction.results import Block, Results
-from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import amount, lambda_text, plain
 
 LARGE = 1.0
@@ -19,30 +18,31 @@ LARGE = 1.0
 
 def sweep_findings(results: Results) -> list[Finding]:
     """Findings of every data set, pair of methods and metric."""
-    return [one for block in results.blocks for one in _findings(results, block)]
+    return [
+        placed(results, block, one) for block in results.blocks for one in _findings(results, block)
+    ]
 
 
 def _findings(results: Results, block: Block) -> Iterator[Finding]:
-    where = data_title(results, block)
     for metric in results.metrics:
-        yield from _complete_case(results, block, where, metric)
+        yield from _complete_case(results, block, metric)
     for usual, debiased in results.twins():
         for metric in results.metrics:
             tests = over_lambda(results, block, metric, debiased, usual)
-            yield from _at_large_lambda(results, where, tests)
+            yield from _at_large_lambda(results, tests)
             if metric == "accuracy":
-                yield from _closeness(results, where, tests)
+                yield from _closeness(results, tests)
         for method in (usual, debiased):
             for metric in results.metrics:
-                yield from _levels(results, block, where, method, metric)
+                yield from _levels(results, block, method, metric)
 
 
-def _complete_case(results: Results, block: Block, where: str, metric: str) -> Iterator[Finding]:
+def _complete_case(results: Results, block: Block, metric: str) -> Iterator[Finding]:
     alone = results.complete_case()
     found = level(results, block, alone, metric, 0.0, "") if alone else None
     if found is None:
         return
-    text = f"{where}: {plain(metric)} of the complete case is {gap(metric, found)}"
+    text = f"{plain(metric)} of the complete case is {gap(metric, found)}"
     if found.ours.half_width is None:
         yield Finding("open", f"{text}; one split, no interval.")
     elif found.meets:
@@ -51,25 +51,23 @@ def _complete_case(results: Results, block: Block, where: str, metric: str) -> I
         yield Finding("differs", f"{text}; our interval does not hold it.")
 
 
-def _levels(
-    results: Results, block: Block, where: str, method: str, metric: str
-) -> Iterator[Finding]:
+def _levels(results: Results, block: Block, method: str, metric: str) -> Iterator[Finding]:
     found = [
         level(results, block, method, metric, lam, f"λ = {lambda_text(lam)}")
         for lam in results.lams(method)
     ]
-    place = f"{where}, {results.methods[method]}"
-    made = level_finding(place, metric, [one for one in found if one])
+    of = f"{results.methods[method]}: "
+    made = level_finding(metric, [one for one in found if one], of)
     if made:
         yield made
 
 
-def _at_large_lambda(results: Results, where: str, tests: list[Comparison]) -> Iterator[Finding]:
+def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
     large = [one for one in tests if one.n and one.lam >= LARGE]
     if not large:
         return
     last = large[-1]
-    made = direction_finding(results, f"{where}, λ = {lambda_text(last.lam)}", last)
+    made = direction_finding(results, last, f"at λ = {lambda_text(last.lam)} ")
     if made is None:
         return
     known = with_paper(large)
@@ -79,7 +77,7 @@ def _at_large_lambda(results: Results, where: str, tests: list[Comparison]) -> I
     yield Finding(made.outcome, made.text + more)
 
 
-def _closeness(results: Results, where: str, tests: list[Comparison]) -> Iterator[Finding]:
+def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
     """How far the two accuracies part at most: the paper's claim is that they are alike."""
     known = [one for one in tests if one.n]
     if not known:
@@ -87,7 +85,7 @@ def _closeness(results: Results, where: str, tests: list[Comparison]) -> Iterato
     far = max(known, key=lambda one: abs(one.difference))
     names = results.methods
     text = (
-        f"{where}: over all λ the mean accuracies of {names[far.method]} and {names[far.against]} "
+        f"over all λ the mean accuracies of {names[far.method]} and {names[far.against]} "
         f"are never farther apart than {amount('accuracy', far.difference)} "
         f"(at λ = {lambda_text(far.lam)})"
     )

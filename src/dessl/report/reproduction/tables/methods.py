@@ -7,6 +7,7 @@ from dessl.report.reproduction.comparison import Comparison, compared
 from dessl.report.reproduction.paper import paper_p_value, printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
+from dessl.report.reproduction.tables.classes import class_tables
 from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import (
     NONE,
@@ -19,11 +20,12 @@ from dessl.report.reproduction.wording import (
 
 
 def method_tables(results: Results) -> list[Table]:
-    """For each data set: every method's metrics beside the paper's, then paired differences."""
+    """For each data set: every method beside the paper's, paired differences, the classes."""
     found = []
     for block in results.blocks:
         found.append(_levels(results, block))
         found.append(_differences(results, block))
+        found += class_tables(results, block)
     return [table for table in found if table.rows]
 
 

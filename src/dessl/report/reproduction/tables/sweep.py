@@ -1,4 +1,4 @@
-"""Tables of a λ-sweep: one for each metric, a usual method and its debiased twin side by side."""
+"""Tables of a λ-sweep: for each metric a usual method and its debiased twin side by side."""
 
 from collections.abc import Iterator
 
@@ -20,24 +20,24 @@ from dessl.report.reproduction.wording import (
 
 
 def sweep_tables(results: Results) -> list[Table]:
-    """For each data set, pair of methods and metric: λ by λ, ours, the paper's and both tests."""
-    return [
-        _table(results, block, metric, usual, debiased)
-        for block in results.blocks
-        for usual, debiased in results.twins()
-        for metric in results.metrics
-    ]
+    """For each data set, pair of methods and metric: ours, the paper's and the tests, λ by λ."""
+    found = []
+    for block in results.blocks:
+        for usual, debiased in results.twins():
+            found += [
+                _levels(results, block, metric, usual, debiased) for metric in results.metrics
+            ]
+            for metric in results.metrics:
+                found += _to_the_complete_case(results, block, metric, (usual, debiased))
+    return [table.without_empty_columns(NONE) for table in found]
 
 
-def _table(results: Results, block: Block, metric: str, usual: str, debiased: str) -> Table:
+def _levels(results: Results, block: Block, metric: str, usual: str, debiased: str) -> Table:
     one, other = results.methods[usual], results.methods[debiased]
-    columns = (title_ for name in (one, other) for title_ in (name, "paper's", "off by"))
-    tests = (f"{other} − {one}", f"p, {other} better (Holm)", f"p, {one} better (Holm)")
-    return Table(
-        f"{data_title(results, block)}: {heading(metric)} over λ",
-        ("λ", *columns, *tests),
-        tuple(_rows(results, block, metric, usual, debiased)),
-    ).without_empty_columns(NONE)
+    columns = (text for name in (one, other) for text in (name, "paper's", "off by"))
+    caption = f"{data_title(results, block)}: {heading(metric)} over λ"
+    headings = ("λ", *columns, *_test_headings(other, one))
+    return Table(caption, headings, tuple(_rows(results, block, metric, usual, debiased)))
 
 
 def _rows(
@@ -57,6 +57,30 @@ def _rows(
         )
 
 
+def _to_the_complete_case(
+    results: Results, block: Block, metric: str, methods: tuple[str, str]
+) -> list[Table]:
+    alone = results.complete_case()
+    if alone is None:
+        return []
+    against = results.methods[alone]
+    tests = {
+        method: {one.lam: one for one in over_lambda(results, block, metric, method, alone)}
+        for method in methods
+    }
+    headings = (text for name in methods for text in _test_headings(results.methods[name], against))
+    rows = (
+        (lambda_text(lam), *(text for name in methods for text in _tested(tests[name].get(lam))))
+        for lam in sorted({lam for found in tests.values() for lam in found})
+    )
+    caption = f"{data_title(results, block)}: {heading(metric)} less the complete case's"
+    return [Table(caption, ("λ", *headings), tuple(rows))]
+
+
+def _test_headings(one: str, other: str) -> tuple[str, str, str]:
+    return f"{one} − {other}", f"p, {one} better (Holm)", f"p, {other} better (Holm)"
+
+
 def _cells(
     results: Results, block: Block, metric: str, method: str, lam: float
 ) -> tuple[str, str, str]:
@@ -67,7 +91,7 @@ def _cells(
 
 
 def _tested(test: Comparison | None) -> tuple[str, str, str]:
-    if test is None:
+    if test is None or test.n == 0:
         return NONE, NONE, NONE
     difference = written(test.metric, test.difference, signed=True)
     if test.n < 2:

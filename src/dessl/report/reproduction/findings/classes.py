@@ -1,0 +1,34 @@
+"""How unequally classes benefit: the spread of benefit ratios, ours and the paper's."""
+
+from collections.abc import Iterator
+
+from dessl.report.reproduction.classes import benefit_ratios, class_accuracies, spread
+from dessl.report.reproduction.findings.finding import Finding
+from dessl.report.reproduction.paper import paper_classes
+from dessl.report.reproduction.results import Block, Results
+
+
+def class_findings(results: Results, block: Block) -> Iterator[Finding]:
+    """For each pair of methods, whose benefit is the more even; means over splits, no test."""
+    accuracies = class_accuracies(results, block)
+    ratios = benefit_ratios(accuracies)
+    for usual, debiased in results.twins():
+        if not {usual, debiased} <= set(ratios):
+            continue
+        names = results.methods
+        ours = spread(ratios[debiased]), spread(ratios[usual])
+        paper = [spread(paper_classes(results, f"{name}_br")) for name in (debiased, usual)]
+        text = (
+            f"Standard deviation of the benefit ratio over classes: {ours[0]:.3f} for "
+            f"{names[debiased]}, {ours[1]:.3f} for {names[usual]}"
+        )
+        if paper[0] != paper[0]:
+            yield Finding("fact", f"{text}.")
+            continue
+        text += f"; in the paper {paper[0]:.3f} and {paper[1]:.3f}"
+        if min(accuracies[name][0].n for name in (usual, debiased)) < 2:
+            yield Finding("open", f"{text}. One split, so that the order may be chance.")
+        elif (ours[0] < ours[1]) == (paper[0] < paper[1]):
+            yield Finding("agrees", f"{text}: the same order.")
+        else:
+            yield Finding("differs", f"{text}: the other order.")
