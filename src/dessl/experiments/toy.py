@@ -56,7 +56,8 @@ class ToyPlan:
 
         >>> ToyPlan.from_dict({"stpes": 10})
         Traceback (most recent call last):
-        ValueError: a ToyPlan has no setting 'stpes'; it has n_labelled, n_unlabelled, lam, ...
+        ValueError: a ToyPlan has no setting 'stpes'; it has n_labelled, n_unlabelled, lam,
+            threshold, learning_rate, batch, warm_steps, steps, record_every, seed.
         """
         known = [field.name for field in dataclasses.fields(cls)]
         for name in settings:
