@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from records import NUMBER, numbers, plain, token, value, words
+from records import NUMBER, as_caption, numbers, plain, token, value, words
 
 UNIT = (
     r"\s?(?:%|×(?!\s?\d)|x\b|points?\b|times\b|m?s\b|h\b|min\b|seconds?\b|minutes?\b|hours?\b|[GMT]i?B\b|"
@@ -80,6 +80,7 @@ class Block:
     text: str  # as a reader sees it
     seen: str  # the same without what holds no measured numbers
     section: Section
+    caption: str = ""  # the block before
     kind: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +94,12 @@ def claims(text: str, passages: Sequence[str] = ()) -> list[Claim]:
     for pattern in (*map(passage_pattern, passages), UNSEEN, SETTING):
         seen = _blank(pattern, seen)
     readers = {"table": _of_table, "output": _of_output, "prose": _of_prose}
-    found = [claim for block in _blocks(text, seen) for claim in readers[block.kind](block)]
+    found: list[Claim] = []
+    caption = ""
+    for block in _blocks(text, seen):
+        block.caption = caption
+        found += readers[block.kind](block)
+        caption = as_caption(block.text, caption)
     for claim in found:
         claim.line = text.count("\n", 0, claim.start) + 1
     return found
@@ -138,7 +144,7 @@ def _of_table(block: Block) -> Iterator[Claim]:
             measured = _measured_cells(header, cells, seen)
             settings = _settings(line, [found for _, found in measured])
             for title, found in measured:
-                named = words(f"{block.section.title} {line} {title}") | settings
+                named = words(f"{block.section.title} {block.caption} {line} {title}") | settings
                 named |= set(map(token, numbers(title)))
                 yield _claim(block, place, found, seen, title, named)
         header = header or [line[a + 1 : b].strip() for a, b in cells]

@@ -23,6 +23,7 @@ from scipy import stats
 SUFFIXES = (".json", ".md", ".toml")
 ROWS = itertools.count()
 NO_RESULTS = ("history", "machine", "made_with", "settings")  # of a run
+CAPTION = 120  # characters at most
 LONG = 20  # more numbers than that in a list are a curve
 NUMBER = re.compile(
     r"(?<![\w.^/])(?<!\w-)([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(e[+-]?\d+)?(?![\w^]|[.,/]\d|-[a-z])"
@@ -74,6 +75,13 @@ def words(text: str) -> frozenset[str]:
     return frozenset(other for word in lower for other in ALIASES.get(word, [word]))
 
 
+def as_caption(text: str, before: str) -> str:
+    """What stands above a table: one line, past blank ones, or nothing that could name it."""
+    if not text.strip():
+        return before
+    return text if "\n" not in text.strip() and len(text) <= CAPTION else ""
+
+
 def numbers(text: str) -> tuple[float, ...]:
     """The numbers in a text.
 
@@ -109,20 +117,20 @@ def _tree(path: Path) -> Any:
 
 def _of_lines(text: str) -> Iterator[Record]:
     """A record for each cell of a table, and for each other line."""
-    heading, header = "", []
+    heading, caption, header = "", "", []
     for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip()[1:-1])]
         if line.startswith("#"):
-            heading = line
+            heading, caption = line, ""
         if not line.startswith("|"):
-            header = []
+            header, caption = [], as_caption(line, caption)
             yield Record(line, words(f"{heading} {line}"), numbers(line))
         elif not header:
             header = cells
         else:
-            named = words(f"{heading} {line}").union(map(token, numbers(line)))
+            named = words(f"{heading} {caption} {line}").union(map(token, numbers(line)))
             for title, cell in zip(header, cells, strict=False):
-                yield Record(f"{heading} {line}", named | words(title), numbers(cell))
+                yield Record(f"{heading} {caption} {line}", named | words(title), numbers(cell))
 
 
 def _of_tree(node: Any, above: frozenset[str]) -> Iterator[Record]:
