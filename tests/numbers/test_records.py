@@ -22,6 +22,14 @@ def test_a_table_s_cells_are_named_by_row_column_and_heading(tmp_path: Path) -> 
     assert numbers_named(records(file), "wine", "pseudo", "brier") == [(0.1,)]
 
 
+def test_a_table_s_caption_names_it_and_its_cells_may_hold_bars(tmp_path: Path) -> None:
+    file = tmp_path / "table.md"
+    table = "\n\n| method | p(1\\|x) |\n|:---|---:|\n| EntMin | 0.1 |\n\n"
+    file.write_text(f"Toy, 60 labels{table}Toy, 90 labels, again{table}")
+    assert numbers_named(records(file), "entropy", "toy") == [(0.1,), (0.1,)]
+    assert numbers_named(records(file), "entropy", "again") == [(0.1,)]
+
+
 def test_an_object_s_entries_share_its_names_and_curves_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "facts.json"
     curve, by_step = list(range(50)), {str(step): 0.5 for step in range(50)}
