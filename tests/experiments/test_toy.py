@@ -15,7 +15,7 @@ from dessl.experiments.toy import ToyPlan, ToyRun, trained_toy, warm_start
 from dessl.experiments.toy_record import toy_plan
 from dessl.objective import RiskKind
 
-SMALL = ToyPlan(n_labelled=4000, n_unlabelled=4000, warm_steps=400, steps=1200, record_every=400)
+SMALL = ToyPlan(n_labelled=4000, n_unlabelled=4000, warm_steps=400, steps=600, record_every=300)
 METHODS: dict[str, tuple[RiskKind, str]] = {
     "complete_case": ("complete_case", ""),
     "pseudo_label": ("ssl", "pseudo_label"),
