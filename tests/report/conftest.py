@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from dessl.evaluation import metrics_from_logits
+from dessl.experiments.machine import machine_facts
 from dessl.report.facts import (
     Comparison,
     DataFacts,
@@ -15,7 +16,6 @@ from dessl.report.facts import (
     SweepPoint,
     Verdict,
 )
-from dessl.experiments.machine import machine_facts
 from dessl.training import Event
 
 

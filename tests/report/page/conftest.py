@@ -8,6 +8,7 @@ from torch import nn
 
 import dessl
 from dessl.evaluation import paired_t_test
+from dessl.experiments.machine import machine_facts
 from dessl.models import MLP
 from dessl.report.facts import (
     Comparison,
@@ -18,7 +19,6 @@ from dessl.report.facts import (
     SweepPoint,
     Verdict,
 )
-from dessl.experiments.machine import machine_facts
 from dessl.training import TrainPlan, train
 
 METHODS = (

@@ -64,5 +64,6 @@ def _picture(name: str, key: str, files: Mapping[str, bytes]) -> Markup:
 
 def _table(table: Table) -> Markup:
     return Markup(
-        element("h4", table.caption) + html_table(table.headings, table.rows, label=table.caption)
+        element("h4", table.caption)
+        + html_table(table.headings, table.rows, label=table.caption, class_="numbers")
     )

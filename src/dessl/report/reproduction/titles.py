@@ -60,13 +60,15 @@ def run_count(results: Results) -> str:
 
 
 def made_with(results: Results) -> str:
-    """Profile, runs, steps, seconds, device, versions and commit in one line."""
+    """Profile, runs, network, steps, seconds, device, versions and commit in one line."""
     records = results.records
     steps = sorted({r.training["steps"] for r in records if r.training.get("steps")})
+    model = results.experiment.get("model", {}).get("name")
     seconds = sum(float(r.training.get("seconds") or 0) for r in records)
     parts = [
         f"Profile {results.experiment.get('profile', '?')}",
         run_count(results),
+        f"network {model}" if model else "",
         _span("steps", steps) if steps else "",
         f"{_duration(seconds)} in all",
         f"on {_each(records, 'device')}",

@@ -4,7 +4,7 @@ import math
 
 from dessl.experiments.record import Record
 from dessl.report.reproduction.averages import average, number, values_of
-from dessl.report.reproduction.figures.panels import panels
+from dessl.report.reproduction.figures.panels import legend_below, panels
 from dessl.report.reproduction.figures.style import DEBIASED, drawing, headline, pictures
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
@@ -57,6 +57,6 @@ def lambda_figure(results: Results, block: Block, method: str) -> dict[str, byte
         axes.set_yticks(range(len(terms)), [term.replace("_", " ") for term in terms])
         axes.set_ylim(len(terms) - 0.4, -0.5)
         axes.set_xlabel("λ_opt")
-        axes.legend(loc="best")
+        legend_below(figure, axes, ["ours", "paper"])
         headline(figure, title(results), data_title(results, block))
         return pictures(figure)

@@ -116,4 +116,4 @@ def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None
     axes.set_yscale("log")
     axes.set_ylim(min(axes.get_ylim()[0], CLEAR / 2), 1.6)
     lambda_axis(axes, _positive(results))
-    axes.set_ylabel("p, one-sided, of being better")
+    axes.set_ylabel("p of being better")
