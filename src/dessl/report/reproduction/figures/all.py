@@ -58,9 +58,10 @@ def _probe(results: Results) -> dict[str, Pictures]:
 
 def _toy(results: Results) -> dict[str, Pictures]:
     names = _numbered("figure", [str(block.labels) for block in results.blocks])
-    return {
+    found = {
         name: toy_figure(results, block) for name, block in zip(names, results.blocks, strict=True)
     }
+    return {name: pictures for name, pictures in found.items() if pictures}
 
 
 def _numbered(stem: str, names: list[str]) -> list[str]:

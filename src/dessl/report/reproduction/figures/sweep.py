@@ -48,7 +48,7 @@ def _positive(results: Results) -> list[float]:
         found |= {
             lam for metric in results.metrics for lam in paper_curve(results, name, metric)[0]
         }
-    return sorted(lam for lam in found if lam > 0)
+    return sorted(lam for lam in found if lam > 0) or [1.0]
 
 
 def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:

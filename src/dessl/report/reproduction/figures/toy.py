@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 OVERLAP = (1.2, 2.8)  # where the mean posterior is taken
 
 
-def toy_figure(results: Results, block: Block) -> dict[str, bytes]:
-    """Histogram, then for each pair of methods its posterior and its training curve: one split."""
+def toy_figure(results: Results, block: Block) -> dict[str, bytes] | None:
+    """Histogram, then for each pair of methods its posterior and its training curve: one split.
+
+    None where no method came to an end.
+    """
     from matplotlib.figure import Figure
 
-    first = {name: results.runs(block, name)[0] for name in results.methods}
-    pairs = results.twins()
+    first = {name: runs[0] for name in results.methods if (runs := results.runs(block, name))}
+    if not first:
+        return None
+    pairs = [pair for pair in results.twins() if set(pair) <= set(first)]
     with drawing():
         columns = 1 + len(pairs)
         figure = Figure(figsize=(4.0 * columns, 6.6), layout="constrained")

@@ -1,0 +1,54 @@
+"""A folder can be reported while its experiment still runs, and when some runs diverged."""
+
+import dataclasses
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dessl.experiments.record import Record
+from dessl.report.reproduction.figures.all import figures_of
+from dessl.report.reproduction.findings.all import findings_of
+from dessl.report.reproduction.results import Results, read_results
+from dessl.report.reproduction.summary import summary_entries
+from dessl.report.reproduction.tables.all import tables_of
+from dessl.report.reproduction.titles import run_count
+
+NAMES = ["mnist", "medmnist", "consistency-cifar10", "toy", "risk-quality", "lambda-opt"]
+
+
+def dead(record: Record) -> Record:
+    return dataclasses.replace(
+        record, metrics={}, arrays={}, history=[], training={"diverged": "the risk is NaN"}
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_part_of_the_records_can_be_reported(smoke: Callable[[str], Path], name: str) -> None:
+    full = read_results(smoke(name))
+    source = random.Random(0)
+    for _ in range(12):
+        some = source.sample(full.records, source.randint(1, len(full.records)))
+        records = tuple(dead(one) if source.random() < 0.3 else one for one in some)
+        results = Results(full.experiment, records)
+        assert all(table.rows for table in tables_of(results))
+        assert all(finding.text for finding in findings_of(results))
+        assert json.dumps(summary_entries(results), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_run_alone_or_only_diverged_ones_can_be_drawn(
+    smoke: Callable[[str], Path], name: str
+) -> None:
+    full = read_results(smoke(name))
+    assert figures_of(Results(full.experiment, full.records[:1]))
+    figures_of(Results(full.experiment, tuple(map(dead, full.records))))
+
+
+def test_what_is_missing_is_counted(smoke: Callable[[str], Path]) -> None:
+    full = read_results(smoke("mnist"))
+    assert run_count(full) == "10 runs"
+    part = Results(full.experiment, (dead(full.records[0]), *full.records[1:4]))
+    assert run_count(part) == "4 of 10 runs, 1 of them diverged"
