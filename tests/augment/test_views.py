@@ -143,3 +143,12 @@ def test_settings_that_do_not_fit_the_images_are_refused(generator: torch.Genera
         Weak(mean=(0.5, 0.5, 0.5))(grey, generator)
     with pytest.raises(ValueError, match="smaller than the images' sides; got 8 for a side of 8"):
         Weak(shift=8)(grey, generator)
+
+
+def test_a_view_with_nothing_to_draw_leaves_the_generator_alone() -> None:
+    images = torch.randint(256, (3, 1, 8, 8), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(7)
+    before = generator.get_state()
+    view = Weak(flip=False, shift=0)(images, generator)
+    assert torch.equal(generator.get_state(), before)
+    torch.testing.assert_close(view, images / 255)

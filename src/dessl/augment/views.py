@@ -76,18 +76,22 @@ class Weak:
         self.dtype = dtype
 
     def draw(self, images: Tensor, generator: torch.Generator) -> WeakDraw:
-        """Draw flips and shifts for a batch; nothing of the images but shape and device is used."""
+        """Draw flips and shifts for a batch; nothing of the images but shape and device is used.
+
+        What cannot happen is not drawn: a view without flips and shifts leaves the generator alone.
+        """
         n, _, height, width = checked_images(images).shape
         device = images.device
         checked_generator(generator, device)
-        if self.flip:
-            flip = torch.randint(2, (n,), generator=generator, device=device) == 1
-        else:
-            flip = torch.zeros(n, device=device, dtype=torch.bool)
+
+        def drawn(low: int, high: int) -> Tensor:
+            if low == high:
+                return torch.full((n,), low, device=device)
+            return torch.randint(low, high + 1, (n,), generator=generator, device=device)
+
+        flip = drawn(0, int(self.flip)) == 1
         down, across = self._reach(height), self._reach(width)
-        columns = torch.randint(-across, across + 1, (n,), generator=generator, device=device)
-        rows = torch.randint(-down, down + 1, (n,), generator=generator, device=device)
-        return WeakDraw(flip, columns, rows)
+        return WeakDraw(flip, drawn(-across, across), drawn(-down, down))
 
     def apply(self, images: Tensor, draw: WeakDraw) -> Tensor:
         """Return the view that a draw gives: floats (n, channels, height, width)."""
