@@ -22,10 +22,6 @@ class Average:
     half_width: float | None
     n: int
 
-    def holds(self, value: float) -> bool:
-        """Whether the interval has a value in it; without an interval it has none."""
-        return self.half_width is not None and abs(value - self.mean) <= self.half_width
-
 
 def average(values: Sequence[float]) -> Average:
     """The average of values that may be infinite; NaN among them are left out.

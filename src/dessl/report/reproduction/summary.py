@@ -32,13 +32,14 @@ def summary_entries(results: Results) -> dict[str, Any]:
 
 def _means(results: Results, block: Block) -> list[dict[str, Any]]:
     found = []
-    for method in results.methods:
+    for method, title in results.methods.items():
         for lam in results.lams(method):
             runs = results.runs(block, method, lam)
             for metric in results.metrics:
                 ours = average(values_of(runs, metric))
                 given = printed(results, block, method, metric, lam)
-                entries = block._asdict() | {"method": method, "lam": lam, "metric": metric}
+                entries = block._asdict() | {"method": method, "title": title, "lam": lam}
+                entries["metric"] = metric
                 entries |= dataclasses.asdict(ours)
                 entries |= {"paper": given.mean, "paper_half_width": given.half_width}
                 found += [_finite(entries)] if ours.n else []

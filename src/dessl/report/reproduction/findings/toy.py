@@ -33,7 +33,8 @@ def _posterior(found: Level) -> Finding:
     text = (
         f"{found.name}: the mean posterior on the overlap is {_from_truth(found.ours.mean)}; in "
         f"the paper's figure it is {_from_truth(found.paper.mean)}. The two are "
-        f"{abs(found.off):.3f} apart."
+        f"{abs(found.off):.3f} apart, {'within' if near else 'more than'} the {READ_OFF} to which "
+        "a figure can be read."
     )
     return Finding("agrees" if near else "differs", text)
 
