@@ -23,9 +23,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coverage_peers import cut, student, tuned_ppi, wilson
+from coverage_limits import width_at_coverage
+from coverage_peers import student, tuned_ppi, wilson
 from coverage_populations import Population, populations
-from coverage_report import markdown
+from coverage_report import DEFAULT, markdown
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
@@ -34,8 +35,9 @@ RESULTS = Path(__file__).parent / "results"
 UNLABELLED = 5000
 CONFIDENCES = (0.90, 0.95)
 BOOTSTRAP_DRAWS = 399
-BOOTSTRAPPED = 2000  # replications that the bootstrap, the slowest, takes part in
-OURS = ("score", "leverage_t", "cross_fit", "bootstrap")
+OURS = (DEFAULT, "leverage_t", "cross_fit", "bootstrap")
+OTHERS_TAKE_PART = 2000  # replications that our methods other than the default take part in
+STRETCHABLE = ("Student t", "ppi-python")  # centre ± quantile · error
 
 
 class Draws(NamedTuple):
@@ -61,7 +63,7 @@ def _taken(rows: Sample, index: Tensor) -> Proxies:
 def intervals(
     sample: Sample, metric: str, ours: Sequence[str], generator: torch.Generator
 ) -> Iterator[tuple[str, float, Bounds]]:
-    """Every interval at every confidence: (name, confidence, bounds)."""
+    """Every interval at every confidence: (name, confidence, bounds), peers' not cut to a range."""
     kind = METRICS[metric]
     fits = {name: chosen_fit(sample, kind, name) for name in ours}
     loss, h = sample.loss.numpy(), sample.labelled.h.numpy()
@@ -71,36 +73,48 @@ def intervals(
         for name, fit in fits.items():
             bounds = bounds_of(fit, sample, kind, tail, name, BOOTSTRAP_DRAWS, generator)
             yield name, confidence, bounds
-        yield "Student t", confidence, cut(student(loss, confidence), kind.high)
+        yield "Student t", confidence, student(loss, confidence)
         if metric == "accuracy":
             yield "Wilson", confidence, wilson(loss, confidence)
-        yield "ppi-python", confidence, cut(tuned_ppi(loss, h, h_unlabelled, confidence), kind.high)
+        yield "ppi-python", confidence, tuned_ppi(loss, h, h_unlabelled, confidence)
 
 
 def cell(population: Population, metric: str, m: int, replications: int) -> list[dict[str, Any]]:
     """Coverage and width of every interval for one population, metric and number of labels."""
     rows = sampled(METRICS[metric], (population.probabilities,), population.y, ())
     truth = float(rows.loss.mean())
-    generator = torch.Generator().manual_seed(m)
+    generator, redrawn = (torch.Generator().manual_seed(seed) for seed in (m, 0))
     found: dict[tuple[str, float], Draws] = {}
     for replication in range(replications):
         sample = drawn(rows, m, generator)
-        ours = OURS if replication < BOOTSTRAPPED else OURS[:-1]
-        for name, confidence, bounds in intervals(sample, metric, ours, generator):
+        ours = OURS if replication < OTHERS_TAKE_PART else OURS[:1]
+        for name, confidence, bounds in intervals(sample, metric, ours, redrawn):
             draws = found.setdefault((name, confidence), Draws([], [], []))
             draws.low.append(bounds.low)
             draws.high.append(bounds.high)
             draws.constant.append(bool((sample.loss == sample.loss[0]).all()))
     place = {"population": population.name, "metric": metric, "truth": truth, "labels": m}
+    greatest = METRICS[metric].high
+    records = {key: summary(draws, truth, greatest) for key, draws in found.items()}
+    for (name, confidence), record in records.items():
+        if name in STRETCHABLE:
+            low, high = (np.array(bound) for bound in found[name, confidence][:2])
+            coverage = records[DEFAULT, confidence]["coverage"]
+            width = width_at_coverage(low, high, truth, coverage, greatest)
+            record["width_at_default_coverage"] = width
     return [
-        {**place, "interval": name, "confidence": confidence, **summary(draws, truth)}
-        for (name, confidence), draws in found.items()
+        {**place, "interval": name, "confidence": confidence, **record}
+        for (name, confidence), record in records.items()
     ]
 
 
-def summary(draws: Draws, truth: float) -> dict[str, Any]:
-    """Coverage with its error, misses on either side, width; and the same where L was constant."""
-    low, high, constant = np.array(draws.low), np.array(draws.high), np.array(draws.constant)
+def summary(draws: Draws, truth: float, greatest: float) -> dict[str, Any]:
+    """Coverage with its error, misses on either side, width; and the same where L was constant.
+
+    Bounds are cut to the metric's range first: widths are compared there.
+    """
+    low, high = np.maximum(0.0, draws.low), np.minimum(greatest, draws.high)
+    constant = np.array(draws.constant)
     covered = (low <= truth) & (truth <= high)
     coverage = float(covered.mean())
     return {
@@ -152,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run all cells, print the table, write it down."""
     options = arguments(argv)
     torch.set_num_threads(1)
-    replications = options.replications or (10 if options.smoke else 2500)
+    replications = options.replications or (10 if options.smoke else 5000)
     labels = (50,) if options.smoke else (20, 50, 100, 500)
     started, results = time.perf_counter(), []
     for population in populations(options.smoke):

@@ -44,8 +44,3 @@ def tuned_ppi(loss: Array, h: Array, h_unlabelled: Array, confidence: float) -> 
     """The interval of ppi-python, with its own choice of λ."""
     low, high = ppi_mean_ci(loss, h, h_unlabelled, alpha=1 - confidence)
     return Bounds(low.item(), high.item())
-
-
-def cut(bounds: Bounds, high: float) -> Bounds:
-    """Bounds inside the metric's range: widths are compared there."""
-    return Bounds(max(0.0, bounds.low), min(high, bounds.high))

@@ -9,13 +9,15 @@ from scipy import stats
 
 from dessl.evaluation.debiased import estimate_metric
 from dessl.evaluation.debiased.estimate import ALTERNATIVES, METHODS
-from dessl.evaluation.debiased.proxies import METRICS
+from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.intervals import score_bounds, tail_of
+from dessl.evaluation.debiased.proxies import METRICS, sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore:cross_entropy has no upper bound")
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_the_estimate_is_that_of_ppi_at_the_same_lambda(metric, predictions) -> None:
+def test_the_estimate_is_that_of_ppi_at_the_same_beliefs(metric, predictions) -> None:
     peer = pytest.importorskip("ppi_py", reason="ppi-python is an extra for benchmarks")
     p, y = predictions()
     others, _ = predictions(n=900, seed=1)
@@ -35,9 +37,10 @@ def test_the_estimate_is_that_of_ppi_at_the_same_lambda(metric, predictions) -> 
             -(others * others.log()).sum(1),
         ),
     }[metric]
-    theirs = peer.ppi_mean_pointestimate(
-        loss.numpy(), h.numpy(), h_others.numpy(), lam=estimate.lam
-    )
+    every = torch.cat([h, h_others]).numpy()
+    off_line = every**2 - np.polyval(np.polyfit(every, every**2, 1), every)
+    beliefs = estimate.lam * every + estimate.bend * off_line
+    theirs = peer.ppi_mean_pointestimate(loss.numpy(), beliefs[:60], beliefs[60:], lam=1.0)
     assert estimate.lam > 0
     assert estimate.value == pytest.approx(theirs.item())
     assert (estimate.n_labelled, estimate.n_unlabelled) == (60, 900)
@@ -129,6 +132,20 @@ def test_unlabelled_rows_shorten_the_interval(predictions) -> None:
         estimate = estimate_metric(metric, p, y, others)
         alone = estimate.labelled_only
         assert estimate.high - estimate.low < share * (alone.high - alone.low)
+
+
+def test_a_timid_models_losses_follow_a_curve(predictions) -> None:
+    p, y = predictions(n=300, sharpness=0.3)
+    others, _ = predictions(n=5000, sharpness=0.3, seed=1)
+    curve = estimate_metric("brier", p, y, others)
+    sample = sampled(METRICS["brier"], (p,), y, (others,))
+    line = fitted(sample)
+    low, high = score_bounds(line, sample, METRICS["brier"], tail_of(0.95, "two-sided"))
+    assert curve.bend > 0
+    assert curve.lam == line.lam
+    assert curve.high - curve.low < 0.97 * (high - low)
+    assert estimate_metric("brier", p, y, others, method="leverage_t").bend == 0
+    assert estimate_metric("accuracy", p, y, others).bend == 0
 
 
 def test_beliefs_that_say_nothing_cost_next_to_nothing(predictions) -> None:

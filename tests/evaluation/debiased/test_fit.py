@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 
 from dessl import debiased_risk
-from dessl.evaluation.debiased.fit import cross_fitted, fitted
+from dessl.evaluation.debiased.fit import bent, cross_fitted, fitted
 from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
 from dessl.theory import optimal_lambda
 
@@ -66,6 +66,61 @@ def test_a_constant_proxy_helps_nobody(sample: Sample) -> None:
     flat = sample_of(sample.loss, torch.ones_like(sample.loss), sample.unlabelled.h)
     fit = fitted(flat)
     assert (fit.lam, fit.value) == (0.0, sample.loss.mean().item())
+
+
+@pytest.fixture
+def curved(sample: Sample) -> Sample:
+    """Losses that grow ever faster with H."""
+    h = sample.labelled.h
+    return sample_of(sample.loss + 0.8 * h**2 - 0.7 * h, h, sample.unlabelled.h)
+
+
+def test_a_bend_written_out(curved: Sample) -> None:
+    loss, h, h_u = (v.numpy() for v in (curved.loss, curved.labelled.h, curved.unlabelled.h))
+    straight = fitted(curved)
+    every = np.concatenate([h, h_u])
+    line = np.polynomial.Polynomial.fit(every, every**2, 1)
+    g, g_u = h**2 - line(h), h_u**2 - line(h_u)
+    rest = loss - straight.lam * h
+    mu, constant = np.polyfit(g, rest, 1)
+    error = ((rest - constant - mu * g) ** 2).sum() / 28 / ((g - g.mean()) ** 2).sum()
+    mu *= max(0, 1 - error / mu**2) * 400 / 430
+    beliefs = straight.lam * every + mu * np.concatenate([g, g_u])
+    r = loss - beliefs[:30]
+    fit = bent(curved, straight)
+    assert mu > 0
+    assert (fit.lam, fit.bend) == pytest.approx((straight.lam, mu))
+    assert fit.value == pytest.approx(r.mean() + beliefs[30:].mean())
+    assert fit.row_variance == pytest.approx(((r - r.mean()) ** 2).sum() / 27)
+    assert fit.unlabelled_variance == pytest.approx(beliefs.var(ddof=1) / 400)
+    design = np.stack([np.ones(30), h, h**2], axis=1)
+    hat = np.diag(design @ np.linalg.inv(design.T @ design) @ design.T)
+    np.testing.assert_allclose(fit.leverage.numpy(), hat)
+
+
+def test_left_out_variance_is_that_of_rows_left_out(curved: Sample) -> None:
+    loss, h = curved.loss.numpy(), curved.labelled.h.numpy()
+    left_out = np.empty(30)
+    for i in range(30):
+        others = np.arange(30) != i
+        left_out[i] = loss[i] - np.polyval(np.polyfit(h[others], loss[others], 2), h[i])
+    least_squares = torch.from_numpy(loss - np.polyval(np.polyfit(h, loss, 2), h))
+    fit = bent(curved, fitted(curved))._replace(residuals=least_squares)
+    assert fit.left_out_variance == pytest.approx((left_out**2).mean())
+
+
+def test_nothing_to_bend_by(sample: Sample) -> None:
+    unhelpful = fitted(sample, lam=0.0)
+    assert bent(sample, unhelpful) is unhelpful
+    two = (sample.labelled.h > 0.5).double(), (sample.unlabelled.h > 0.5).double()
+    steps = sample_of(sample.loss, *(0.3 + 0.1 * h for h in two))
+    straight = fitted(steps)
+    assert straight.lam > 0
+    assert bent(steps, straight) is straight
+    few = sample_of(sample.loss[:3], sample.labelled.h[:3], sample.unlabelled.h)
+    straight = fitted(few)
+    assert straight.lam > 0
+    assert bent(few, straight) is straight
 
 
 def test_cross_fitting_written_out(sample: Sample) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import optimize, stats
 
-from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.fit import bent, fitted
 from dessl.evaluation.debiased.intervals import (
     IMAGINED_ROWS,
     Bounds,
@@ -66,21 +66,22 @@ def test_score_bounds_of_a_hit_rate_solve_their_equation(predictions) -> None:
     assert score_bounds(fit, sample, METRICS["accuracy"], TWO_SIDED) == pytest.approx(expected)
 
 
-def test_score_bounds_of_a_skewed_loss_solve_their_equation(predictions) -> None:
+@pytest.mark.parametrize("shape", [fitted, lambda sample: bent(sample, fitted(sample))])
+def test_score_bounds_of_a_skewed_loss_solve_their_equation(shape, predictions) -> None:
     p, y = predictions(n=80)
     others, _ = predictions(n=500, seed=1)
     sample = sampled(METRICS["brier"], (p,), y, (others,))
-    fit = fitted(sample)
+    fit = shape(sample)
     scaled = (fit.residuals / (1 - fit.leverage).sqrt()).numpy()
-    second, third = imagined_moments(sample, fit.lam)
+    second, third = imagined_moments(sample, fit.beliefs)
     gamma = ((scaled**3).sum() + IMAGINED_ROWS * third) / (
         (scaled**2).sum() + IMAGINED_ROWS * second
     )
-    t = stats.t.ppf(0.975, 78)
+    z = stats.norm.ppf(0.975)
 
     def excess(theta: float) -> float:
         variance = (fit.leverage_variance + gamma * (theta - fit.value)) / 80
-        return (theta - fit.value) ** 2 - t**2 * (variance + fit.unlabelled_variance)
+        return (theta - fit.value) ** 2 - z**2 * (variance + fit.unlabelled_variance)
 
     low, high = score_bounds(fit, sample, METRICS["brier"], TWO_SIDED)
     assert low == pytest.approx(optimize.brentq(excess, -1, fit.value))
@@ -98,7 +99,7 @@ def test_imagined_moments_are_those_of_drawn_labels(predictions) -> None:
     r = losses - 0.4 * sample.labelled.h.numpy()[:, None]
     r = r - (law * r).sum() / 6
     expected = (law * r**2).sum() / 6, (law * r**3).sum() / 6
-    assert imagined_moments(sample, 0.4) == pytest.approx(expected)
+    assert imagined_moments(sample, 0.4 * sample.labelled.h) == pytest.approx(expected)
 
 
 def test_student_bounds_without_lambda_are_the_classical_ones(predictions) -> None:

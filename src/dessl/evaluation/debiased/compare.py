@@ -130,7 +130,7 @@ def compare_models(
 
 def row_variance(fit: Fit, sample: Sample) -> float:
     """V(r) with the imagined rows added to the labelled ones' sum of squares."""
-    imagined, _ = imagined_moments(sample, fit.lam)
+    imagined, _ = imagined_moments(sample, fit.beliefs)
     return fit.row_variance + IMAGINED_ROWS * imagined / len(sample.loss)
 
 

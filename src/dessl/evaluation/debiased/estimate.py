@@ -15,7 +15,7 @@ import torch
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.fit import Fit, cross_fitted, fitted
+from dessl.evaluation.debiased.fit import Fit, bent, cross_fitted, fitted
 from dessl.evaluation.debiased.intervals import (
     Alternative,
     Bounds,
@@ -57,6 +57,8 @@ class MetricEstimate(NamedTuple):
         high: Upper confidence bound; the greatest possible value for ``alternative="larger"``.
         labelled_only: Value and interval without the unlabelled rows, by the same method.
         lam: λ; 0 where H does not help.
+        bend: μ, where the estimate follows a curve λ H + μ G in H
+            (:mod:`dessl.evaluation.debiased.fit`); 0 for a straight line.
         correlation: ρ(L, H) over the labelled rows.
         n_labelled: m.
         n_unlabelled: n_u.
@@ -71,6 +73,7 @@ class MetricEstimate(NamedTuple):
     high: float
     labelled_only: LabelledOnly
     lam: float
+    bend: float
     correlation: float
     n_labelled: int
     n_unlabelled: int
@@ -106,7 +109,8 @@ def estimate_metric(
         alternative: ``"two-sided"``; ``"larger"``: only a lower bound, to show that the metric is
             larger than something; ``"smaller"``: only an upper bound.
         method: ``"score"``: bounds that hold for models that are nearly always right and for
-            skewed losses; Wilson's interval where the labels are all there is.
+            skewed losses; Wilson's interval where the labels are all there is. For metrics other
+            than hits and misses, L may follow H along a curve.
             ``"leverage_t"``: Student's t on leverage-corrected residuals.
             ``"cross_fit"``: Student's t, each row's λ from the other four fifths of the rows.
             ``"bootstrap"``: studentised bootstrap.
@@ -140,6 +144,7 @@ def estimate_metric(
         *bounds,
         LabelledOnly(alone.value, *bounds_of(alone, sample, kind, tail, method, draws, source)),
         fit.lam,
+        fit.bend,
         fit.correlation,
         len(sample.loss),
         len(sample.unlabelled.h),
@@ -155,6 +160,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
 
     One labelled row may carry the whole slope: its leverage then makes the debiased variance larger
     than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
+    For ``"score"`` the line may be bent, where that shrinks the residuals of rows that the curve
+    has not seen. The line of hits and misses stays straight: the few misses would bend it at will.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
@@ -164,7 +171,10 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
         by_degrees = metric.binary and method == "score"  # the variance that its bounds are made of
         return one.standard_error(one.row_variance if by_degrees else one.leverage_variance)
 
-    return fit if error(fit) < error(alone) else alone
+    best = fit if error(fit) < error(alone) else alone
+    if metric.binary or method != "score":
+        return best
+    return min(best, bent(sample, best), key=lambda one: one.standard_error(one.left_out_variance))
 
 
 def bounds_of(

@@ -1,10 +1,13 @@
 """The debiased mean, its λ and its residuals.
 
-    θ̂ = mean_L L + λ ( mean_U H − mean_L H ),   r_i = L_i − λ H_i
+    θ̂ = mean_L L + ( mean_U B − mean_L B ),   r_i = L_i − B_i,   B = λ H   or   B = λ H + μ G
 
 λ is the least-squares slope, shrunk (:func:`dessl.theory.optimal_lambda`) and kept inside [0, 1]:
 a calibrated model's best λ is n_u/n, and a slope far above it is the work of one row with few
-labels. Variance: V(r)/m over labelled rows, and λ² V(H)/n_u for the unlabelled mean.
+labels. G is what a line in H leaves of H² over all rows: the losses of a model that is too timid
+or too bold do not follow H in a straight line. μ is fitted and shrunk as λ is, to what λ H leaves
+of L.
+Variance: V(r)/m over labelled rows, and V(B)/n_u for the unlabelled mean.
 """
 
 import math
@@ -17,6 +20,7 @@ from dessl.evaluation.debiased.proxies import Sample
 from dessl.theory import correlation, optimal_lambda
 
 LAM_RANGE = (0.0, 1.0)
+ROUNDING = 1e-9  # share of a sum of squares that may be rounding
 
 
 class Fit(NamedTuple):
@@ -25,16 +29,20 @@ class Fit(NamedTuple):
     Attributes:
         value: θ̂.
         lam: λ.
+        bend: μ; 0 for a straight line.
         correlation: ρ(L, H) over the labelled rows.
+        beliefs: B of the labelled and then the unlabelled rows, shape (m + n_u,).
         residuals: r, centred, shape (m,).
-        leverage: Each labelled row's leverage in the regression of L on H, shape (m,).
-        unlabelled_variance: λ² V(H)/n_u.
+        leverage: Each labelled row's leverage in the regression of L, shape (m,).
+        unlabelled_variance: V(B)/n_u.
         degrees: Degrees of freedom of the residuals.
     """
 
     value: float
     lam: float
+    bend: float
     correlation: float
+    beliefs: Tensor
     residuals: Tensor
     leverage: Tensor
     unlabelled_variance: float
@@ -49,6 +57,11 @@ class Fit(NamedTuple):
     def leverage_variance(self) -> float:
         """V(r) from residuals r²/(1 − leverage): a row that draws the slope hides its own error."""
         return float((self.residuals.square() / (1 - self.leverage)).mean())
+
+    @property
+    def left_out_variance(self) -> float:
+        """V(r) with each row's residual taken from a fit to all other rows."""
+        return float((self.residuals / (1 - self.leverage)).square().mean())
 
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""
@@ -68,22 +81,56 @@ def fitted(sample: Sample, *, lam: float | None = None) -> Fit:
     if lam is None:
         lam = optimal_lambda(loss, h, h_u, clip=LAM_RANGE).lam if len(h_u) else 0.0
     centred_h = h - h.mean()
+    beliefs = lam * torch.cat([h, h_u])
     value, extra = float(loss.mean()), 0.0
     leverage = torch.full_like(h, 1 / len(h))
     if lam:
         value += lam * float(h_u.mean() - h.mean())
-        extra = lam**2 * float(torch.cat([h, h_u]).var()) / len(h_u)
+        extra = float(beliefs.var()) / len(h_u)
         leverage += centred_h.square() / centred_h.square().sum()
     return Fit(
         value=value,
         lam=lam,
+        bend=0.0,
         correlation=correlation(loss, h),
+        beliefs=beliefs,
         residuals=loss - loss.mean() - lam * centred_h,
         # A row that alone carries the slope has leverage 1: its residual is 0 whatever its label.
         leverage=leverage.clamp(max=1 - 1 / len(h)),
         unlabelled_variance=extra,
         degrees=len(h) - (2 if lam else 1),
     )
+
+
+def bent(sample: Sample, fit: Fit) -> Fit:
+    """Bend the line of a fit with λ > 0, where there is something to bend it by."""
+    h, h_u = sample.labelled.h, sample.unlabelled.h
+    if not fit.lam or fit.degrees < 2:
+        return fit
+    every_h = torch.cat([h, h_u])
+    every_g = _off_line(every_h.square(), every_h)
+    g, g_u = every_g[: len(h)], every_g[len(h) :]
+    apart = _off_line(g, h)  # what no other column of the regression tells
+    spread = float(apart.square().sum())
+    if spread <= ROUNDING * float((h.square() - h.square().mean()).square().sum()):
+        return fit  # H takes two values, and H² says the same
+    bend = optimal_lambda(sample.loss - fit.lam * h, g, g_u).lam
+    beliefs = fit.beliefs + bend * every_g
+    return fit._replace(
+        value=fit.value + bend * float(g_u.mean() - g.mean()),
+        bend=bend,
+        beliefs=beliefs,
+        residuals=fit.residuals - bend * (g - g.mean()),
+        leverage=(fit.leverage + apart.square() / spread).clamp(max=1 - 1 / len(h)),
+        unlabelled_variance=float(beliefs.var()) / len(h_u),
+        degrees=fit.degrees - 1,
+    )
+
+
+def _off_line(values: Tensor, h: Tensor) -> Tensor:
+    """What the least-squares line in h leaves of values."""
+    values, h = values - values.mean(), h - h.mean()
+    return values - (values @ h) / h.square().sum() * h
 
 
 def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
@@ -106,12 +153,15 @@ def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
         lam[inside] = optimal_lambda(loss[~inside], h[~inside], h_u, clip=LAM_RANGE).lam
     rows = loss + lam * (h_u.mean() - h)
     mean_lam = float(lam.mean())
+    beliefs = mean_lam * torch.cat([h, h_u])
     return Fit(
         value=float(rows.mean()),
         lam=mean_lam,
+        bend=0.0,
         correlation=correlation(loss, h),
+        beliefs=beliefs,
         residuals=rows - rows.mean(),
         leverage=torch.full_like(h, 1 / len(h)),
-        unlabelled_variance=mean_lam**2 * float(torch.cat([h, h_u]).var()) / len(h_u),
+        unlabelled_variance=float(beliefs.var()) / len(h_u),
         degrees=len(h) - 1,
     )

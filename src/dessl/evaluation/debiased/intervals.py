@@ -2,13 +2,13 @@
 
 The score bounds solve for θ, with the variance that rows would have if θ were the truth:
 
-    (θ̂ − θ)² = q² [ V(θ)/m + λ² V(H)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
+    (θ̂ − θ)² = q² [ V(θ)/m + V(B)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
 
-For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that H leaves
-unexplained, and q normal: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
-For any other L, γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a few large
-losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), ω = 0 and q is Student's. With few
-labels the large losses may not be among them: ten more rows, with labels drawn as the model
+with q normal. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that
+H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
+For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
+few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. With few
+labels the large losses may not be among them: twenty more rows, with labels drawn as the model
 believes, enter γ (not v, and not θ̂).
 """
 
@@ -24,7 +24,7 @@ from dessl.evaluation.debiased.proxies import Metric, Sample
 Alternative = Literal["two-sided", "larger", "smaller"]
 Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
 
-IMAGINED_ROWS = 10
+IMAGINED_ROWS = 20
 
 
 class Bounds(NamedTuple):
@@ -70,15 +70,14 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     """Return bounds that hold near the ends of the range too, where rows hardly vary."""
     from scipy import special
 
+    quantile = float(special.ndtri(1 - tail.probability))
     if metric.binary:
         centre = min(1.0, max(0.0, fit.value))
         variance = float(sample.loss.var())
         share = min(1.0, fit.row_variance / variance) if variance else 1.0
-        quantile = float(special.ndtri(1 - tail.probability))
         v, gamma, omega = share * centre * (1 - centre), share * (1 - 2 * centre), share
     else:
         centre = fit.value
-        quantile = float(special.stdtrit(fit.degrees, 1 - tail.probability))
         v, gamma, omega = fit.leverage_variance, _growth(fit, sample), 0.0
     scale = quantile**2 / len(sample.loss)
     # d = θ − θ̂ solves (1 + ω·scale) d² − γ·scale·d − scale·v − q²·extra = 0.
@@ -90,17 +89,16 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
 def _growth(fit: Fit, sample: Sample) -> float:
     """γ = E[r³]/E[r²], over the labelled rows and the imagined ones."""
     scaled = fit.residuals / (1 - fit.leverage).sqrt()
-    second, third = imagined_moments(sample, fit.lam)
+    second, third = imagined_moments(sample, fit.beliefs)
     squares = float(scaled.square().sum()) + IMAGINED_ROWS * second
     return (float((scaled**3).sum()) + IMAGINED_ROWS * third) / squares if squares else 0.0
 
 
-def imagined_moments(sample: Sample, lam: float) -> tuple[float, float]:
-    """Return the central moments E[r²], E[r³] of r = L − λH with labels as the model believes."""
-    h = torch.cat([sample.labelled.h, sample.unlabelled.h])
+def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
+    """Return the central moments E[r²], E[r³] of r = L − B with labels as the model believes."""
     first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
-    # r = L − u with u = λH + E[L − λH], the line about which residuals are taken.
-    u = lam * h + (first - lam * h).mean()
+    # r = L − u with u = B + E[L − B], the line about which residuals are taken.
+    u = beliefs + (first - beliefs).mean()
     squares = second - 2 * u * first + u.square()
     cubes = third - 3 * u * second + 3 * u.square() * first - u**3
     return max(0.0, float(squares.mean())), float(cubes.mean())

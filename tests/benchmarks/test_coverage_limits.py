@@ -1,0 +1,53 @@
+import importlib.util
+from itertools import combinations_with_replacement
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from scipy import stats
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "coverage_limits.py"
+
+
+@pytest.fixture(scope="module")
+def limits() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benchmark_coverage_limits", FILE)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("m", "accuracy", "nominal"), [(6, 0.7, 0.9), (50, 0.98, 0.9)])
+def test_the_nearest_coverage_is_found_by_trying_all_runs(limits, m, accuracy, nominal) -> None:
+    chances = stats.binom.pmf(np.arange(m + 1), m, accuracy)
+    runs = [chances[a : b + 1].sum() for a, b in combinations_with_replacement(range(m + 1), 2)]
+    nearest = min(runs, key=lambda coverage: abs(coverage - nominal))
+    assert limits.nearest_coverage(m, accuracy, nominal) == pytest.approx(nearest)
+
+
+def test_one_wrong_row_in_fifty_allows_no_coverage_near_ninety(limits) -> None:
+    assert limits.nearest_coverage(50, 0.98, 0.9) > 0.915
+
+
+def test_stretched_intervals_have_the_coverage_asked_for(limits) -> None:
+    generator = np.random.default_rng(0)
+    centre, half = generator.normal(1, 0.1, 4001), generator.uniform(0.05, 0.1, 4001)
+    width = limits.width_at_coverage(centre - half, centre + half, 1.0, 0.95, 2.0)
+    stretch = width / (2 * half.mean())  # no bound is cut here
+    covered = np.abs(centre - 1) <= (1 + 1e-9) * stretch * half
+    assert covered.mean() == pytest.approx(0.95, abs=1e-3)
+
+
+def test_stretched_intervals_are_cut_to_the_range(limits) -> None:
+    low, high = np.array([0.1, 0.1, 0.1]), np.array([0.3, 0.3, 0.3])
+    # Twice the half width reaches the truth at 0.4, and below it 0.
+    assert limits.width_at_coverage(low, high, 0.4, 0.9, 2.0) == pytest.approx(0.4)
+    assert limits.width_at_coverage(low, high, 1.2, 0.9, 1.0) == pytest.approx(1.0)
+
+
+def test_intervals_without_width_cannot_be_stretched(limits) -> None:
+    low, high = np.array([0.0, 0.0, 0.1]), np.array([0.0, 0.0, 0.3])
+    assert limits.width_at_coverage(low, high, 0.2, 0.9, 1.0) is None
