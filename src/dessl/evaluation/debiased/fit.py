@@ -6,8 +6,7 @@
 a calibrated model's best λ is n_u/n, and a slope far above it is the work of one row with few
 labels. G is what a line in H leaves of H² over all rows: the losses of a model that is too timid
 or too bold do not follow H in a straight line. μ is fitted and shrunk as λ is, to what λ H leaves
-of L.
-Variance: V(r)/m over labelled rows, and V(B)/n_u for the unlabelled mean.
+of L. Variance: V(r)/m over labelled rows, and V(B)/n_u for the unlabelled mean.
 """
 
 import math
@@ -60,7 +59,7 @@ class Fit(NamedTuple):
 
     @property
     def left_out_variance(self) -> float:
-        """V(r) with each row's residual taken from a fit to all other rows."""
+        """V(r) from residuals r/(1 − leverage), those of rows that the fit has not seen."""
         return float((self.residuals / (1 - self.leverage)).square().mean())
 
     def standard_error(self, row_variance: float) -> float:
