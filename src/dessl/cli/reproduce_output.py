@@ -96,13 +96,13 @@ def show_results(summary: dict[str, Any], files: list[Path]) -> None:
 
 def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
     metrics = list(dict.fromkeys(mean["metric"] for mean in means))
-    cells = {(mean["method"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}
+    cells = {(mean["title"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}
     table = Table(title=Text(title), box=SIMPLE)
     table.add_column("method", no_wrap=True)
     table.add_column("λ", justify="right")
     for metric in metrics:
         table.add_column(Text(metric_text(metric)), justify="right")
-    for method, lam in dict.fromkeys((mean["method"], mean["lam"]) for mean in means):
+    for method, lam in dict.fromkeys((mean["title"], mean["lam"]) for mean in means):
         found = [cells.get((method, lam, metric), "–") for metric in metrics]
         table.add_row(method, f"{lam:.3g}", *found)
     return table
