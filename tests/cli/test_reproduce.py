@@ -51,7 +51,7 @@ def test_toy_leaves_records_and_a_report_with_the_papers_numbers(cli: Cli, tmp_p
     folder = tmp_path / "new" / "toy"
     code, out, err = cli("reproduce", "toy", *SMOKE, "--out", folder)
     assert code == 0, err
-    assert "de_pseudo_label" in out
+    assert "DePseudoLabel" in out
     assert "(0.120)" in out  # the paper's, of PseudoLabel
     assert "toy ━━━━──────────────────── 1/5" in err
     assert len(list((folder / "runs").glob("*.json"))) == 5
@@ -78,7 +78,7 @@ def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Pat
     before = {path.name: path.read_bytes() for path in runs.iterdir()}
     code, out, err = cli("reproduce", "toy", *SMOKE)
     assert (code, err) == (0, "")
-    assert "de_entropy" in out
+    assert "DeEntMin" in out
     assert {path.name: path.read_bytes() for path in runs.iterdir()} == before
     code, out, err = cli("reproduce", "toy", *SMOKE, "--no-resume")
     assert (code, out) == (2, "")

@@ -117,15 +117,15 @@ def test_settings_are_not_measured(sentence: str) -> None:
 
 
 def test_a_wrong_number_is_named_with_the_files_that_were_searched() -> None:
-    text = "# Toy\n\nEntMin gives 0.076 ([numbers](results/toy/toy.json)).\n"
+    text = "# Toy\n\nEntMin gives 0.076 ([numbers](results/toy/table.md)).\n"
     [wrong] = problems(README, text)
-    assert wrong.startswith("README.md:3: 0.076 is not in results/toy/toy.json beside its words")
+    assert wrong.startswith("README.md:3: 0.076 is not in results/toy/table.md beside its words")
     assert "the nearest there is 0.075" in wrong
     assert problems(README, text.replace("0.076", "0.075")) == []
 
 
 def test_sources_do_not_reach_into_the_next_section() -> None:
-    link = "See [numbers](results/toy/toy.json)."
+    link = "See [numbers](results/toy/table.md)."
     claim = "EntMin gives 0.075."
     assert problems(README, f"# Page\n\n{link}\n\n## Part\n\n{claim}\n") == []
     assert problems(README, f"# Page\n\n## One\n\n{link}\n\n## Two\n\n{claim}\n")
