@@ -40,3 +40,9 @@ def test_lenet_refuses_images_that_come_to_nothing() -> None:
         LeNet(size=(28, 3))
     with pytest.raises(ValueError, match=r"\(n, 1, 28, 28\); got \(2, 1, 32, 32\). .* size= of"):
         LeNet()(torch.rand(2, 1, 32, 32))
+
+
+def test_with_a_frame_around_the_images_it_has_lenet_5s_parameters(parameter_count) -> None:
+    model = LeNet(padding=(2, 0))
+    assert parameter_count(model) == 61_706  # LeNet-5's layers, all maps of C3 fully connected
+    assert model(torch.zeros(2, 1, 28, 28)).shape == (2, 10)

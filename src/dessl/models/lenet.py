@@ -1,5 +1,7 @@
 """LeNet as the paper's MNIST experiments have it: 6@5 - pool - 16@5 - pool - 120 - 84 - K."""
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from dessl import _checks
@@ -17,6 +19,8 @@ class LeNet(nn.Module):
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
         size: Height and width of the images, or their one side; at least 4.
+        padding: Zeros around the images and around the first pooled maps. LeNet-5, which saw
+            28 × 28 digits in a frame of 32 × 32, had (2, 0). As above, if not given.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes).
@@ -30,25 +34,30 @@ class LeNet(nn.Module):
     """
 
     def __init__(
-        self, n_classes: int = 10, in_channels: int = 1, *, size: int | tuple[int, int] = 28
+        self,
+        n_classes: int = 10,
+        in_channels: int = 1,
+        *,
+        size: int | tuple[int, int] = 28,
+        padding: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
         self.size = (size, size) if isinstance(size, int) else size
         _checks.whole_number("size", min(self.size), low=4)
-        padding = 2 if min(self.size) < 16 else 0
+        if padding is None:
+            padding = (2, 2) if min(self.size) < 16 else (0, 0)
+        first, second = (_checks.whole_number("padding", zeros, high=4) for zeros in padding)
         self.maps = nn.Sequential(
-            nn.Conv2d(in_channels, 6, 5, padding=padding),
+            nn.Conv2d(in_channels, 6, 5, padding=first),
             nn.ReLU(),
             nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, 5, padding=padding),
+            nn.Conv2d(6, 16, 5, padding=second),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
         )
-        height, width = (
-            ((side - 4 + 2 * padding) // 2 - 4 + 2 * padding) // 2 for side in self.size
-        )
+        height, width = (((side - 4 + 2 * first) // 2 - 4 + 2 * second) // 2 for side in self.size)
         self.head = nn.Sequential(
             nn.Linear(16 * height * width, 120),
             nn.ReLU(),
