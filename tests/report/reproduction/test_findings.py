@@ -1,12 +1,15 @@
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.finding import Finding, counted
+from dessl.report.reproduction.findings.probe import probe_findings, ratio_error
 from dessl.report.reproduction.results import Results
 
 
@@ -119,3 +122,33 @@ def test_counts_are_said_in_words() -> None:
     assert counted(findings) == (
         "Of 3 comparisons with the paper, 1 agrees, 1 agrees in part and 1 cannot be told."
     )
+
+
+def test_the_error_of_a_variance_ratio_is_that_of_simulated_splits() -> None:
+    generator = np.random.default_rng(0)
+    ratio, splits = 0.8, 100
+    best = generator.normal(size=(4000, splits)) * math.sqrt(ratio)  # the least variable estimate
+    other = best + generator.normal(size=best.shape) * math.sqrt(1 - ratio)  # a = best − λb
+    seen = np.log(best.var(axis=1) / other.var(axis=1))
+    assert seen.std() == pytest.approx(ratio_error(ratio, splits), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("lam", "exact", "seen", "outcome"),
+    [
+        (24.2, 0.993, 1.017, "agrees"),
+        (24.2, 0.75, 0.77, "agrees"),
+        (24.2, 0.75, 1.2, "in part"),
+        (-10.5, 0.951, 0.945, "differs"),
+    ],
+)
+def test_variance_is_judged_by_the_theorem_and_by_the_sign_of_lambda(
+    results_of: Callable[..., Results], lam: float, exact: float, seen: float, outcome: str
+) -> None:
+    metrics = {"lam_opt": lam, "least_ratio": exact, "least_ratio_empirical": seen}
+    results = results_of(
+        load_experiment("gradient-variance", "paper"), {("complete_case", 0.0): [metrics]}
+    )
+    record = dataclasses.replace(results.records[0], arrays={"ratio_theory": [1.0]})
+    found = probe_findings(dataclasses.replace(results, records=(record,)))
+    assert [one.outcome for one in found] == [outcome]

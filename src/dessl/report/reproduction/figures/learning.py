@@ -81,6 +81,7 @@ def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> None:
         axes.plot([], [], color="#777777", linewidth=1.0, linestyle=":", label="paper, at the end")
     shown = [times * value for curve in curves.values() for value in curve.values()]
     _zoom(axes, sorted(shown), paper, rising=higher_is_better(metric))
+    axes.locator_params(axis="x", nbins=5)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     axes.set(xlabel="step", ylabel=heading(metric))
 
