@@ -100,11 +100,11 @@ def _holds(file: Path, claim: Claim) -> bool:
 
 
 def _named(file: Path, claim: Claim) -> list[Record]:
-    """The records that share the claim's words."""
+    """The records that share the claim's words; a table's cell is looked for in tables first."""
     rarity = _rarity(file)
-    shared = {
-        record: [rarity[word] for word in record.words & claim.words] for record in records(file)
-    }
+    all_of = records(file)
+    chosen = [record for record in all_of if not (claim.in_table and record.prose)] or all_of
+    shared = {record: [rarity[word] for word in record.words & claim.words] for record in chosen}
     if claim.in_table:
         least = ALIKE * max(map(sum, shared.values()), default=0)
         likeness = {record: sum(rarities) for record, rarities in shared.items()}

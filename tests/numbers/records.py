@@ -47,6 +47,7 @@ class Record:
     row: str  # the table's row or the object, whose other records belong to this one
     words: frozenset[str]
     numbers: tuple[float, ...]
+    prose: bool = False  # a line of Markdown that is no row of a table
 
 
 def plain(text: str) -> str:
@@ -124,7 +125,7 @@ def _of_lines(text: str) -> Iterator[Record]:
             heading, caption = line, ""
         if not line.startswith("|"):
             header, caption = [], as_caption(line, caption)
-            yield Record(line, words(f"{heading} {line}"), numbers(line))
+            yield Record(line, words(f"{heading} {line}"), numbers(line), prose=True)
         elif not header:
             header = cells
         else:
