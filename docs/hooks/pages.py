@@ -1,4 +1,4 @@
-"""What the site has and the repository has not: a first page from README.md, and the API."""
+"""What the site has and docs/ has not: a first page from README.md, the API, and results."""
 
 import re
 from collections.abc import Callable
@@ -31,6 +31,7 @@ API = {
     "dessl.estimator": "Estimator",
     "dessl.integrations": "Integrations",
 }
+REPORT = "report.html"
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#|mailto:)([^)#\s]+)(#[^)]*)?\)")
 
 
@@ -46,17 +47,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "index.md", content=_from_readme(readme)))
     for module, title in _api().items():
         files.append(File.generated(config, _api_page(module), content=_api_text(module, title)))
+    for place in sorted((ROOT / "results").rglob("*")):
+        if place.suffix == ".png" or place.name == REPORT:
+            name = place.relative_to(ROOT).as_posix()
+            files.append(File(name, str(ROOT), config.site_dir, use_directory_urls=False))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
-    """Show a link that leaves docs/ as the place it leads to: the site does not have that file."""
+    """Show a link that leaves docs/ as the place it leads to, where the site has not that file.
+
+    Of results it has the pictures, and for a folder's table the report with the same numbers.
+    """
 
     def shown(match: re.Match[str]) -> str:
-        target = (DOCS / page.file.src_uri).parent / match[3]
-        if match[1] or files.get_file_from_path(_below(target.resolve(), DOCS)):
+        target = ((DOCS / page.file.src_uri).parent / match[3]).resolve()
+        for place in (target, target.parent / REPORT):
+            if files.get_file_from_path(result := _below(place, ROOT)):
+                return f"{match[1]}[{match[2]}]({result})"
+        if match[1] or files.get_file_from_path(_below(target, DOCS)):
             return match[0]
-        return f"{match[2]} (`{_below(target.resolve(), ROOT)}` in the repository)"
+        return f"{match[2]} (`{_below(target, ROOT)}` in the repository)"
 
     return _outside_code(shown, markdown)
 
