@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from dessl.experiments import outcome
+from dessl.experiments import outcome, sweep
 from dessl.experiments.cells import cells_of
 from dessl.experiments.record import Record, read_records
 from dessl.experiments.specification import Experiment, experiment_names, load_experiment
 from dessl.experiments.sweep import run_experiment
 from dessl.training import TrainPlan, loop
+from dessl.training.population_step import PopulationStep
 
 Tiny = Callable[..., Experiment]
 
@@ -112,6 +113,32 @@ def test_a_broken_off_run_goes_on_from_its_checkpoint(
         read_records(tmp_path / "whole"), read_records(tmp_path / "broken"), strict=True
     ):
         assert timeless(one) == timeless(other)
+
+
+def test_a_population_broken_off_between_its_records_is_not_trained_again(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = tiny(population=4)
+    run_experiment(experiment, tmp_path / "whole")
+    write = sweep.write_record
+    written: list[str] = []
+
+    def write_then_stop(out: Path, record: Record) -> None:
+        if len(written) == 1:
+            raise KeyboardInterrupt
+        written.append(record.key)
+        write(out, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "write_record", write_then_stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_experiment(experiment, tmp_path / "broken")
+    steps: list[int] = []
+    monkeypatch.setattr(PopulationStep, "__call__", lambda self, step: steps.append(step))
+    run_experiment(experiment, tmp_path / "broken")
+    assert steps == []
+    pairs = zip(read_records(tmp_path / "whole"), read_records(tmp_path / "broken"), strict=True)
+    assert all(timeless(one) == timeless(other) for one, other in pairs)
 
 
 def test_more_seeds_add_runs_to_those_that_are_there(tiny: Tiny, tmp_path: Path) -> None:

@@ -15,6 +15,6 @@ def device_named(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(f"--device {name}: {first} Use --device cpu.") from error
+        first = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"--device {name}: {first}. Use --device cpu.") from error
     return device

@@ -125,12 +125,8 @@ def experiment_names() -> list[str]:
     'toy'
     """
     files = (resources.files("dessl.experiments") / "paper").iterdir()
-    names = sorted(file.name for file in files)
-    return [
-        name.removesuffix(".toml")
-        for name in names
-        if name.endswith(".toml") and name != "targets.toml"
-    ]
+    names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
+    return sorted(name for name in names if name != "targets")
 
 
 def load_experiment(name: str, profile: str = "fast") -> Experiment:

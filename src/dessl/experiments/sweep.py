@@ -1,5 +1,6 @@
 """The runner: every cell of an experiment that has no record yet, one after another or at once."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.experiments.cells import Cell, cells_of, common_name, populations
 from dessl.experiments.outcome import Diverged, Ended, Spent, training_record
@@ -25,6 +27,7 @@ from dessl.training import (
 )
 from dessl.training.folder import locked_folder
 
+CELLS = "cells.json"  # in a training's folder: whose it is
 Notice = Callable[[str, int, int], None]
 
 
@@ -49,34 +52,56 @@ def run_experiment(
     """
     cells = cells_of(experiment)
     begin(out, experiment, resume=resume)
-    with locked_folder(out / TRAINING):
-        todo = [cell for cell in cells if not (out / RUNS / f"{cell.key}.json").is_file()]
-        done = len(cells) - len(todo)
-        for setting, groups in groupby(populations(experiment, todo), lambda group: group[0].data):
+    training = out / TRAINING
+    with locked_folder(training):
+        left = {cell.key for cell in cells if not (out / RUNS / f"{cell.key}.json").is_file()}
+        groups = _groups(experiment, cells, left, training)
+        for setting, some in groupby(groups, lambda group: group[0].data):
             data = None
             if experiment.kind != "toy":
                 data = experiment_data(setting, curve=experiment.curve).to(device)
-            for group in groups:
+            for group in some:
                 name = common_name(group)
                 if notice:
-                    notice(name, done, len(cells))
-                folder = out / TRAINING / name
-                for record in _records(experiment, group, data, folder, progress=progress):
+                    notice(name, len(cells) - len(left), len(cells))
+                folder = training / name
+                write_whole(folder / CELLS, json.dumps([cell.key for cell in group]) + "\n")
+                for record in _records(experiment, group, left, data, folder, progress=progress):
                     write_record(out, record)
+                    left.remove(record.key)
                 shutil.rmtree(folder, ignore_errors=True)
-                done += len(group)
-    shutil.rmtree(out / TRAINING, ignore_errors=True)
+    shutil.rmtree(training, ignore_errors=True)
+
+
+def _groups(
+    experiment: Experiment, cells: list[Cell], left: set[str], training: Path
+) -> Iterator[list[Cell]]:
+    """Cells to be trained together: first those whose training was begun, as it was begun.
+
+    A population that was broken off while its records were written is so taken up where it ended,
+    and not trained again for the records that are missing.
+    """
+    known = {cell.key: cell for cell in cells}
+    begun: set[str] = set()
+    for file in sorted(training.glob(f"*/{CELLS}")):
+        keys = json.loads(file.read_text(encoding="utf-8"))
+        if known.keys() >= set(keys) and left & set(keys):
+            begun |= set(keys)
+            yield [known[key] for key in keys]
+    todo = [cell for cell in cells if cell.key in left - begun]
+    yield from populations(experiment, todo)
 
 
 def _records(
     experiment: Experiment,
     group: list[Cell],
+    left: set[str],
     data: SemiData | None,
     folder: Path,
     *,
     progress: bool,
 ) -> Iterator[Record]:
-    """Run some cells and give their records."""
+    """Run some cells and give the records that are left to be written."""
     if data is None:
         for cell in group:
             yield toy_record(experiment, cell, progress=progress)
@@ -88,7 +113,8 @@ def _records(
         results = [_alone(experiment, group[0], data, folder, progress=progress)]
     spent = Spent(time.perf_counter() - began, len(group))
     for cell, result in zip(group, results, strict=True):
-        yield training_record(experiment, cell, data, result, spent)
+        if cell.key in left:
+            yield training_record(experiment, cell, data, result, spent)
 
 
 def _population(
