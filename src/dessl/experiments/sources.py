@@ -3,6 +3,7 @@
 import warnings
 
 import torch
+from torch import Tensor
 
 from dessl.data import DataError, SemiData, load, redraw_labels
 from dessl.data.catalogue import find
@@ -32,8 +33,8 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
             setting.name, expected="a test part", got="none", do="Choose another data set."
         )
     if setting.rows:
-        x, y = x[: setting.rows], y[: setting.rows]
-        test = Part(test.x[: setting.rows], test.y[: setting.rows])
+        some, tested = in_turns(y)[: setting.rows], in_turns(test.y)[: setting.rows]
+        x, y, test = x[some], y[some], Part(test.x[tested], test.y[tested])
     if setting.label_noise:
         noise = torch.Generator().manual_seed(NOISE_SEED)
         share, classes = setting.label_noise, data.n_classes
@@ -48,6 +49,18 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
         name=data.name,
         layout="NCHW",
     )
+
+
+def in_turns(y: Tensor) -> Tensor:
+    """All row numbers, the first of each class before the second of any: a part has every class.
+
+    >>> in_turns(torch.tensor([5, 5, 5, 2, 2, -1])).tolist()
+    [5, 3, 0, 4, 1, 2]
+    """
+    by_class = torch.argsort(y, stable=True)
+    counts = torch.unique_consecutive(y[by_class], return_counts=True)[1]
+    firsts = torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    return by_class[torch.argsort(torch.arange(len(y)) - firsts, stable=True)]
 
 
 def _found(setting: DataSetting) -> SemiData:
@@ -70,7 +83,7 @@ def generated(name: str, rows: int) -> SemiData:
     classes, shape = len(description.class_names), description.shape
     patterns = torch.rand((classes, *shape), generator=g)
 
-    def part() -> tuple[torch.Tensor, torch.Tensor]:
+    def part() -> tuple[Tensor, Tensor]:
         y = torch.arange(rows) % classes
         noise = torch.rand((rows, *shape), generator=g)
         return (127.5 * (patterns[y] + noise)).to(torch.uint8), y
