@@ -144,7 +144,9 @@ def at_equal_coverage(ours: Record, peer: Record) -> str:
     """How wide the peer is with the quantile that makes it cover as often as the default."""
     width = peer.get("width_at_default_coverage")
     if width is None:
-        return ""
+        return (
+            "; no quantile makes it cover as often, for draws without a wrong row give it no width"
+        )
     gap = 100 * (width / ours["width"] - 1)
     return (
         f"; stretched to cover as often it is {abs(gap):.1f} % {'wider' if gap > 0 else 'narrower'}"
