@@ -70,7 +70,7 @@ class TestChoice:
         images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
         small = recipe_for(images)
         assert isinstance(small.model(), LeNet)
-        assert small.members == 1
+        assert (small.members, recipe_for(images, members=1).members) == (5, 1)
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
@@ -232,9 +232,16 @@ class TestFit:
             assert fitted.check.n == held_out
 
     def test_five_networks_where_they_cost_little(self) -> None:
-        for side, members, steps in ((8, 5, 600), (16, 5, 600), (28, 1, 200)):
-            images = torch.zeros(40, side, side, dtype=torch.uint8)
-            recipe = recipe_for(SemiData(images, torch.arange(40) % 2))
+        grey, colour = 1, 3
+        for channels, side, members, steps in (
+            (grey, 8, 5, 600),
+            (grey, 32, 5, 600),
+            (grey, 33, 1, 200),
+            (colour, 16, 5, 600),
+            (colour, 17, 1, 200),
+        ):
+            images = torch.zeros(40, channels, side, side, dtype=torch.uint8)
+            recipe = recipe_for(SemiData(images, torch.arange(40) % 2, layout="NCHW"))
             assert (recipe.members, recipe.plan.steps) == (members, steps)
 
     def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:

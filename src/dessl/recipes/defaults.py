@@ -20,8 +20,8 @@ from dessl.training import TrainPlan
 Lam = float | Literal["auto"]
 
 MEMBERS = 5  # networks where they cost little, each with a fifth of the labels held out
-LARGEST_TINY = 16  # side of the images for which they do
-LARGEST_LENET = 32  # side of the images
+LARGEST_TINY = 16  # side of the images for which they do, whatever their colours
+LARGEST_LENET = 32  # side of the grey images for which they do
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
@@ -82,9 +82,9 @@ def recipe_for(
     data         network                                      augmentation
     ============ ============================================ ==============================
     table        MLP, 512 hidden, dropout 0.3; five of them   none
-    images ≤ 16  LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
-    images ≤ 32  LeNet                                        shifts up to 12.5 %, no flips
-    other images FastCifar, width 16 (64 on CUDA)             shifts up to 12.5 %, no flips
+    grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
+    other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
+                 pixels a side five of them, trained longer
     ============ ============================================ ==============================
 
     Flips are left out because they change the class of digits, writing and some organs; pass a
@@ -119,7 +119,7 @@ def recipe_for(
         plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed),
         scaling=scaling,
         lam=lam,
-        members=members or (MEMBERS if data.x.ndim == 2 or _tiny(data) else 1),
+        members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
     )
 
 
@@ -190,7 +190,9 @@ def _surrogate(
 
 def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int) -> TrainPlan:
     n = data.n_labelled
-    longer = 3 if _tiny(data) else 1  # convolutions on shifted images learn slower than columns
+    longer = (
+        3 if _small_images(data) else 1
+    )  # convolutions on shifted images learn slower than columns
     length = round(longer * STEPS * max(1.0, n / 100) ** 0.3) if steps is None else steps
     return TrainPlan(
         steps=length,
@@ -205,10 +207,13 @@ def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: i
         risk=risk if data.n_unlabelled else "complete_case",
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
-        patience=PATIENCE * (2 if _tiny(data) else 1),
+        patience=PATIENCE * (2 if _small_images(data) else 1),
         seed=seed,
     )
 
 
-def _tiny(data: SemiData) -> bool:
-    return data.x.ndim == 4 and max(data.x.shape[2:]) <= LARGEST_TINY
+def _small_images(data: SemiData) -> bool:
+    """Whether a network for the images costs little."""
+    if data.x.ndim != 4:
+        return False
+    return max(data.x.shape[2:]) <= (LARGEST_LENET if data.x.shape[1] == 1 else LARGEST_TINY)
