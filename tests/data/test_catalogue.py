@@ -3,6 +3,7 @@ import gzip
 import hashlib
 import re
 import struct
+import sys
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
@@ -192,6 +193,17 @@ def test_a_rebuilt_file_stands_in_with_a_warning(
     assert int(data.x[0, 0, 0, 0]) == 9
     assert data.validation is not None
     assert data.class_names[4] == "melanoma"
+
+
+def test_files_are_found_without_pooch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    monkeypatch.delenv("DESSL_DATA", raising=False)
+    write_medmnist(tmp_path / "medmnist" / "dermamnist_rebuilt.npz", 5)
+    place = find("dermamnist", root=tmp_path)
+    assert place is not None
+    assert place.rebuilt
+    with pytest.raises(DataError, match="Put these files below a folder"):
+        load("dermamnist", download=False)
 
 
 def test_only_named_sets_may_be_rebuilt(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,7 +117,8 @@ def _folders(root: str | Path | None) -> Iterator[Path]:
         yield Path(root)
     if os.environ.get(VARIABLE):
         yield Path(os.environ[VARIABLE])
-    yield _cache()
+    if find_spec("pooch"):  # run from source without it, there is no cache to look in
+        yield _cache()
 
 
 def _cache() -> Path:
@@ -162,7 +164,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
 
 
 def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
-    first, *others = _folders(root)
+    first, *others = [*_folders(root)] or [Path("a folder")]
     remote = DATASETS[name].remote
     files = "\n".join(f"  {file}" for file in DATASETS[name].files)
     sources = "\n".join(f"  {file.urls[0]}" for file in remote)
