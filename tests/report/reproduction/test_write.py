@@ -11,11 +11,11 @@ from PIL import Image
 from dessl.cli import main
 from dessl.data import DataError
 from dessl.experiments.specification import load_experiment
-from dessl.report.reproduction.results import Results
+from dessl.report.reproduction.results import Results, read_results
+from dessl.report.reproduction.tables.all import tables_of
 from dessl.report.reproduction.write import (
     is_reproduction,
     reproduction_findings,
-    reproduction_tables,
     write_reproduction,
 )
 
@@ -46,7 +46,7 @@ def test_every_kind_of_experiment_is_written(smoke: Callable[[str], Path], name:
     assert "smoke run" in page
     assert "smoke run" in markdown
     assert "network" in markdown or name == "toy"
-    assert all(table.caption in markdown for table in reproduction_tables(folder))
+    assert all(table.caption in markdown for table in tables_of(read_results(folder)))
     assert all(finding.text in markdown for finding in reproduction_findings(folder))
 
 

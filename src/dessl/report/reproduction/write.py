@@ -24,11 +24,6 @@ def is_reproduction(folder: Path) -> bool:
     return (folder / EXPERIMENT).is_file()
 
 
-def reproduction_tables(folder: Path) -> list[Table]:
-    """The tables of a folder of results, for a terminal."""
-    return tables_of(read_results(folder))
-
-
 def reproduction_findings(folder: Path) -> list[Finding]:
     """What agrees with the paper in a folder of results, and what does not."""
     return findings_of(read_results(folder))
