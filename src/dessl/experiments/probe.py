@@ -7,13 +7,14 @@ it looks at, and ``labelled`` the labelled rows of the risk. Curves have ``point
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from dessl import _checks
+from dessl._json import finite
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import evaluate
@@ -64,7 +65,7 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Outcome:
         seen = evaluate(model, *data.test, transform=shown(experiment.views)).as_dict()
         metrics, arrays = PROBES[str(which)](experiment, model, data.test)
     context = {name: seen[name] for name in CONTEXT}
-    return _as_json(context | {"rows": len(data.test.y)} | metrics), _as_json(arrays)
+    return finite(context | {"rows": len(data.test.y)} | metrics), finite(arrays)
 
 
 def loss_and_term(surrogate: Surrogate, model: nn.Module, part: Part) -> LossAndTerm:
@@ -218,14 +219,3 @@ def _curves(ratio: VarianceRatio) -> dict[str, Any]:
         "ratio_empirical": ratio.empirical.tolist(),
         "ratio_theory": ratio.theory.tolist(),
     }
-
-
-def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers and lists of them, None in the place of what is not finite."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, Iterable):
-            return [plain(one) for one in value]
-        return value if math.isfinite(value) else None
-
-    return {name: plain(value) for name, value in values.items()}

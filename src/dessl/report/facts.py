@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from dessl._json import json_ready
 from dessl.data import DataError
 from dessl.report.entries import read_as
 
@@ -192,7 +193,7 @@ class RunFacts:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the facts as JSON takes them: None for NaN, "Infinity" for ∞."""
-        ready = _json_ready(dataclasses.asdict(self))
+        ready = json_ready(dataclasses.asdict(self))
         assert isinstance(ready, dict)  # noqa: S101
         return ready
 
@@ -214,15 +215,3 @@ class RunFacts:
                 got=str(error)[:200],
                 do="Give the folder of a run made by this version of dessl, or train it again.",
             ) from error
-
-
-def _json_ready(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _json_ready(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json_ready(entry) for entry in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

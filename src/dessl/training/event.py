@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
+
+from dessl._json import finite
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Event:
 
     def as_line(self) -> str:
         """Return one line of JSON; NaN is written as null."""
-        return json.dumps(_without_nan(dataclasses.asdict(self)), allow_nan=False) + "\n"
+        return json.dumps(finite(dataclasses.asdict(self)), allow_nan=False) + "\n"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -61,11 +62,3 @@ class Event:
 
 
 Callback: TypeAlias = Callable[[Event], None]
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(entry) for key, entry in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

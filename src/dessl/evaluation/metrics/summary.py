@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dessl._json import json_ready
 from dessl.evaluation.metrics.calibration import (
     Reliability,
     bin_edges,
@@ -54,23 +55,16 @@ class Metrics:
 
         ``float("Infinity")`` reads the last one back.
         """
-        return {field.name: _json_ready(getattr(self, field.name)) for field in fields(self)}
+        return {field.name: json_ready(_plain(getattr(self, field.name))) for field in fields(self)}
 
 
-def _json_ready(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Tensors as lists, and what holds them as dicts."""
     if isinstance(value, Metrics):
         return value.as_dict()
     if isinstance(value, Reliability):
-        return {name: _json_ready(part) for name, part in value._asdict().items()}
-    if isinstance(value, Tensor):
-        return _json_ready(value.tolist())
-    if isinstance(value, list):
-        return [_json_ready(entry) for entry in value]
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
+        return {name: _plain(part) for name, part in value._asdict().items()}
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def summarised(
