@@ -197,6 +197,7 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
         good, bad = train_population(small_mlp, Entropy(), data, runs, plan)
     alone = train(small_mlp, Entropy(), data.with_labels(draw), runs[0].plan(plan))
     assert_same(good, alone, 1e-5)
+    assert (good.diverged, bad.diverged) == (False, True)
     assert bad.steps < 20
     assert bad.history == ()
     assert all(bool(torch.isfinite(p).all()) for p in bad.model.parameters())

@@ -137,11 +137,11 @@ def _population(
 
 
 def _unless_diverged(result: TrainResult) -> Ended:
-    """A run of a population, or where it diverged: there it ended without being looked at."""
-    if result.history and result.history[-1].step == result.steps:
+    """A run of a population, or what is said of one that diverged."""
+    if not result.diverged:
         return result
-    plan = result.plan
-    return Diverged(f"the run diverged at step {result.steps}, with λ = {plan.lam:g}.")
+    lam = result.plan.lam
+    return Diverged(f"the run diverged at step {result.steps}, with λ = {lam:g}.")
 
 
 def _alone(

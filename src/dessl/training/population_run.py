@@ -180,8 +180,8 @@ class Population:
             ended = member.ended or self.done
             evaluated = member.history[-1].step if member.history else 0
             chosen = member.selection.step or evaluated
-            history = tuple(member.history)
-            found.append(TrainResult(model.eval(), history, chosen, ended, member.plan, mode))
+            how = (member.plan, mode, member.diverged)
+            found.append(TrainResult(model.eval(), tuple(member.history), chosen, ended, *how))
         return found
 
     def checkpoint(self) -> Checkpoint:

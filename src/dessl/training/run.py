@@ -30,6 +30,8 @@ class TrainResult:
         steps: Steps done: fewer than planned where patience ran out.
         plan: How it was trained.
         mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``.
+        diverged: Whether it is a population's run that was ended for that; :func:`dessl.train`
+            raises an error instead.
     """
 
     model: nn.Module
@@ -38,6 +40,7 @@ class TrainResult:
     steps: int
     plan: TrainPlan
     mode: str
+    diverged: bool = False
 
 
 @dataclass
