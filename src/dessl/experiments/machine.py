@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,11 @@ def machine_facts() -> dict[str, str | int]:
 
 def commit() -> str | None:
     """The commit of the source: git's, or what ``DESSL_COMMIT`` says; None where neither does."""
-    if os.environ.get(COMMIT):
-        return os.environ[COMMIT]
+    return os.environ.get(COMMIT) or _commit_of_source()
+
+
+@cache  # the source of a running process does not change, and every record asks
+def _commit_of_source() -> str | None:
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
