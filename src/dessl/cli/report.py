@@ -7,11 +7,10 @@ import typer
 
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
+from dessl.cli.reproduce_output import written_report
 from dessl.report.folder import REPORT, read_facts
 from dessl.report.page import write_report
-from dessl.report.reproduction.findings.all import findings_of, summary
-from dessl.report.reproduction.results import read_results
-from dessl.report.reproduction.write import is_reproduction, write_reproduction
+from dessl.report.reproduction.write import is_reproduction
 
 
 def report(
@@ -66,15 +65,13 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
         )
     told = []
     for folder in folders:
-        results = read_results(folder)
-        findings = findings_of(results)
-        files = write_reproduction(folder)
-        sentence = summary(results, findings)
+        files, found = written_report(folder)
+        sentence = found["summary"]
         told.append({"folder": str(folder), "summary": sentence, "files": [str(f) for f in files]})
         if not as_json:
-            show(f"{results.experiment['name']}: {sentence}")
-            for one in findings:
-                show(f"  {one.outcome}: {one.text}")
+            show(f"{found['experiment']}: {sentence}")
+            for one in found["findings"]:
+                show(f"  {one['outcome']}: {one['text']}")
             for path in files:
                 show(f"Written: {path}")
     if as_json:

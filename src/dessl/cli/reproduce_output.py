@@ -15,8 +15,8 @@ from dessl.cli.output import say, show, show_json
 from dessl.experiments.cells import cells_of
 from dessl.experiments.specification import PROFILES, experiment_names, load_experiment
 from dessl.report.measures import metric_text, written
+from dessl.report.reproduction.write import SUMMARY, write_reproduction
 
-SUMMARY = "summary.json"  # in the folder of an experiment, by its report
 WIDTH = 24  # of the bar over an experiment's runs
 
 
@@ -75,8 +75,6 @@ class Announcer:
 
 def written_report(folder: Path) -> tuple[list[Path], dict[str, Any]]:
     """Write the report of a folder of records; return its files and what they say in short."""
-    from dessl.report.reproduction.write import write_reproduction
-
     files = write_reproduction(folder)
     return files, json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 

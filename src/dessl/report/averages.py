@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from dessl.evaluation import mean_interval
 from dessl.report.facts import RunFacts, RunResult
@@ -41,8 +41,16 @@ def runs_of(facts: RunFacts, method: str) -> list[RunResult]:
     return sorted((run for run in facts.runs if run.method == method), key=lambda run: run.seed)
 
 
+class Watched(Protocol):
+    """A run with what its evaluations found."""
+
+    @property
+    def history(self) -> Sequence[dict[str, Any]]:
+        """One event for each evaluation."""
+
+
 def over_steps(
-    runs: Iterable[RunResult], value: Callable[[dict[str, Any]], float | None]
+    runs: Iterable[Watched], value: Callable[[dict[str, Any]], float | None]
 ) -> list[tuple[float, float]]:
     """The mean over runs of what an evaluation found, at each step that every run came to.
 

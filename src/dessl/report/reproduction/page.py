@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dessl.report.figure import section
 from dessl.report.figure import table as html_table
@@ -10,7 +11,6 @@ from dessl.report.page import whole_page
 from dessl.report.reproduction.findings.all import summary
 from dessl.report.reproduction.findings.finding import HEADINGS, Finding
 from dessl.report.reproduction.results import Results
-from dessl.report.reproduction.summary import summary_entries
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import title
 
@@ -21,6 +21,7 @@ def reproduction_html(
     findings: Sequence[Finding],
     figures: Mapping[str, Mapping[str, bytes]],
     notes: Sequence[str],
+    facts: Mapping[str, Any],
 ) -> str:
     """Return the page; the same records give the same page.
 
@@ -30,6 +31,7 @@ def reproduction_html(
         findings: To say.
         figures: SVG by name, under ``"svg"``.
         notes: Lines at the foot.
+        facts: The numbers behind it, for programs.
     """
     name = title(results)
     body = element(
@@ -46,7 +48,7 @@ def reproduction_html(
         section("Tables", [_table(table) for table in tables]),
         section("How it was made", [element("p", line, class_="note") for line in notes]),
     )
-    return whole_page(name, body, facts=summary_entries(results))
+    return whole_page(name, body, facts=facts)
 
 
 def _list(findings: Sequence[Finding], outcome: str, heading: str) -> Markup | None:

@@ -1,29 +1,30 @@
 """The numbers behind tables and sentences, for programs: means, tests and the paper's."""
 
 import dataclasses
-import math
+from collections.abc import Sequence
 from typing import Any
 
+from dessl._json import finite
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.comparison import Comparison, over_lambda
-from dessl.report.reproduction.findings.all import findings_of, summary
+from dessl.report.reproduction.findings.all import summary
+from dessl.report.reproduction.findings.finding import Finding
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.tables.methods import comparisons
 
 
-def summary_entries(results: Results) -> dict[str, Any]:
+def summary_entries(results: Results, findings: Sequence[Finding]) -> dict[str, Any]:
     """Means by data set, method, λ and metric, the comparisons, and the findings."""
-    found = findings_of(results)
     trained = results.shape in ("sweep", "methods")
     return {
         "experiment": results.experiment["name"],
         "profile": results.experiment.get("profile"),
-        "summary": summary(results, found),
-        "findings": [dataclasses.asdict(one) for one in found],
+        "summary": summary(results, findings),
+        "findings": [dataclasses.asdict(one) for one in findings],
         "means": [one for block in results.blocks for one in _means(results, block)],
         "comparisons": [
-            _finite(block._asdict() | dataclasses.asdict(one))
+            finite(block._asdict() | dataclasses.asdict(one))
             for block in (results.blocks if trained else ())
             for one in _comparisons(results, block)
         ],
@@ -42,7 +43,7 @@ def _means(results: Results, block: Block) -> list[dict[str, Any]]:
                 entries["metric"] = metric
                 entries |= dataclasses.asdict(ours)
                 entries |= {"paper": given.mean, "paper_half_width": given.half_width}
-                found += [_finite(entries)] if ours.n else []
+                found += [finite(entries)] if ours.n else []
     return found
 
 
@@ -59,11 +60,3 @@ def _comparisons(results: Results, block: Block) -> list[Comparison]:
         for one in over_lambda(results, block, metric, method, against)
         if one.n
     ]
-
-
-def _finite(entries: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows neither NaN nor ∞: both become null."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in entries.items()
-    }

@@ -93,6 +93,16 @@ def paper_text(metric: str, given: Printed) -> str:
     return written(metric, given.mean) + spread
 
 
+def beside_paper(metric: str, ours: Average, given: Printed) -> tuple[str, str, str]:
+    """Ours, the paper's, and ours less the paper's.
+
+    >>> beside_paper("accuracy", Average(0.93, None, 1), Printed(0.95, 0.002))
+    ('93.00 (1)', '95.00 ± 0.20', '−2.00')
+    """
+    off = written(metric, ours.mean - given.mean, signed=True)
+    return ours_text(metric, ours), paper_text(metric, given), off
+
+
 def p_text(value: float) -> str:
     """A p-value; very small ones in powers of ten.
 

@@ -18,6 +18,8 @@ from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.tables.all import tables_of
 from dessl.report.reproduction.titles import foot_lines, splits_note, title
 
+SUMMARY = "summary.json"
+
 
 def is_reproduction(folder: Path) -> bool:
     """Whether a folder was written by ``dessl reproduce``."""
@@ -45,20 +47,15 @@ def write_reproduction(folder: Path) -> list[Path]:
 
 def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
     tables, findings, figures = tables_of(results), findings_of(results), figures_of(results)
-    notes = [splits_note(results), *foot_lines(results)]
+    notes, facts = [splits_note(results), *foot_lines(results)], summary_entries(results, findings)
     yield "table.md", _markdown(results, tables, findings, list(figures), notes)
     sentences = [summary(results, findings), *(one.text for one in findings)]
     yield "table.tex", latex_fragment(title(results), tables, sentences, notes)
-    yield "summary.json", _json(results)
+    yield SUMMARY, json.dumps(facts, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     for name, pictures in figures.items():
         for ending, content in pictures.items():
             yield f"{name}.{ending}", content
-    yield "report.html", reproduction_html(results, tables, findings, figures, notes)
-
-
-def _json(results: Results) -> str:
-    entries = summary_entries(results)
-    return json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    yield "report.html", reproduction_html(results, tables, findings, figures, notes, facts)
 
 
 def _markdown(

@@ -1,10 +1,10 @@
 """Learning curves: what was watched during the runs, method by method, over steps."""
 
 import math
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dessl.experiments.record import Record
+from dessl.report.averages import over_steps
 from dessl.report.measures import higher_is_better
 from dessl.report.reproduction.averages import number
 from dessl.report.reproduction.figures.panels import legend_below, panels
@@ -44,16 +44,8 @@ def mean_curve(records: list[Record], metric: str) -> dict[int, float]:
         records: Of one method.
         metric: Name.
     """
-    found: defaultdict[int, list[float]] = defaultdict(list)
-    for record in records:
-        for event in record.history:
-            found[int(event["step"])].append(number((event.get("validation") or {}).get(metric)))
-    means = {
-        step: sum(values) / len(values)
-        for step, values in sorted(found.items())
-        if len(values) == len(records)
-    }
-    return {step: value for step, value in means.items() if math.isfinite(value)}
+    means = over_steps(records, lambda event: number((event.get("validation") or {}).get(metric)))
+    return {int(step): value for step, value in means if math.isfinite(value)}
 
 
 def _curves(results: Results, block: Block, metric: str) -> dict[str, dict[int, float]]:

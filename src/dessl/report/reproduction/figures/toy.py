@@ -6,6 +6,7 @@ from dessl.experiments.record import Record
 from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
+from dessl.report.reproduction.tables.toy import METRIC, TRUTH
 from dessl.report.reproduction.titles import title
 from dessl.report.reproduction.wording import lambda_text
 
@@ -55,13 +56,13 @@ def _means(axes: "Axes", results: Results, block: Block) -> None:
     """Each method's mean on the overlap, a dot a split, beside the truth and the paper's."""
     looks = styles(results)
     for place, name in enumerate(results.methods):
-        values = [record.metrics["overlap_posterior"] for record in results.runs(block, name)]
+        values = [record.metrics[METRIC] for record in results.runs(block, name)]
         axes.plot(values, [place] * len(values), linestyle="none", marker=looks[name].marker,
                   color=looks[name].colour, markersize=6)  # fmt: skip
-        paper = printed(results, block, name, "overlap_posterior").mean
+        paper = printed(results, block, name, METRIC).mean
         axes.plot([paper], [place + 0.3], linestyle="none", marker=looks[name].marker,
                   color=looks[name].colour, markerfacecolor="none", markersize=5)  # fmt: skip
-    axes.axvline(0.25, color="black", linewidth=1, linestyle=":")
+    axes.axvline(TRUTH, color="black", linewidth=1, linestyle=":")
     axes.set_yticks(range(len(results.methods)), list(results.methods.values()))
     axes.invert_yaxis()
     axes.set(xlabel="mean p(1|x) on [1.2, 2.8] (open: paper, dotted: truth)")

@@ -11,10 +11,9 @@ from dessl.report.reproduction.tables.classes import class_tables
 from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import (
     NONE,
+    beside_paper,
     heading,
-    ours_text,
     p_text,
-    paper_text,
     written,
 )
 
@@ -60,8 +59,7 @@ def _levels(results: Results, block: Block) -> Table:
                 average(values_of(runs, metric)),
                 printed(results, block, method, metric, _lam(results, method)),
             )
-            off = written(metric, ours.mean - given.mean, signed=True)
-            cells += [ours_text(metric, ours), paper_text(metric, given), off]
+            cells += beside_paper(metric, ours, given)
         rows.append((name, *cells))
     caption = f"{data_title(results, block)}: every method"
     return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns(NONE)

@@ -5,7 +5,7 @@ from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import NONE, heading, ours_text, paper_text, written
+from dessl.report.reproduction.wording import NONE, beside_paper, heading, ours_text, written
 
 LAMBDA = "lam_opt."
 CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how sure of itself the model is
@@ -42,15 +42,17 @@ def _terms(results: Results, block: Block, method: str) -> Table:
     runs, rows = results.runs(block, method), []
     for term in terms_of(results, block, method):
         metric = f"{LAMBDA}{term}"
-        ours, given = average(values_of(runs, metric)), printed(results, block, method, metric)
+        ours, given, off = beside_paper(
+            metric, average(values_of(runs, metric)), printed(results, block, method, metric)
+        )
         ends = [_mean(results, block, method, f"regime_{end}.{term}") for end in ("low", "high")]
         rows.append(
             (
                 term.replace("_", " "),
-                ours_text(metric, ours),
+                ours,
                 written(metric, _mean(results, block, method, f"standard_error.{term}")),
-                paper_text(metric, given),
-                written(metric, ours.mean - given.mean, signed=True),
+                given,
+                off,
                 written(metric, _mean(results, block, method, f"correlation.{term}")),
                 written(metric, _mean(results, block, method, f"variance_ratio.{term}")),
                 " to ".join(written(metric, end) for end in ends),

@@ -10,11 +10,10 @@ from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import (
     NONE,
+    beside_paper,
     heading,
     lambda_text,
-    ours_text,
     p_text,
-    paper_text,
     written,
 )
 
@@ -86,8 +85,7 @@ def _cells(
 ) -> tuple[str, str, str]:
     ours = average(values_of(results.runs(block, method, lam), metric))
     given = printed(results, block, method, metric, lam)
-    off = written(metric, ours.mean - given.mean, signed=True)
-    return ours_text(metric, ours), paper_text(metric, given), off
+    return beside_paper(metric, ours, given)
 
 
 def _tested(test: Comparison | None) -> tuple[str, str, str]:

@@ -7,9 +7,8 @@ from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import (
     NONE,
+    beside_paper,
     heading,
-    ours_text,
-    paper_text,
     written,
 )
 
@@ -34,11 +33,11 @@ def _table(results: Results, block: Block) -> Table:
         for metric in (METRIC, *others):
             ours = average(values_of(results.runs(block, method), metric))
             given = printed(results, block, method, metric)
-            cells.append(ours_text(metric, ours))
+            mine, theirs, off = beside_paper(metric, ours, given)
+            cells.append(mine)
             if metric == METRIC:
                 cells.append(written(metric, ours.mean - TRUTH, signed=True))
-            off = written(metric, ours.mean - given.mean, signed=True)
-            cells += [paper_text(metric, given), off]
+            cells += [theirs, off]
         rows.append((name, *cells))
     caption = f"{data_title(results, block)}: every method"
     return Table(caption, ("method", *columns), tuple(rows)).without_empty_columns(NONE)
