@@ -147,3 +147,25 @@ def test_unknown_parts_are_named() -> None:
         term({"name": "magic"}, {})
     with pytest.raises(ValueError, match="model must be one of 'mlp'"):
         network({"name": "magic"}, generated("mnist", 4))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_probes_look_at_one_model(profile: str) -> None:
+    probes = [
+        load_experiment(name, profile)
+        for name in ("risk-quality", "gradient-variance", "lambda-opt")
+    ]
+    for one in probes:
+        assert one.kind == "probe"
+        assert (one.data, one.model, one.plan, one.views) == (
+            probes[0].data,
+            probes[0].model,
+            probes[0].plan,
+            probes[0].views,
+        )
+
+
+def test_an_experiment_like_another_says_only_what_it_does_otherwise() -> None:
+    noisy, clean = load_experiment("mnist-label-noise", "paper"), load_experiment("mnist", "paper")
+    differ = [key for key, value in noisy.as_dict().items() if value != clean.as_dict()[key]]
+    assert differ == ["name", "title", "paper", "targets", "notes", "data"]

@@ -1,7 +1,8 @@
 """Experiment: one TOML file of the paper's experiments, read for one profile and checked.
 
-A file says what the paper did. Its profiles (``smoke``, ``fast``, ``paper``) are tables of what
-they do otherwise, laid over the rest: tables are merged, anything else is replaced.
+A file says what the paper did, or which other file it is ``like`` and what it does otherwise. Its
+profiles (``smoke``, ``fast``, ``paper``) are tables of what they do otherwise. Either is laid over
+the rest: tables are merged, anything else is replaced.
 """
 
 import dataclasses
@@ -137,12 +138,19 @@ def load_experiment(name: str, profile: str = "fast") -> Experiment:
     """
     _checks.one_of("experiment", name, tuple(experiment_names()))
     _checks.one_of("profile", profile, PROFILES)
-    folder = resources.files("dessl.experiments") / "paper"
-    entries = tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
+    entries = _entries(name)
     profiles = entries.pop("profiles", {})
     for key in profiles:
         _checks.one_of(f"a profile of {name}", key, PROFILES)
     return experiment_from(name, profile, laid_over(entries, profiles.get(profile, {})))
+
+
+def _entries(name: str) -> dict[str, Any]:
+    """What a file says, laid over the file that it is ``like``, if it names one."""
+    file = resources.files("dessl.experiments") / "paper" / f"{name}.toml"
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))
+    like = entries.pop("like", None)
+    return laid_over(_entries(like), entries) if like else entries
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
