@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "dessl"
 
 # Top to bottom; rooms in one tuple are siblings.
 STOREYS = [
-    ("_version", "_checks", "_files", "_json"),
+    ("_version", "_checks", "_entries", "_files", "_json"),
     ("risk", "functional", "schedules"),
     ("theory",),
     ("data", "augment", "models"),

@@ -51,6 +51,8 @@ def test_a_record_is_the_same_after_a_trip_through_its_file(tmp_path: Path) -> N
         ("[1, 2]", "other entries than a record's"),
         ('{"experiment": "x", "colour": 1}', "other entries than a record's"),
         ('{"experiment": "x"}', "missing"),
+        ('{"experiment": "x", "history": 5}', "history 5"),
+        ('{"experiment": "x", "lam": "one"}', "lam 'one'"),
     ],
 )
 def test_a_damaged_record_is_named(tmp_path: Path, content: str, says: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from dessl._entries import read_as
 from dessl._files import write_whole
 from dessl.data import DataError
 from dessl.experiments.specification import Experiment
@@ -74,7 +75,7 @@ class Record:
         if not isinstance(entries, dict) or not set(entries) <= known:
             raise _damaged(source, "other entries than a record's")
         try:
-            return cls(**entries)
+            return read_as(cls, entries)
         except TypeError as error:
             raise _damaged(source, str(error)) from error
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from dessl._entries import read_as
 from dessl._json import json_ready
 from dessl.data import DataError
-from dessl.report.entries import read_as
 
 VERSION = 1
 
