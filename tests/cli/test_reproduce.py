@@ -1,7 +1,8 @@
 """``dessl reproduce``: the list, one experiment, all of them, a break, and what goes wrong."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ SMOKE = ("--profile", "smoke")
 
 
 @pytest.fixture(autouse=True)
-def _no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_at_hand(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    no_public_sets: Callable[[], AbstractContextManager[None]],
+) -> Iterator[None]:
     """Public sets are nowhere on disk, and the working folder is empty."""
-    monkeypatch.setenv("DESSL_DATA", str(tmp_path / "no data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no cache"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    with no_public_sets():
+        yield
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -16,11 +16,10 @@ DATA = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Public sets are nowhere on disk, whatever this machine has: rows are made up."""
-    monkeypatch.setenv("DESSL_DATA", str(tmp_path / "no data"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no cache"))
+@pytest.fixture(autouse=True, scope="module")
+def _made_up_rows(no_public_sets: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    with no_public_sets():
+        yield
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,20 @@ Values = Mapping[tuple[str, float], Sequence[Mapping[str, Any]]]
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def smoke(
+    tmp_path_factory: pytest.TempPathFactory,
+    no_public_sets: Callable[[], AbstractContextManager[None]],
+) -> Callable[[str], Path]:
     """The folder of an experiment's smoke run; each is run once."""
     made: dict[str, Path] = {}
 
     def folder(name: str) -> Path:
         if name not in made:
             made[name] = tmp_path_factory.mktemp(name)
-            with warnings.catch_warnings():  # so few labels that a class may have none
+            with (
+                no_public_sets(),
+                warnings.catch_warnings(),
+            ):  # so few labels that a class may have none
                 warnings.filterwarnings("ignore", message="no label of class")
                 run_experiment(load_experiment(name, "smoke"), made[name], progress=False)
         return made[name]

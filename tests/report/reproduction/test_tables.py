@@ -86,7 +86,8 @@ def test_probes_have_their_numbers(smoke: Callable[[str], Path]) -> None:
     results = read_results(smoke("lambda-opt"))
     _, terms = tables_of(results)
     values = [record.metrics["lam_opt.entropy"] for record in results.records]
-    assert cell(terms, "entropy", "λ_opt").startswith(f"{np.mean(values):.3f} ± ")
+    mean = f"{np.mean(values):.3f}".replace("-", "−")
+    assert cell(terms, "entropy", "λ_opt").startswith(f"{mean} ± ")
     assert cell(terms, "entropy", "paper's") == "1.670"
     (risk,) = tables_of(read_results(smoke("risk-quality")))
     (record,) = read_results(smoke("risk-quality")).records
