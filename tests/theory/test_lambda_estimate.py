@@ -151,6 +151,10 @@ def test_arrays_and_tensors_give_the_same() -> None:
 def test_a_constant_h_says_nothing(slope: str) -> None:
     estimate = optimal_lambda(LOSS, [1.0] * 4, [1.0] * 5, slope=slope)
     assert estimate == (0.0, np.inf, 0.0, 1.0, (0.0, 0.0))
+    loss = np.random.default_rng(0).normal(size=40)
+    for n in range(3, 41):  # whose mean of equal numbers is rounded for some n
+        estimate = optimal_lambda(loss[:n], [0.1] * n, [0.1] * 7, slope=slope, shrink=None)
+        assert estimate == (0.0, np.inf, 0.0, 1.0, (0.0, 0.0))
 
 
 def test_perfect_correlation_is_not_shrunk() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
+from dessl.theory.centre import centred
 
 Weights = Literal["counts", "expected"]
 
@@ -73,7 +74,7 @@ def asymptotic_covariance(
             f"{tuple(curvature.shape)}, {tuple(g_loss.shape)} and {tuple(g_h.shape)}."
         )
     m = len(g_loss)
-    centred_loss, centred_h = g_loss - g_loss.mean(0), g_h - g_h.mean(0)
+    centred_loss, centred_h = centred(g_loss), centred(g_h)
     cross = centred_loss.T @ centred_h / m
     moment_h = (centred_h.T @ centred_h if weights == "counts" else g_h.T @ g_h) / m
 

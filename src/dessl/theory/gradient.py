@@ -17,6 +17,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
+from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import (
     NO_SLOPE,
     LambdaEstimate,
@@ -60,7 +61,7 @@ def optimal_lambda_gradient(
             "gradients_loss and gradients_h must speak of the same rows and parameters; "
             f"got {tuple(g_loss.shape)} and {tuple(g_h.shape)}."
         )
-    g_loss, g_h = g_loss - g_loss.mean(0), g_h - g_h.mean(0)
+    g_loss, g_h = centred(g_loss), centred(g_h)
     products = _Products((g_loss * g_loss).sum(1), (g_loss * g_h).sum(1), (g_h * g_h).sum(1))
     return _estimate(products, n_unlabelled, shrink, on, clip)
 

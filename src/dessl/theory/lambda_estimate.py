@@ -10,11 +10,13 @@ out-of-fold rows.
 import math
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
+from dessl.theory.centre import centred
 from dessl.theory.variance import coefficients, correlation
 
 Slope = Literal["least_squares", "pooled"]
@@ -116,7 +118,7 @@ def estimate_from_slope(
 
 def _least_squares(loss: Tensor, h: Tensor) -> SlopeFit:
     """Regress L on H over labelled rows; the residuals have n_l − 2 degrees of freedom."""
-    loss, h = loss - loss.mean(), h - h.mean()
+    loss, h = centred(loss), centred(h)
     h_squares = float(h @ h)
     if h_squares == 0:
         return NO_SLOPE
@@ -128,13 +130,12 @@ def _least_squares(loss: Tensor, h: Tensor) -> SlopeFit:
 def _pooled(loss: Tensor, h_labelled: Tensor, h_unlabelled: Tensor) -> SlopeFit:
     """Divide a labelled covariance by the variance of H over all rows; delta-method error."""
     n_l, n = len(h_labelled), len(h_labelled) + len(h_unlabelled)
-    mean_h = (h_labelled.sum() + h_unlabelled.sum()) / n
-    squares_l = (h_labelled - mean_h).square()
-    squares_u = (h_unlabelled - mean_h).square()
+    h = centred(torch.cat([h_labelled, h_unlabelled]))
+    squares_l, squares_u = h[:n_l].square(), h[n_l:].square()
     variance_h = float(squares_l.sum() + squares_u.sum()) / n
     if variance_h == 0:
         return NO_SLOPE
-    products = (loss - loss.mean()) * (h_labelled - mean_h)
+    products = centred(loss) * h[:n_l]
     slope = float(products.mean()) / variance_h
     # A labelled row enters the covariance and, with weight n_l/n, the variance; others only that.
     labelled = (products - slope * squares_l * n_l / n).var() / n_l

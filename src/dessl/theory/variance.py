@@ -16,6 +16,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.risk import On
+from dessl.theory.centre import centred
 
 Population = Literal["infinite", "finite"]
 Lambda = TypeVar("Lambda", float, Tensor, NDArray[np.float64])
@@ -162,7 +163,7 @@ def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
     loss_ = _checks.float64("loss", loss, ndim=1)
     h_ = _checks.float64("h_labelled", h_labelled, ndim=1)
     _checks.same_length("loss", loss_, "h_labelled", h_)
-    loss_, h_ = loss_ - loss_.mean(), h_ - h_.mean()
+    loss_, h_ = centred(loss_), centred(h_)
     scale = float(loss_.norm() * h_.norm())
     return max(-1.0, min(1.0, float(loss_ @ h_) / scale)) if scale else 0.0
 

@@ -15,6 +15,7 @@ from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.risk_quality.splits import SplitMeans
 from dessl.theory import optimal_lambda_from_moments, risk_variance
+from dessl.theory.centre import centred
 
 
 class VarianceRatio(NamedTuple):
@@ -112,6 +113,6 @@ def split_traces(drawn: SplitMeans) -> Traces:
 
 def centred_traces(first: Tensor, second: Tensor) -> Traces:
     """Traces of two tensors (n, p) over their n rows."""
-    first, second = first - first.mean(0), second - second.mean(0)
+    first, second = centred(first), centred(second)
     pairs = ((first, first), (second, second), (first, second))
     return Traces(*(float(torch.sum(a * b)) for a, b in pairs))

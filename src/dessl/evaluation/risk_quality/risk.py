@@ -19,6 +19,7 @@ from dessl.evaluation.risk_quality.splits import (
     unlabelled_count,
 )
 from dessl.theory import correlation, optimal_lambda_from_moments, variance_ratio
+from dessl.theory.centre import centred
 from dessl.theory.variance import Population
 
 
@@ -136,9 +137,7 @@ def oracle_lambda(
     loss_, h_ = checked_pair(loss, h)
     population: Population = "finite" if n_unlabelled is None else "infinite"
     n_u = unlabelled_count(n_labelled, len(h_)) if n_unlabelled is None else n_unlabelled
-    loss_ = loss_ - loss_.mean()
-    # Rounding of the mean would leave a constant H a variance, of the size of nothing.
-    h_ = h_ - h_.mean() if bool((h_ != h_[0]).any()) else torch.zeros_like(h_)
+    loss_, h_ = centred(loss_), centred(h_)
     v_h, cov = float(h_ @ h_), float(loss_ @ h_)
     lam = optimal_lambda_from_moments(v_h, cov, n_labelled, n_u)
     rho = correlation(loss_, h_)

@@ -1,0 +1,18 @@
+"""Deviations from the mean that are exactly zero where nothing varies."""
+
+from torch import Tensor
+
+
+def centred(rows: Tensor) -> Tensor:
+    """Return the rows less their mean over dimension 0.
+
+    The first row is taken off before: the mean of equal numbers is rounded, and a slope over the
+    rest that rounding leaves could have any value.
+
+    >>> import torch
+    >>> constant = torch.full((6,), 0.1, dtype=torch.float64)
+    >>> bool((constant - constant.mean()).any()), bool(centred(constant).any())
+    (True, False)
+    """
+    from_first = rows - rows[0]
+    return from_first - from_first.mean(0)
