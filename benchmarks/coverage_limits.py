@@ -18,6 +18,17 @@ def nearest_coverage(m: int, accuracy: float, nominal: float) -> float:
     return float(runs.flat[np.abs(runs - nominal).argmin()])
 
 
+def share_within_reach(m: int, accuracy: float, nominal: float, tolerance: float) -> float:
+    """For how many truths any interval made of the count could cover to within a tolerance.
+
+    The truths have from half to twice as many wrong rows as expected here, evenly on a log scale.
+    Each chooses its own run of counts; an interval has to serve them all, and does no better.
+    """
+    wrong = np.minimum((1 - accuracy) * np.geomspace(0.5, 2, 201), 1.0)
+    nearest = np.array([nearest_coverage(m, 1 - w, nominal) for w in wrong])
+    return float((np.abs(nearest - nominal) <= tolerance).mean())
+
+
 def width_at_coverage(
     low: Array, high: Array, truth: float, coverage: float, greatest: float
 ) -> float | None:

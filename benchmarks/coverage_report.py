@@ -1,9 +1,9 @@
 """The table of benchmarks/coverage.py, and what it says of the default interval."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from coverage_limits import nearest_coverage
+from coverage_limits import nearest_coverage, share_within_reach
 
 DEFAULT = "score"
 PEERS = ("Student t", "Wilson", "ppi-python")
@@ -13,6 +13,7 @@ TIE = 0.01  # widths that differ by less are level
 RARE = 5  # expected number of wrong rows below which coverage can only move in jumps
 
 Record = dict[str, Any]
+Cells = dict[tuple[Any, ...], dict[str, Record]]
 
 
 def markdown(report: dict[str, Any]) -> str:
@@ -47,9 +48,9 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def by_cell(results: Iterable[Record]) -> dict[tuple[Any, ...], dict[str, Record]]:
+def by_cell(results: Iterable[Record]) -> Cells:
     """Records of one cell together, by the name of the interval."""
-    cells: dict[tuple[Any, ...], dict[str, Record]] = {}
+    cells: Cells = {}
     for r in results:
         key = (r["metric"], r["confidence"], r["population"], r["labels"])
         cells.setdefault(key, {})[r["interval"]] = r
@@ -61,12 +62,12 @@ def table(results: list[Record]) -> list[str]:
     names = list(dict.fromkeys(r["interval"] for r in results))
     head = ["population (truth)", "m", *(f"`{n}`" if n.islower() else n for n in names)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for (_, confidence, population, m), cell in by_cell(results).items():
+    for (*_, population, m), cell in by_cell(results).items():
         entries = [f"{population} ({cell[names[0]]['truth']:.3f})", str(m)]
         for name in names:
             coverage = f"{100 * cell[name]['coverage']:.1f}"
-            near = abs(cell[name]["coverage"] - confidence) <= TOLERANCE
-            entries.append(f"{f'**{coverage}**' if near else coverage} {cell[name]['width']:.4f}")
+            shown = f"**{coverage}**" if near(cell[name]) else coverage
+            entries.append(f"{shown} {cell[name]['width']:.4f}")
         lines.append("| " + " | ".join(entries) + " |")
     return lines
 
@@ -78,7 +79,7 @@ def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
     for key, cell in cells.items():
         _, confidence, population, m = key
         ours = cell[DEFAULT]
-        if abs(ours["coverage"] - confidence) > TOLERANCE:
+        if not near(ours):
             off.append(f"- {place(key)}: {off_by(cell, m, confidence, accuracy[population])}")
         gaps = {
             name: ours["width"] / cell[name]["width"] - 1
@@ -97,13 +98,55 @@ def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
     return [
         f"`{DEFAULT}` (the default), {len(cells)} cells with m ≥ {ENOUGH_LABELS}:",
         "",
-        f"- within 1.5 points of nominal in {len(cells) - len(off)};",
+        f"- within 1.5 points of nominal in {len(cells) - len(off)} ({peers_within(cells)});",
+        *by_wrong_rows(cells, accuracy),
         f"- narrower than every peer (Student t, Wilson, ppi-python) that covers, to within 1.5 "
         f"points, in {best}; level with one, to within 1 % of width, in {ties}; wider in "
         f"{len(cells) - best - ties}.",
         *(["", "Not within 1.5 points:", "", *off, "", *why(off)] if off else []),
         *(["", "A peer that covers is more than 1 % narrower:", "", *beaten] if beaten else []),
     ]
+
+
+def near(record: Record) -> bool:
+    """Whether an interval covers to within the tolerance."""
+    return abs(record["coverage"] - record["confidence"]) <= TOLERANCE
+
+
+def peers_within(cells: Cells) -> str:
+    """The same count for the peers."""
+    words = []
+    for name in PEERS:
+        found = [cell[name] for cell in cells.values() if name in cell]
+        words.append(f"{name} in {sum(map(near, found))} of {len(found)}")
+    return ", ".join(words)
+
+
+def by_wrong_rows(cells: Cells, accuracy: dict[str, float]) -> list[str]:
+    """The count where wrong rows are few and where not, and what could be reached with few."""
+    rare = {key for key in cells if key[3] * (1 - accuracy[key[2]]) < RARE}
+    lines = [
+        f"  - at least {RARE} wrong rows expected: in {within_of(cells, cells.keys() - rare)};",
+    ]
+    for confidence in sorted({key[1] for key in rare}):
+        chosen = {key for key in rare if key[1] == confidence}
+        reach = [
+            share_within_reach(m, accuracy[population], confidence, TOLERANCE)
+            for metric, _, population, m in chosen
+            if metric == "accuracy"
+        ]
+        lines.append(
+            f"  - fewer, nominal {100 * confidence:.0f} %: in {within_of(cells, chosen)}. An "
+            "interval made of the number of right rows could be so near for "
+            f"{100 * sum(reach) / len(reach):.0f} % of the accuracies around these, if it chose "
+            "for each one apart;"
+        )
+    return lines
+
+
+def within_of(cells: Cells, chosen: Collection[tuple[Any, ...]]) -> str:
+    """How many of the chosen cells the default covers to within the tolerance."""
+    return f"{sum(near(cells[key][DEFAULT]) for key in chosen)} of {len(chosen)}"
 
 
 def place(key: tuple[Any, ...]) -> str:

@@ -32,6 +32,15 @@ def test_one_wrong_row_in_fifty_allows_no_coverage_near_ninety(limits) -> None:
     assert limits.nearest_coverage(50, 0.98, 0.9) > 0.915
 
 
+def test_the_share_within_reach_is_that_of_exact_truths(limits) -> None:
+    # One row: it is right or wrong, and an interval covers with 1 − w, w, 0 or 1 at wrong share w.
+    wrong = 0.06 * np.geomspace(0.5, 2, 201)
+    share = (np.abs(wrong - 0.1) <= 0.019).mean()
+    assert 0.2 < share < 0.4
+    assert limits.share_within_reach(1, 0.94, 0.9, 0.019) == share
+    assert limits.share_within_reach(5000, 0.6, 0.9, 0.015) == 1.0
+
+
 def test_stretched_intervals_have_the_coverage_asked_for(limits) -> None:
     generator = np.random.default_rng(0)
     centre, half = generator.normal(1, 0.1, 4001), generator.uniform(0.05, 0.1, 4001)
