@@ -1,0 +1,138 @@
+"""With which settings DeFixMatch learns fastest on CIFAR-10: short trainings, on held-out labels.
+
+Each candidate is the fast profile of fixmatch-cifar10 with something changed, for a few steps, on
+3,000 of the 4,000 labels; the other 1,000 judge it after the last step. The test set plays no part
+in it. Finished trainings are kept under --runs and not done again; with --only, several processes
+can share the work.
+
+    PYTHONPATH=src python benchmarks/fixmatch_search.py --device cuda --runs runs/search --out FILE
+    PYTHONPATH=src python benchmarks/fixmatch_search.py --smoke     # two tiny ones, on any machine
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dessl.experiments.record import Record, read_records
+from dessl.experiments.specification import Experiment, load_experiment
+from dessl.experiments.sweep import run_experiment
+
+EXPERIMENT, METHOD = "fixmatch-cifar10", "de_fixmatch"
+STEPS, VALIDATION = 12_000, 1_000
+SMOKE_PLAN = {"labelled_batch": 8, "unlabelled_batch": 8}
+METRICS = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier")
+
+# Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
+# steps both must be larger than where they were found, in a training of a million.
+CANDIDATES: dict[str, dict[str, Any]] = {
+    "base": {},
+    "lr-0.1": {"plan": {"learning_rate": 0.1}},
+    "lr-0.2": {"plan": {"learning_rate": 0.2}},
+    "lr-0.1-decay-1e-3": {"plan": {"learning_rate": 0.1, "weight_decay": 1e-3}},
+    "lr-0.2-decay-1e-3": {"plan": {"learning_rate": 0.2, "weight_decay": 1e-3}},
+    "lr-0.1-batch-128-384": {
+        "plan": {"learning_rate": 0.1, "labelled_batch": 128, "unlabelled_batch": 384}
+    },
+    "lr-0.1-width-96": {"plan": {"learning_rate": 0.1}, "model": {"width": 96}},
+    "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
+}
+
+
+def searched(name: str, steps: int, *, smoke: bool) -> Experiment:
+    """A candidate as an experiment: DeFixMatch alone, with labels held out of the budget."""
+    experiment = load_experiment(EXPERIMENT, "smoke" if smoke else "fast")
+    own = CANDIDATES[name]
+    plan = {**experiment.plan, "evaluate_every": max(1, steps // 6), **own.get("plan", {})}
+    if plan["optimiser"] == "adamw":
+        del plan["momentum"]
+    held = experiment.data[0].labels * VALIDATION // 4000
+    return dataclasses.replace(
+        experiment,
+        data=(dataclasses.replace(experiment.data[0], validation=held),),
+        seeds=1,
+        curve="validation",
+        model={**experiment.model, **({} if smoke else own.get("model", {}))},
+        plan={**plan, "steps": steps, **(SMOKE_PLAN if smoke else {})},
+        methods=(experiment.method(METHOD),),
+    )
+
+
+def row(name: str, record: Record) -> dict[str, Any]:
+    """What is kept of a training: its settings, speed and the held-out labels' judgement."""
+    labels = record.settings["data"]["validation"]
+    found: dict[str, Any] = {
+        "candidate": name,
+        "changed": CANDIDATES[name],
+        "validation_labels": labels,
+        "diverged": record.training["diverged"],
+        "seconds": record.training["seconds"],
+        "settings": record.settings,
+        "made_with": record.made_with,
+    }
+    if record.history:
+        validation: Mapping[str, float] = record.history[-1]["validation"]
+        accuracy = validation["accuracy"]
+        found |= {metric: validation[metric] for metric in METRICS}
+        found["accuracy_error"] = math.sqrt(accuracy * (1 - accuracy) / labels)
+        found["steps_per_second"] = record.history[-1]["steps_per_second"]
+        found["curve"] = [[e["step"], e["validation"]["accuracy"]] for e in record.history]
+    return found
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The candidates, the most accurate first."""
+    lines = [
+        "| candidate | accuracy, % | worst class, % | cross-entropy | Brier | steps/s |",
+        "|:---|---:|---:|---:|---:|---:|",
+    ]
+    for found in sorted(rows, key=lambda one: -one.get("accuracy", 0.0)):
+        if "accuracy" not in found:
+            lines.append(f"| {found['candidate']} | diverged | | | | |")
+            continue
+        lines.append(
+            f"| {found['candidate']} | {100 * found['accuracy']:.1f} ± "
+            f"{196 * found['accuracy_error']:.1f} | {100 * found['worst_class_accuracy']:.1f} "
+            f"| {found['cross_entropy']:.3f} | {found['brier']:.4f} "
+            f"| {found['steps_per_second']:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="two tiny candidates")
+    parser.add_argument("--steps", type=int, default=None, help=f"{STEPS} unless told")
+    parser.add_argument("--only", nargs="+", choices=tuple(CANDIDATES), default=None)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--runs", type=Path, default=None, help="folder of finished trainings")
+    parser.add_argument("--out", type=Path, default=None, help="JSON file of the results")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Train what has no record yet; print and write all that there is."""
+    options = arguments(argv)
+    steps = options.steps or (2 if options.smoke else STEPS)
+    chosen = options.only or (["base", "lr-0.1"] if options.smoke else list(CANDIDATES))
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = options.runs or Path(scratch)
+        for name in chosen:
+            experiment = searched(name, steps, smoke=options.smoke)
+            run_experiment(experiment, runs / name, device=options.device)
+        done = {name: read_records(runs / name) for name in CANDIDATES if (runs / name).is_dir()}
+    rows = [row(name, record) for name, records in done.items() for record in records]
+    print(f"DeFixMatch, {steps} steps, on {rows[0]['validation_labels']} held-out labels")
+    print(table(rows))
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps({"steps": steps, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
