@@ -355,6 +355,12 @@ def test_smaller_dtypes_agree_with_float64(dtype: torch.dtype) -> None:
     assert float(rough) == pytest.approx(float(exact), rel=torch.finfo(dtype).eps * 2)
 
 
+def test_sums_of_many_half_precision_rows_do_not_overflow() -> None:
+    ones = torch.ones(70_000, dtype=torch.float16)  # one more than half's largest, 65,504
+    risk = inverse_propensity_risk(ones[:4], ones[:4], ones, propensity=ones[:4])
+    assert risk.h_unlabelled == 1
+
+
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_cuda_agrees_with_the_cpu_and_does_not_wait_for_the_device() -> None:
@@ -460,7 +466,12 @@ BAD = {
     "weights of zero": (
         lambda: complete_case_risk(LOSS, weights=torch.zeros(4)),
         ValueError,
-        r"the sum of weights must lie in \(0, inf\]; got 0\. Give at least one row",
+        r"the sum of weights must lie in \(0, .*\]; got 0\. Give a row a weight above zero",
+    ),
+    "weights whose sum overflows": (
+        lambda: complete_case_risk(torch.ones(70_000), weights=torch.ones(70_000).half()),
+        ValueError,
+        r"the sum of weights must lie in \(0, 65504\]; got inf\. .* scale all weights down",
     ),
     "an index for a mask": (
         lambda: subset_debiased_risk(
@@ -468,6 +479,13 @@ BAD = {
         ),
         TypeError,
         "in_labelled must be a boolean tensor, one entry for each row; got torch.int64",
+    ),
+    "a mask with an axis too many": (
+        lambda: subset_debiased_risk(
+            LOSS, H_L, H_U, in_labelled=(H_L > 1)[:, None], in_unlabelled=H_U > 9
+        ),
+        ValueError,
+        r"in_labelled must hold one value for each sample, shape \(n,\); got \(4, 1\)",
     ),
     "an empty subset": (
         lambda: subset_debiased_risk(LOSS, H_L, H_U, in_labelled=H_L > 9, in_unlabelled=H_U > 9),

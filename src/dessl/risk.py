@@ -174,12 +174,10 @@ def subset_debiased_risk(
     chosen_labelled = _chosen("in_labelled", in_labelled, h_labelled)
     chosen_unlabelled = _chosen("in_unlabelled", in_unlabelled, h_unlabelled)
     size = chosen_labelled.sum() + chosen_unlabelled.sum()
-    advice = "Set at least one entry of in_labelled to True."
-    _checks.between("the size of the subset", size, 1, advice=advice)
+    _checks.between("the size of the subset", size, 1, advice="Set at least one entry to True.")
     total = (chosen_labelled * h_labelled).sum() + (chosen_unlabelled * h_unlabelled).sum()
-    mean_subset = total / size
-    value = mean_loss + lam * (mean_unlabelled - mean_subset)
-    return Risk(value, mean_loss, mean_subset, mean_unlabelled)
+    value = mean_loss + lam * (mean_unlabelled - total / size)
+    return Risk(value, mean_loss, total / size, mean_unlabelled)
 
 
 def inverse_propensity_risk(
@@ -222,7 +220,7 @@ def inverse_propensity_risk(
     weights = 1 / propensity
     weights = weights / (weights.sum() if normalise else n)
     mean_loss, mean_labelled = (weights * loss).sum(), (weights * h_labelled).sum()
-    mean_all = (h_labelled.sum() + h_unlabelled.sum()) / n
+    mean_all = torch.cat([h_labelled, h_unlabelled]).mean()
     value = mean_loss + lam * (mean_all - mean_labelled)
     return Risk(value, mean_loss, mean_labelled, mean_all)
 
@@ -236,8 +234,9 @@ def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: s
     _checks.same_length(named, weights, name, values)
     _checks.between(named, weights, 0, advice="A weight says how often its row counts.")
     total = weights.sum()
-    advice = "Give at least one row a weight above zero."
-    _checks.between(f"the sum of {named}", total, 0, open_low=True, advice=advice)
+    advice = "Give a row a weight above zero; where the sum overflows, scale all weights down."
+    largest = torch.finfo(total.dtype).max
+    _checks.between(f"the sum of {named}", total, 0, largest, open_low=True, advice=advice)
     return (values * (weights / total)).sum()
 
 
@@ -246,5 +245,6 @@ def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"{name} must be a boolean tensor, one entry for each row; got {came}.")
-    _checks.same_length(name, mask, "its rows of H", values)
-    return mask.to(values.dtype)
+    chosen = _checks.per_sample(name, mask.to(values.dtype))
+    _checks.same_length(name, chosen, "its rows of H", values)
+    return chosen
