@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -85,7 +86,10 @@ def test_one_logit_stands_for_two_classes(logits):
         ([0, -1, -1], ValueError, "2 of its 3 rows are -1 .unlabelled.. Drop them first"),
         ([0, 1, 3], ValueError, "class numbers 0 to 2; got values from 0 to 3"),
         ([0, 1, -2], ValueError, "class numbers 0 to 2; got values from -2 to 1"),
-        ([0.0, 1.0, 2.0], TypeError, r"got torch.float32. Convert it with .long\(\)"),
+        ([0.0, 1.0, 2.0], TypeError, r"got torch.float64. Convert it with .long\(\)"),
+        (torch.zeros(3), TypeError, r"got torch.float32. Convert it with .long\(\)"),
+        (["cat", "dog", "cat"], TypeError, r"got <U3. Number the classes: numpy.unique"),
+        ([0, None, 1], TypeError, "got object. Number the classes"),
         ([[0], [1], [2]], ValueError, r"shape \(n,\); got \(3, 1\). Squeeze"),
     ],
 )
@@ -98,3 +102,32 @@ def test_wrong_labels_are_refused(y, error, message):
 def test_labels_of_every_whole_type_are_taken(kind):
     _, y = checked_pair([[0.1, 0.9], [0.7, 0.3]], np.array([1, 0], dtype=kind))
     assert torch.equal(y, torch.tensor([1, 0]))
+
+
+def frozen(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        frozen(np.array([1, 0, 0])),
+        np.array([0, 0, 1])[::-1],
+        np.array([1, 0, 0], dtype=">i4"),
+        np.array([1, 0, 0], dtype=object),
+        pd.Series([1, 0, 0], index=[7, 0, 2]),
+        pd.Series([1, 0, 0], index=[7, 8, 9]),  # a part of a table has no row 0
+        pd.Series([1, 0, 0], dtype="Int64"),
+        pd.Series([1, 0, 0], dtype="category"),
+    ],
+)
+def test_labels_come_in_their_own_order_from_every_array(y):
+    labels = checked_labels(y, rows=3, classes=2, device=torch.device("cpu"))
+    assert labels.tolist() == [1, 0, 0]
+
+
+def test_rounding_puts_no_probability_above_one():
+    row = torch.tensor([[1.000001, 0.0], [0.25, 0.75]])
+    assert torch.equal(checked_probabilities(row), torch.tensor([[1, 0], [0.25, 0.75]]).double())
+    assert float(row[0, 0]) > 1  # the caller's own stays as it is

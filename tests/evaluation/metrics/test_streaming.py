@@ -3,6 +3,7 @@ import subprocess
 import sys
 import textwrap
 
+import pandas as pd
 import pytest
 import torch
 
@@ -53,6 +54,15 @@ def test_a_piece_is_worked_on_a_few_rows_at_a_time(draw, monkeypatch):
     assert accumulated.compute().brier == pytest.approx(whole.brier, rel=1e-12)
 
 
+def test_tables_are_cut_by_position_not_by_their_index(draw):
+    logits, y = draw()
+    table = pd.DataFrame(logits.numpy(), index=pd.Index(range(500), dtype=float) / 100)
+    accumulated = StreamingMetrics(4, inputs="logits")
+    accumulated.update(table, pd.Series(y.numpy(), index=table.index))
+    assert accumulated.compute().n == 500
+    assert torch.equal(accumulated.compute().confusion, metrics_from_logits(logits, y).confusion)
+
+
 def test_the_auc_can_be_left_out(draw):
     logits, y = draw()
     accumulated = StreamingMetrics(4, inputs="logits", auc_bins=None)
@@ -71,8 +81,9 @@ def test_certain_probabilities_are_counted():
     ("predictions", "y", "message"),
     [
         ([[0.5, 0.5]], [0], r"shape \(n, 3\); got \(1, 2\)"),
-        (torch.zeros(0, 3), [], "one at least; got 0 and 0"),
-        ([[0.5, 0.5, 0.0]], [0, 1], "same rows, one at least; got 1 and 2"),
+        (torch.zeros(0, 3), [], r"one at least; got shapes \(0, 3\) and \(0,\)"),
+        ([[0.5, 0.5, 0.0]], [0, 1], r"same rows, one at least; got shapes \(1, 3\) and \(2,\)"),
+        (torch.tensor(0.5), torch.tensor(0), r"one at least; got shapes \(\) and \(\)"),
         ([[0.5, 0.5, 0.5]], [0], "must sum to one"),
         ([[0.5, 0.5, 0.0]], [-1], "unlabelled"),
     ],

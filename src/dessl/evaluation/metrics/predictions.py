@@ -1,5 +1,6 @@
 """Probabilities, logits and labels as every metric takes them: checked once, in float64."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
     """Probabilities (n, classes) in float64, or an error saying what is wrong with them.
 
     Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
-    2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised.
+    2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; what rounding put above 1 is 1.
     """
     values = _checks.float64("probabilities", probabilities, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
@@ -40,7 +41,7 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
             f"each row of probabilities must sum to one within {tolerance:g}; row {row} sums to "
             f"{float(sums[row]):.6g}. Normalise the rows, or call metrics_from_logits."
         )
-    return values
+    return values.clamp(max=1) if high > 1 else values
 
 
 def checked_logits(logits: ArrayLike) -> Tensor:
@@ -58,7 +59,7 @@ def checked_logits(logits: ArrayLike) -> Tensor:
 
 def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.device) -> Tensor:
     """Labels (n,) in int64 on the device, each among the classes, one for each row."""
-    labels = y.detach() if isinstance(y, Tensor) else torch.as_tensor(y)
+    labels = y.detach() if isinstance(y, Tensor) else _labels(y)
     if labels.ndim != 1:
         raise ValueError(
             f"y must have shape (n,); got {tuple(labels.shape)}. "
@@ -72,7 +73,7 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
     if labels.is_floating_point() or labels.is_complex():
         raise TypeError(
             f"y must hold class numbers 0 to {classes - 1}; got {labels.dtype}. "
-            "Convert it with .long()."
+            "Convert it with .long(), an array with .astype(int)."
         )
     labels = labels.to(device=device, dtype=torch.int64)
     if unlabelled := int((labels == -1).sum()):
@@ -86,6 +87,19 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
             f"y must hold class numbers 0 to {classes - 1}; got values from {low} to {high}."
         )
     return labels
+
+
+def _labels(y: ArrayLike) -> Tensor:
+    """A copy of labels: PyTorch refuses a reversed array, and warns of a read-only one."""
+    array = np.asarray(y)
+    if array.dtype == object:  # pandas' nullable integers, for one
+        array = np.array(array.tolist())
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"y must hold class numbers; got {array.dtype}. "
+            "Number the classes: numpy.unique(y, return_inverse=True)[1]."
+        )
+    return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
 
 
 def checked_pair(probabilities: ArrayLike, y: ArrayLike) -> tuple[Tensor, Tensor]:

@@ -3,6 +3,7 @@
 import math
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -103,14 +104,16 @@ class StreamingMetrics:
         Rows are worked on a few at a time, so a piece may be of any size. A refused piece may have
         been counted in part: start anew after an error.
         """
-        rows = len(predictions)
-        if rows == 0 or rows != len(y):
+        # Arrays are cut by position; a table with an index of its own would be cut by its labels.
+        values, labels = (v if isinstance(v, Tensor) else np.asarray(v) for v in (predictions, y))
+        if values.ndim == 0 or values.shape[0] == 0 or values.shape[:1] != labels.shape[:1]:
             raise ValueError(
-                f"predictions and y must hold the same rows, one at least; got {rows} and {len(y)}."
+                "predictions and y must hold the same rows, one at least; "
+                f"got shapes {tuple(values.shape)} and {tuple(labels.shape)}."
             )
         step = max(1, CELLS_AT_ONCE // self.classes)
-        for first in range(0, rows, step):
-            self._update(predictions[first : first + step], y[first : first + step])
+        for first in range(0, values.shape[0], step):
+            self._update(values[first : first + step], labels[first : first + step])
 
     def _update(self, predictions: ArrayLike, y: ArrayLike) -> None:
         checked = checked_logits if self.inputs == "logits" else checked_probabilities
@@ -131,7 +134,7 @@ class StreamingMetrics:
         self._confidence.extend(true_class(p, predicted))
         self._correct.extend(predicted == labels)
         if self.auc_bins is not None:
-            odds = torch.logit(values.clamp(max=1)) if log_p is None else log_odds(values)
+            odds = torch.logit(values) if log_p is None else log_odds(values)
             if self._histogram is None:
                 self._histogram = AucHistogram(self.classes, self.auc_bins, values.device)
             self._histogram.update(odds, labels)
