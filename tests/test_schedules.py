@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from dessl.schedules import (
@@ -63,6 +64,28 @@ def test_the_formulas() -> None:
     assert Steps(at=(0.8,), factor=0.2)(400_000, 500_000) == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("steps", [25, 29, 100, 1000])
+def test_a_step_comes_at_its_share_of_the_run_and_not_one_later(steps: int) -> None:
+    for k in range(1, steps):
+        schedule = Steps(at=(k / steps,), factor=0.5)
+        assert (schedule(k - 1, steps), schedule(k, steps)) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Linear(end=np.float32(0.5)),
+        Steps(at=np.array([0.5], dtype=np.float32), factor=np.float32(0.5)),
+        WarmUp(np.int64(5)),
+        Ramp(until=np.float32(0.5)),
+        LinearRamp(until=np.float32(0.5)),
+    ],
+    ids=lambda schedule: type(schedule).__name__,
+)
+def test_numbers_of_numpy_become_json(schedule: Schedule) -> None:
+    assert schedule_from(json.loads(json.dumps(schedule_dict(schedule)))) == schedule
+
+
 def test_warm_up_rises_to_one_and_hands_over() -> None:
     warm = WarmUp(10, then=Linear())
     assert [warm(k, 30) for k in range(10)] == pytest.approx([(k + 1) / 10 for k in range(10)])
@@ -81,6 +104,9 @@ def test_warm_up_rises_to_one_and_hands_over() -> None:
         ({"name": "ramp", "until": 0}, ValueError, r"until must lie in \(0, 1\]"),
         ({"name": "linear", "end": 2}, ValueError, r"end must lie in \[0, 1\]"),
         ({"name": "steps", "at": [2]}, ValueError, r"at must lie in \[0, 1\]"),
+        ({"name": "steps", "at": 0.8}, TypeError, r"such as \(0.5, 0.8\); got 0.8"),
+        ({"name": "steps", "factor": math.inf}, ValueError, r"factor must lie in \[0, inf\)"),
+        ("warm_up", ValueError, "'warm_up' must say how many steps it takes"),
         ({"name": "warm_up", "warm_up": 0}, ValueError, "warm_up must be at least 1"),
     ],
 )

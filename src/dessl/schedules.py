@@ -78,7 +78,7 @@ class Linear:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _checks.number("end", self.end, low=0, high=1)
+        object.__setattr__(self, "end", _checks.number("end", self.end, low=0, high=1))
 
     def __call__(self, step: int, steps: int) -> float:
         """Return the share at step k of K."""
@@ -98,14 +98,17 @@ class Steps:
     factor: float = 0.2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", tuple(self.at))
-        for share in self.at:
-            _checks.number("at", share, low=0, high=1)
-        _checks.number("factor", self.factor, low=0)
+        if isinstance(self.at, int | float | str):
+            raise TypeError(f"at must hold shares of the run, such as (0.5, 0.8); got {self.at!r}.")
+        shares = tuple(_checks.number("at", share, low=0, high=1) for share in self.at)
+        object.__setattr__(self, "at", shares)
+        factor = _checks.number("factor", self.factor, low=0, open_high=True)
+        object.__setattr__(self, "factor", factor)
 
     def __call__(self, step: int, steps: int) -> float:
         """Return the share at a step."""
-        return self.factor ** sum(step >= share * steps for share in self.at)
+        # k/K is rounded as the decimal share was; share · K may land just above a whole step.
+        return self.factor ** sum(step / steps >= share for share in self.at)
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,8 @@ class WarmUp:
     then: ScheduleLike = CONSTANT
 
     def __post_init__(self) -> None:
-        _checks.whole_number("warm_up", self.warm_up, low=1)
+        warm_up = _checks.whole_number("warm_up", self.warm_up, low=1)
+        object.__setattr__(self, "warm_up", warm_up)
         object.__setattr__(self, "then", schedule_from(self.then))
 
     def __call__(self, step: int, steps: int) -> float:
@@ -145,7 +149,8 @@ class Ramp:
     until: float = 0.4
 
     def __post_init__(self) -> None:
-        _checks.number("until", self.until, low=0, high=1, open_low=True)
+        until = _checks.number("until", self.until, low=0, high=1, open_low=True)
+        object.__setattr__(self, "until", until)
 
     def __call__(self, step: int, steps: int) -> float:
         """Return the share at a step."""
@@ -163,7 +168,8 @@ class LinearRamp:
     until: float = 0.4
 
     def __post_init__(self) -> None:
-        _checks.number("until", self.until, low=0, high=1, open_low=True)
+        until = _checks.number("until", self.until, low=0, high=1, open_low=True)
+        object.__setattr__(self, "until", until)
 
     def __call__(self, step: int, steps: int) -> float:
         """Return the share at a step."""
@@ -205,6 +211,11 @@ def schedule_from(description: object) -> Schedule:
         raise ValueError(
             f"the schedule {description['name']!r} takes {', '.join(known) or 'no numbers'}; "
             f"got {', '.join(unknown)}."
+        )
+    if kind is WarmUp and "warm_up" not in numbers:
+        raise ValueError(
+            "the schedule 'warm_up' must say how many steps it takes, such as "
+            "{'name': 'warm_up', 'warm_up': 100}."
         )
     made: Schedule = kind(**numbers)
     return made
