@@ -96,7 +96,7 @@ class Watched(nn.Module):
         self.calls = []
 
     def forward(self, x):
-        self.calls.append((len(x), self.training, torch.is_inference_mode_enabled()))
+        self.calls.append((len(x), self.training, torch.is_grad_enabled()))
         return self.linear(self.norm(self.dropout(x)))
 
 
@@ -112,13 +112,31 @@ def test_evaluate_runs_in_eval_mode_and_restores_each_module(rows):
     model.norm.eval()  # frozen by its owner
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = evaluate(model, x, y, batch_size=10)
-    assert model.calls == [(10, False, True), (10, False, True), (5, False, True)]
+    assert model.calls == [(10, False, False), (10, False, False), (5, False, False)]
     assert model.training
     assert model.dropout.training
     assert not model.norm.training
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     whole = metrics_from_logits(model.eval()(x), y)
     assert found.cross_entropy == pytest.approx(whole.cross_entropy, rel=1e-6)
+
+
+class Caching(nn.Linear):
+    """A layer that keeps a tensor from its first call, as positions are kept in a transformer."""
+
+    def forward(self, x):
+        if not hasattr(self, "scale"):
+            self.scale = torch.full((3,), 2.0)
+        return super().forward(x) * self.scale
+
+
+def test_a_model_and_its_logits_can_be_trained_on_after(rows):
+    x, y = rows
+    model, stacked = Caching(4, 3), nn.Linear(3, 3)
+    nn.functional.cross_entropy(stacked(predicted_logits(model, x)), y).backward()
+    nn.functional.cross_entropy(model(x), y).backward()
+    assert model.weight.grad.any()
+    assert stacked.weight.grad.any()
 
 
 def test_modes_come_back_after_an_error(rows):
@@ -128,6 +146,19 @@ def test_modes_come_back_after_an_error(rows):
         predicted_logits(model, x[:, :3])
     assert model.training
     assert model.norm.training
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda x: (x, x), "each of the 24 rows it was given; got tuple. Wrap it"),
+        (lambda x: x[:, 0].squeeze(), r"each of the 1 rows it was given; got \(\)"),
+        (lambda x: x.mean(0), r"each of the 24 rows it was given; got \(4,\)"),
+    ],
+)
+def test_a_model_that_gives_no_row_a_row_is_refused(rows, model, message):
+    with pytest.raises(ValueError, match=message):
+        predicted_logits(model, rows[0], batch_size=24)
 
 
 def test_uint8_needs_a_transform():

@@ -103,12 +103,23 @@ def predicted_logits(
         )
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), x.device)
-    with evaluating(model), torch.inference_mode():
+    # Not inference_mode: a tensor that the model keeps from it would break its next training step.
+    with evaluating(model), torch.no_grad():
         outputs = []
         for first in range(0, len(x), batch_size):
             batch = x[first : first + batch_size].to(device)
-            outputs.append(model(transform(batch) if transform else batch))
+            outputs.append(_of_rows(model(transform(batch) if transform else batch), len(batch)))
         return torch.cat(outputs)
+
+
+def _of_rows(logits: object, rows: int) -> Tensor:
+    if not isinstance(logits, Tensor) or logits.shape[:1] != (rows,):
+        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(
+            f"the model must return logits, a tensor with a row for each of the {rows} rows it was "
+            f"given; got {came}. Wrap it in a function that does."
+        )
+    return logits
 
 
 def evaluate(
