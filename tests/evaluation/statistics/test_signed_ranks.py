@@ -1,8 +1,10 @@
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from dessl.evaluation.statistics import wilcoxon_test
@@ -83,6 +85,40 @@ def test_rounding_neither_breaks_ties_nor_makes_differences():
     found = wilcoxon_test(a, b, alternative="greater")
     statistic, p_value = by_all_signings([1, 1, -1, 0], "greater")
     assert (found.statistic, found.p_value, found.zeros) == (statistic, p_value, 1)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("as_given", [np.asarray, torch.as_tensor, list])
+def test_thousandths_tie_as_whole_numbers_do(kind, as_given):
+    """Wherever a difference happens to lie, and whatever type the accuracies are kept in."""
+    generator = np.random.default_rng(0)
+    for _ in range(150):
+        first = generator.integers(900, 950, 5)
+        second = first + generator.choice([-3, -2, 0, 2, 3, 5], 5)
+        found = wilcoxon_test(*(as_given((whole / 1000).astype(kind)) for whole in (first, second)))
+        expected = by_all_signings((first - second).tolist(), "two-sided")
+        assert (found.statistic, found.p_value) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 41])
+def test_the_estimate_is_the_median_of_all_pairs_means(n):
+    generator = np.random.default_rng(n)
+    for a in (generator.normal(size=n), generator.integers(-2, 3, n), np.zeros(n), np.arange(n)):
+        every = [(a[i] + a[j]) / 2 for i in range(n) for j in range(i, n)]
+        assert wilcoxon_test(a, np.zeros(n)).difference == pytest.approx(
+            np.median(every), abs=1e-15
+        )
+
+
+def test_rows_of_a_test_set_are_compared_in_little_memory():
+    """Of 30,000 rows there are 450 million pairs."""
+    b = np.random.default_rng(0).normal(size=30_000)
+    tracemalloc.start()
+    found = wilcoxon_test(b + 0.25 + 1e-3 * np.sin(np.arange(30_000)), b)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.difference == pytest.approx(0.25, abs=1e-4)
+    assert peak < 30e6
 
 
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])

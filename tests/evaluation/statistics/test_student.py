@@ -94,6 +94,13 @@ def test_equal_differences_have_a_limit_for_a_result(alternative, up, down):
         assert len(ends) == (2 if alternative == "two-sided" else 1)
 
 
+def test_single_precision_has_its_own_rounding():
+    low, high = (np.array(v, dtype=np.float32) for v in ([0.1, 0.2, 0.7], [0.2, 0.3, 0.8]))
+    for a, b in ((high, low), (torch.tensor(high), torch.tensor(low)), ([*high], [*low])):
+        assert paired_t_test(a, b).statistic == math.inf
+    assert paired_t_test(high.astype(np.float64), low.astype(np.float64)).statistic < math.inf
+
+
 @pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
 def test_no_difference_at_all(alternative):
     a = np.array([0.3, 0.4, 0.9])

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
@@ -13,8 +15,7 @@ from dessl._checks import ArrayLike
 Alternative = Literal["two-sided", "greater", "less"]
 ALTERNATIVES = ("two-sided", "greater", "less")
 
-# Differences of rounded numbers are known to a few units of their last place, no better.
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
+UNITS = 8  # of the last place: differences of rounded numbers are known to a few, no better
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,17 @@ def paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], float]:
             f"got {first.shape[0]} and {second.shape[0]} values."
         )
     scale = max(float(np.abs(first).max()), float(np.abs(second).max()))
-    return first - second, ROUNDING * scale
+    return first - second, UNITS * max(_last_place(a), _last_place(b)) * scale
+
+
+def _last_place(values: ArrayLike) -> float:
+    """The last place of the numbers as they came; half types are too coarse to judge folds by."""
+    single = (
+        values.dtype == torch.float32
+        if isinstance(values, Tensor)
+        else np.asarray(values).dtype == np.float32
+    )
+    return float(np.finfo(np.float32 if single else np.float64).eps)
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> MeanInterval:
