@@ -1,7 +1,8 @@
 """Labels of any kind as whole numbers 0, ..., K - 1, with -1 for a missing one."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from numbers import Real
 from typing import Any
 
@@ -23,7 +24,8 @@ def label_codes(
     Whole numbers are class numbers already, and -1 is missing; each of 0, ..., K - 1 must occur
     in some column unless ``class_names`` says what the classes are. Any other labels are mapped:
     by ``class_names`` where given, else in the sorted order of their text, so ``"10"`` comes
-    before ``"9"``. None, NaN, pandas' missing values and the empty string are missing.
+    before ``"9"``. None, NaN, masked entries, pandas' missing values and the empty string are
+    missing.
 
     Args:
         columns: Labels (n,) by the name an error should call them by. All are coded alike.
@@ -57,6 +59,8 @@ def label_codes(
 
 def _column(name: str, y: ArrayLike) -> NDArray[Any]:
     """Labels as int64 with -1 for missing or, where they are no numbers, as text or None."""
+    if isinstance(y, np.ma.MaskedArray):
+        y = y.tolist()  # None where masked; asarray gives what lies behind the mask
     if isinstance(y, Tensor):
         values = y.detach().cpu().numpy()
     elif isinstance(y, list | tuple):
@@ -64,7 +68,7 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
     else:
         values = np.asarray(y)
     nested = values.dtype == object and any(
-        isinstance(v, list | tuple | np.ndarray) for v in values
+        isinstance(v, list | tuple) or getattr(v, "ndim", 0) for v in values.flat
     )
     if values.ndim != 1 or nested:
         raise ValueError(
@@ -74,7 +78,9 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
         )
     if values.dtype.kind in "iuf":
         return _whole(name, values)
-    entries = [None if _is_missing(value) else value for value in values.tolist()]
+    # The items of tensors and of arrays are 0-dimensional: what counts is the number inside.
+    plain = [value.item() if hasattr(value, "ndim") else value for value in values.tolist()]
+    entries = [None if _is_missing(value) else value for value in plain]
     given = [entry for entry in entries if entry is not None]
     if given and all(isinstance(value, Real) and not isinstance(value, bool) for value in given):
         return _whole(name, np.array([math.nan if v is None else v for v in entries], np.float64))
@@ -103,15 +109,20 @@ def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
                 f"{name} must hold classes; got the fraction {broken[0]:g}. Class numbers are "
                 "whole; for classes that are not numbers, pass them as text."
             )
-    if values.size and values.min() < MISSING:
-        raise ValueError(
-            f"{name} must be -1 (missing) or a class number 0, 1, ...; got {values.min():g}."
-        )
+    for extreme in (values.min(), values.max()) if values.size else ():
+        if not MISSING <= extreme < 2**63:
+            raise ValueError(
+                f"{name} must be -1 (missing) or a class number 0, 1, ...; got {extreme:g}."
+            )
     return values.astype(np.int64)
 
 
-def _texts(name: str, entries: Iterable[Any]) -> NDArray[Any]:
+def _texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
     texts = [None if entry is None else str(entry) for entry in entries]
+    if any(isinstance(entry, bytes) for entry in entries):
+        raise TypeError(
+            f"{name} holds bytes in place of text. Decode them: numpy.char.decode(labels, 'utf-8')."
+        )
     if "-1" in texts:
         raise ValueError(
             f"{name} mixes '-1' with text labels, and -1 is the mark of a missing number label. "
@@ -125,10 +136,10 @@ def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:
     seen = {value for column in columns for value in np.unique(column[~_missing(column)]).tolist()}
     if any(isinstance(value, str) for value in seen):
         return tuple(sorted(seen))
-    absent = sorted(set(range(max(seen, default=-1) + 1)) - seen)
-    if absent:
+    absent = next(number for number in count() if number not in seen)
+    if absent < len(seen):
         raise ValueError(
-            f"class numbers must be 0, ..., K - 1; {max(seen)} occurs but {absent[0]} does not. "
+            f"class numbers must be 0, ..., K - 1; {max(seen)} occurs but {absent} does not. "
             "If that class exists, pass class_names=; if not, renumber the labels or pass them "
             "as text."
         )
