@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from dessl.augment import mixup
 from dessl.augment.mixup import symmetric_beta
@@ -49,5 +50,8 @@ def test_every_permutation_is_as_likely(generator: torch.Generator) -> None:
 def test_refusals(small: Tensor, generator: torch.Generator) -> None:
     with pytest.raises(TypeError, match=r"got torch.uint8 \(16, 3, 12, 10\). Normalise first"):
         mixup(small, 1.0, generator)
+    mixed = mixup(small.float(), 1.0, generator)
+    with pytest.raises(TypeError, match=r"values must be floats; got torch.int64. Mix one-hot"):
+        mixed.mix(one_hot(torch.arange(16)))
     with pytest.raises(ValueError, match=r"alpha must lie in \(0, inf\]; got 0"):
         mixup(small.float(), 0, generator)

@@ -23,6 +23,11 @@ class Mixed(NamedTuple):
 
     def mix(self, values: Tensor) -> Tensor:
         """Return other values of the same rows, (n, ...) floats, mixed as x was."""
+        if not values.is_floating_point():  # where every weight would be rounded to 0
+            raise TypeError(
+                f"values must be floats; got {values.dtype}. Mix one-hot targets as .float(), and "
+                "class numbers not at all."
+            )
         lam = self.lam.to(values.dtype).view(-1, *(1,) * (values.ndim - 1))
         return lam * values + (1 - lam) * values[self.partner]
 
