@@ -38,6 +38,18 @@ def test_tensors_and_their_labels_are_taken() -> None:
     assert y == [1, -1, 0, 1]
 
 
+def test_labels_in_arrays_of_one_entry_are_taken() -> None:
+    items = [(np.zeros(2), label) for label in (np.array([1]), np.array(-1), torch.tensor([0]))]
+    _, labels = dataset_arrays(items)
+    assert labels == [1, -1, 0]
+    assert all(type(label) is int for label in labels)
+
+
+def test_outputs_of_a_network_are_taken() -> None:
+    x, _ = dataset_arrays([(torch.ones(2, requires_grad=True), 0)])
+    assert np.array_equal(x, np.ones((1, 2), np.float32))
+
+
 class Endless(IterableDataset):
     def __iter__(self):
         yield torch.zeros(1), 0
@@ -50,6 +62,7 @@ class Endless(IterableDataset):
         (Endless(), ValueError, "got Endless without. Collect an iterable"),
         ([np.zeros(2)], TypeError, r"item 0 .* must be a pair \(x, y\); got ndarray"),
         ([(np.zeros(2), 0), (np.zeros(2), 0, 1)], TypeError, "item 1 .* got tuple"),
+        ([(np.zeros(2), torch.eye(3)[0])], ValueError, r"label of item 0 .* \(3,\)\. .*argmax"),
         ([(np.zeros(2), 0), (np.zeros(3), 0)], ValueError, r"item 1 has \(3,\) of float64. Resize"),
         ([(np.zeros(2), 0), (np.zeros(2, "f4"), 0)], ValueError, "of float64, item 1 .* float32"),
     ],

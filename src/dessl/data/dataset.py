@@ -1,5 +1,6 @@
 """A PyTorch data set read once, item by item, into one array."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -48,4 +49,11 @@ def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
             "Give unlabelled rows the label -1 or None."
         )
     x, y = item
-    return np.asarray(x), y.item() if isinstance(y, Tensor | np.generic) else y
+    shape = tuple(getattr(y, "shape", ()))
+    if math.prod(shape) != 1:
+        raise ValueError(
+            f"the label of item {row} must be one number or text; got shape {shape}. Turn one-hot "
+            "labels into classes in the data set, with .argmax()."
+        )
+    features = x.detach().cpu() if isinstance(x, Tensor) else x
+    return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
