@@ -59,6 +59,12 @@ def test_a_reversed_array_is_read_rightly() -> None:
     assert np.array_equal(feature_tensor("x", table).numpy(), table)
 
 
+def test_a_field_of_records_is_read_rightly() -> None:
+    records = np.zeros(4, dtype=[("tag", "u1"), ("x", "f4", (3,))])
+    records["x"] = np.arange(12).reshape(4, 3)
+    assert np.array_equal(feature_tensor("x", records["x"]).numpy(), records["x"])
+
+
 def test_float_sequences_keep_their_shape() -> None:
     assert feature_tensor("x", np.zeros((4, 7, 2), np.float32)).shape == (4, 7, 2)
 
@@ -81,6 +87,7 @@ def test_float_sequences_keep_their_shape() -> None:
         (np.zeros(5), None, ValueError, r"one row of features for each sample"),
         (np.zeros((0, 3)), None, ValueError, r"x must not be empty; got shape \(0, 3\)"),
         (np.zeros((5, 0)), None, ValueError, "must not be empty"),
+        (np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), None, ValueError, "a masked array. Impute"),
         (np.array([["a", "b"]]), None, TypeError, "real numbers; got dtype <U1. Encode text"),
         (
             torch.zeros(2, 2, dtype=torch.complex64),

@@ -55,13 +55,19 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     """A tensor over the array's own memory, wherever PyTorch can read it as it lies."""
     if isinstance(x, Tensor):
         return x.detach()
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ValueError(
+            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
+            "first, or drop its rows."
+        )
     array = np.asarray(x)
     if array.dtype.kind not in "buif":
         raise TypeError(
             f"{name} must be an array or a tensor of real numbers; got dtype {array.dtype}. "
             "Encode text columns as numbers first."
         )
-    readable = array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    size = array.dtype.itemsize
+    readable = array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
     if not readable:
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     with warnings.catch_warnings():
