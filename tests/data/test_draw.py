@@ -245,6 +245,27 @@ def test_impossible_draws_are_refused(y, options, error, message: str) -> None:
         draw_labels(np.array(y), generator=seeded(), **options)
 
 
+@pytest.mark.parametrize("generator", [0, None, np.random.default_rng(0)])
+def test_a_seed_is_no_generator(generator) -> None:
+    y = np.array([0, 1, 0, 1])
+    message = r"must be a torch.Generator; got \w+. Make one with torch.Generator\(\).manual_seed"
+    for draw in (
+        lambda: draw_labels(y, 2, generator=generator),
+        lambda: draw_labels_by_class(y, [0.5, 0.5], generator=generator),
+        lambda: redraw_labels(y, 0.5, 2, generator=generator),
+    ):
+        with pytest.raises(TypeError, match=message):
+            draw()
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.uint32, np.uint64])
+def test_labels_of_any_whole_number_type_are_drawn_alike(dtype) -> None:
+    y = np.arange(300) % 256  # 255 is -1 to a byte
+    draws = [draw_labels(labels, 300, generator=seeded()) for labels in (y, y.astype(dtype))]
+    assert torch.equal(draws[0].labelled, draws[1].labelled)
+    assert len(draws[1].labelled) == 300
+
+
 def test_noise_refuses_too_few_classes() -> None:
     with pytest.raises(ValueError, match="n_classes must be at least 3; got 2"):
         redraw_labels(torch.tensor([0, 2]), 0.1, 2, generator=seeded())
@@ -262,8 +283,8 @@ def test_a_mask_is_a_draw() -> None:
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (([0, 3], [], []), "row numbers from 0 to 2; got torch.int64 up to 3"),
-        (([0, -1], [], []), "row numbers from 0 to 2"),
+        (([0, 3], [], []), r"row numbers \(int64\) from 0 to 2; got torch.int64 from 0 to 3"),
+        (([0, -1], [], []), "got torch.int64 from -1 to 0"),
         (([0], [1], [1]), "holds a row twice"),
         (([0], [2], [1]), "1 rows were to keep their label but have none"),
     ],
@@ -274,3 +295,9 @@ def test_a_draw_from_other_data_is_refused(draw, message: str) -> None:
             LabelDraw(*(torch.tensor(rows, dtype=torch.long) for rows in draw)),
             torch.tensor([0, 1, -1]),
         )
+
+
+def test_a_draw_that_holds_no_row_numbers_is_refused() -> None:
+    nothing = torch.empty(0)
+    with pytest.raises(ValueError, match=r"got torch\.float32 from no rows"):
+        check_draw(LabelDraw(nothing, nothing, nothing), torch.tensor([0, 1]))

@@ -57,6 +57,7 @@ def draw_labels(
         [18, 2, 40]
     """
     _checks.one_of("how", how, ("mcar", "balanced"))
+    _check_generator(generator)
     y = _class_numbers(y)
     rows = (y != MISSING).nonzero().flatten()
     n_labelled = _checks.whole_number("n_labelled", n_labelled, low=1, high=len(rows))
@@ -92,6 +93,7 @@ def draw_labels_by_class(
         >>> int((y[draw.labelled] == 0).sum()), int((y[draw.labelled] == 2).sum()) < 50
         (1000, True)
     """
+    _check_generator(generator)
     y = _class_numbers(y)
     probability = _checks.float64("phi", phi, ndim=1).to(y.device)
     if bool(((probability < 0) | (probability > 1)).any()):
@@ -125,6 +127,7 @@ def redraw_labels(
         >>> 150 < int((noisy != y).sum()) <= 200
         True
     """
+    _check_generator(generator)
     y = _class_numbers(y)
     share = _checks.number("share", share, low=0, high=1)
     n_classes = _checks.whole_number("n_classes", n_classes, low=int(y.max()) + 1)
@@ -151,12 +154,11 @@ def draw_of_mask(keep: "Tensor | NDArray[Any]", y: Tensor) -> LabelDraw:
 def check_draw(draw: LabelDraw, y: Tensor) -> None:
     """Refuse a draw that does not fit the labels y (n,): made from other data, or by hand."""
     rows = torch.cat(draw)
-    if rows.dtype != torch.int64 or (
-        len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= len(y))
-    ):
+    ends = [int(end) for end in rows.aminmax()] if len(rows) else []
+    if rows.dtype != torch.int64 or not all(0 <= end < len(y) for end in ends):
         raise ValueError(
-            f"the draw must hold row numbers from 0 to {len(y) - 1}; got {rows.dtype} up to "
-            f"{int(rows.max())}. Draw from this data's own y."
+            f"the draw must hold row numbers (int64) from 0 to {len(y) - 1}; got {rows.dtype} from "
+            f"{' to '.join(map(str, ends)) or 'no rows'}. Draw from this data's own y."
         )
     if len(torch.unique(rows)) < len(rows):
         raise ValueError("the draw holds a row twice; a row has one place only.")
@@ -174,11 +176,20 @@ def _class_numbers(y: "Tensor | NDArray[Any]") -> Tensor:
             f"y must hold class numbers, shape (n,), with -1 for missing; got {labels.dtype} of "
             f"shape {tuple(labels.shape)}. For text labels, use SemiData's y."
         )
+    labels = labels.to(torch.int64)
     if not bool((labels != MISSING).any()):
         raise ValueError(f"y must hold at least one label; all {len(labels)} are missing.")
     if int(labels.min()) < MISSING:
         raise ValueError(f"y must be -1 (missing) or a class number; got {int(labels.min())}.")
-    return labels.to(torch.int64)
+    return labels
+
+
+def _check_generator(generator: object) -> None:
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator; got {type(generator).__name__}. "
+            "Make one with torch.Generator().manual_seed(0)."
+        )
 
 
 def _permutation(n: int, generator: torch.Generator, device: torch.device) -> Tensor:
