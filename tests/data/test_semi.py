@@ -77,6 +77,12 @@ def test_an_npz_file_is_read(tmp_path: Path, images: np.ndarray) -> None:
     assert (data.name, data.class_names, data.n_labelled) == ("mine", ("cat", "dog"), 10)
 
 
+def test_an_npz_file_of_float_images_is_read(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 2, 5, 3)).astype(np.float32)
+    np.savez(tmp_path / "mine.npz", x=x, y=[0, 1, -1, -1])
+    assert np.array_equal(SemiData.from_file(tmp_path / "mine.npz").x.numpy(), x)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_table_is_read_and_remembers_its_encoding(tmp_path: Path, suffix: str) -> None:
     ages = [30.0, 41.0, 25.0, 60.0, 18.0, 77.0]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -113,7 +114,7 @@ class SemiData:
             validation=raw.validation,
             test=raw.test,
             name=name,
-            layout="NCHW" if raw.x.ndim == 4 else None,
+            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == np.uint8 else None,
         )
         data.row_names = raw.row_names
         return data

@@ -22,9 +22,10 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     """Features and labels that a user saved with ``numpy.savez``.
 
     The features are named x, X, images or features: uint8 images (n, height, width),
-    (n, height, width, channels) or (n, channels, height, width), or a table (n, features). The
-    labels are named y, Y or labels, shape (n,) or (n, 1): class numbers with -1 or NaN for missing,
-    or text with "" for missing. An array ``class_names`` of text gives the classes in order.
+    (n, height, width, channels) or (n, channels, height, width), or numbers (n, features, ...).
+    The labels are named y, Y or labels, shape (n,) or (n, 1): class numbers with -1 or NaN for
+    missing, or text with "" for missing. An array ``class_names`` of text gives the classes in
+    order.
 
     Args:
         path: The file; it is never unpickled.
