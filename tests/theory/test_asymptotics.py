@@ -131,12 +131,47 @@ def test_arrays_are_accepted() -> None:
     assert float(result.covariance) == pytest.approx(0.5)
 
 
+def test_a_loss_without_gradient_has_nothing_to_gain() -> None:
+    result = asymptotic_covariance([[1.0]], [[0.0], [0.0]], [[1.0], [-1.0]], 0.5)
+    assert (result.optimal_lambda, result.optimal_trace_ratio) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_hessian_that_only_rounding_keeps_from_being_singular_is_refused(
+    dtype: torch.dtype,
+) -> None:
+    """Softmax regression without a penalty: adding a vector to all classes' weights is free."""
+    x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=dtype)
+
+    def risk(weights: Tensor) -> Tensor:
+        return torch.logsumexp(x @ weights.view(3, 4), -1).mean()
+
+    hessian = torch.autograd.functional.hessian(risk, 0.1 * torch.arange(12, dtype=dtype))
+    rows = torch.randn(2, 30, 12, generator=torch.Generator().manual_seed(1))
+    torch.linalg.inv(hessian)  # PyTorch itself does not notice
+    with pytest.raises(ValueError, match="hessian must be invertible; it is singular"):
+        asymptotic_covariance(hessian, *rows, 0.5)
+    asymptotic_covariance(hessian + 0.01 * torch.eye(12), *rows, 0.5)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (
-            lambda: asymptotic_covariance([[0.0]], [[1.0]], [[1.0]], 0.5),
+            lambda: asymptotic_covariance([[0.0]], [[1.0], [2.0]], [[1.0], [2.0]], 0.5),
             "hessian must be invertible",
+        ),
+        (
+            lambda: asymptotic_covariance([[1.0, 2.0], [0.0, 1.0]], *torch.ones(2, 3, 2), 0.5),
+            "hessian must be symmetric",
+        ),
+        (
+            lambda: asymptotic_covariance([[1.0]], [[1.0]], [[1.0]], 0.5),
+            "the number of rows m must be at least 2; got 1",
+        ),
+        (
+            lambda: asymptotic_covariance([[1.0]], [[1.0]], [[1.0]], 0.5, float("inf")),
+            r"lam must lie in \(-inf, inf\); got inf",
         ),
         (lambda: asymptotic_covariance([[1.0]], [[1.0]], [[1.0]], 1.0), r"pi must lie in \(0, 1\)"),
         (

@@ -91,6 +91,10 @@ def test_the_bound_holds_in_simulation() -> None:
     ("call", "message"),
     [
         (lambda: generalisation_constant(1.0, 0.0, 1.0), r"pi must lie in \(0, 1\); got 0"),
+        (
+            lambda: generalisation_constant(float("-inf"), 0.5, 1.0),
+            r"lam must lie in \(-inf, inf\); got -inf",
+        ),
         (lambda: generalisation_constant(1.0, 0.5, 0.0), r"maximum must lie in \(0, inf\]; got 0"),
         (
             lambda: generalisation_bound(

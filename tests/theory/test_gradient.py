@@ -120,6 +120,16 @@ def test_a_gradient_that_does_not_vary_says_nothing() -> None:
     assert (estimate.lam, estimate.variance_ratio) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_last_layer_gradient_that_does_not_vary_says_nothing(seed: int) -> None:
+    """Rounding of the mean outer product must not stand in for a variance."""
+    generator = torch.Generator().manual_seed(seed)
+    features, d_h = torch.rand(2, 1, 7, generator=generator, dtype=torch.float64).expand(2, 50, 7)
+    d_loss = torch.randn(50, 7, generator=generator, dtype=torch.float64)
+    estimate = optimal_lambda_last_layer(features, d_loss, d_h, 10, shrink=None)
+    assert (estimate.lam, estimate.standard_error) == (0.0, float("inf"))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -137,6 +147,14 @@ def test_a_gradient_that_does_not_vary_says_nothing() -> None:
                 torch.ones(3, 5), torch.ones(4, 2), torch.ones(4, 2), 9
             ),
             "must speak of the same rows and classes; got \\(3, 5\\), \\(4, 2\\) and \\(4, 2\\)",
+        ),
+        (
+            lambda: logit_gradients(lambda z: entropy(z).mean(), torch.ones(4, 2)),
+            r"per_sample\(logits\) must hold one value for each sample.* Do not average",
+        ),
+        (
+            lambda: logit_gradients(lambda z: z.sum(0), torch.ones(4, 2)),
+            r"per_sample\(logits\) and logits must speak of the same rows; got 2 and 4",
         ),
     ],
 )

@@ -167,6 +167,22 @@ def test_perfect_correlation_is_not_shrunk() -> None:
 def test_clip() -> None:
     assert optimal_lambda(LOSS, H_L, H_U, clip=(0.0, 0.5)).lam == 0.5
     assert optimal_lambda(LOSS, H_L, H_U, clip=(2.0, 3.0)).lam == 2.0
+    assert isinstance(optimal_lambda(LOSS, H_L, H_U, clip=(2, 3)).lam, float)
+
+
+@pytest.mark.parametrize("slope", ["least_squares", "pooled"])
+def test_of_a_constant_loss_every_lambda_but_zero_makes_all_the_variance(slope: str) -> None:
+    loss, h = [0.1] * 6, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert optimal_lambda(loss, h, H_U, slope=slope)[2:] == (0.0, 1.0, (0.0, 0.0))
+    assert optimal_lambda(loss, h, H_U, slope=slope, clip=(0.5, 1.0)).variance_ratio == np.inf
+    constant = optimal_lambda(loss, [0.1] * 6, [0.1] * 3, slope=slope, clip=(0.5, 1.0))
+    assert constant.variance_ratio == 1.0  # nor does λH vary
+
+
+def test_no_variance_is_estimated_to_be_negative() -> None:
+    """Labelled rows that vary more than all rows do: the pooled moments contradict each other."""
+    estimate = optimal_lambda([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0] * 100, slope="pooled")
+    assert estimate.variance_ratio == 0.0
 
 
 @pytest.mark.parametrize(

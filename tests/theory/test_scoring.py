@@ -57,5 +57,13 @@ def test_bad_input_is_refused_with_a_remedy() -> None:
         ValueError, match=r"number of unlabelled rows must lie in \[1, inf\]; got 0"
     ):
         scoring_rule(loss, loss, torch.ones(5, dtype=torch.bool))
-    with pytest.raises(ValueError, match="same rows; got 5 and 4 values"):
+    with pytest.raises(ValueError, match=r"labelled must be .* h's shape \(4,\); got \(5,\)"):
         scoring_rule(loss, torch.ones(4), LABELLED)
+    with pytest.raises(ValueError, match=r"labelled must be .* h's shape \(5,\); got \(5, 1\)"):
+        scoring_rule(loss, loss, LABELLED[:, None])
+    with pytest.raises(ValueError, match=r"loss must be .* h's shape \(5,\); got \(4,\)"):
+        scoring_rule(loss[:4], loss, LABELLED)
+    with pytest.raises(ValueError, match=r"loss must be .* h's shape \(5,\); got ndarray"):
+        scoring_rule(loss.numpy(), loss, LABELLED)
+    with pytest.raises(ValueError, match="loss must be finite; 1 of its 5 entries"):
+        scoring_rule(torch.where(torch.arange(5) < 2, torch.nan, loss), loss, LABELLED)

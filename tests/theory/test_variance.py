@@ -1,7 +1,8 @@
 """The variance of the debiased risk: exact values, enumeration, simulation."""
 
 from collections.abc import Callable
-from itertools import combinations, permutations
+from fractions import Fraction
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -201,6 +202,24 @@ def test_for_a_calibrated_model_the_entropys_slope_is_one() -> None:
     assert best == pytest.approx(0.9)
 
 
+def test_rounding_makes_no_variance_negative() -> None:
+    for n_l, n_u in product(range(1, 30), repeat=2):
+        best = optimal_lambda_from_moments(1.0, 1.0, n_l, n_u)
+        lams = torch.tensor([best], dtype=torch.float64)
+        for lam in (best, lams, lams.numpy()):
+            left = risk_variance(1.0, 1.0, 1.0, n_l, n_u, lam, population="finite")
+            assert 0 <= left < 1e-15
+        assert 0 <= variance_ratio(-1.0, n_l, n_u, population="finite") < 1e-14
+
+
+def test_one_unlabelled_row_among_many_leaves_a_known_variance() -> None:
+    """1/n_l − 1/n of a finite population, where the difference would lose half its digits."""
+    n_l = 10**8
+    exact = float(Fraction(1, n_l) - Fraction(1, n_l + 1))
+    ours = risk_variance(1.0, 1.0, 0.0, n_l, 1, 0.0, population="finite")
+    assert ours == pytest.approx(exact, rel=1e-14, abs=0)
+
+
 # --- correlation and bad input --------------------------------------------------------------------
 
 
@@ -224,6 +243,16 @@ def test_correlation_is_numpys_for_arrays_and_tensors() -> None:
             lambda: risk_variance(1.0, 1.0, 2.0, 2, 2, 1.0),
             ValueError,
             r"\|covariance\| must be at most .* = 1; got 2\. Compute all three from the same rows",
+        ),
+        (
+            lambda: risk_variance(1.0, 1.0, float("nan"), 2, 2, 1.0),
+            ValueError,
+            "covariance must lie in .*; got nan",
+        ),
+        (
+            lambda: optimal_lambda_from_moments(1.0, float("nan"), 2, 2),
+            ValueError,
+            "covariance must lie in .*; got nan",
         ),
         (
             lambda: risk_variance(*MOMENTS, 0, 2, 1.0),

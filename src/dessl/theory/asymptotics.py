@@ -62,7 +62,7 @@ def asymptotic_covariance(
     (0.8, 0.2)
     """
     pi = _checks.number("pi", pi, low=0.0, high=1.0, open_low=True, open_high=True)
-    lam = _checks.number("lam", lam)
+    lam = _checks.number("lam", lam, open_low=True, open_high=True)
     _checks.one_of("weights", weights, ("counts", "expected"))
     curvature = _checks.float64("hessian", hessian, ndim=2)
     g_loss = _checks.float64("gradients_loss", gradients_loss, ndim=2)
@@ -74,28 +74,40 @@ def asymptotic_covariance(
             f"{tuple(curvature.shape)}, {tuple(g_loss.shape)} and {tuple(g_h.shape)}."
         )
     m = len(g_loss)
+    _checks.whole_number("the number of rows m", m, low=2)
     centred_loss, centred_h = centred(g_loss), centred(g_h)
     cross = centred_loss.T @ centred_h / m
     moment_h = (centred_h.T @ centred_h if weights == "counts" else g_h.T @ g_h) / m
 
     # At θ* the mean of ∇L is zero; centring takes out what a finite sample leaves of it.
-    inverse = _inverse(curvature)
+    inverse = _inverse(curvature, rounding=_rounding(hessian))
     complete = inverse @ (centred_loss.T @ centred_loss / (m * pi)) @ inverse
     spread = inverse @ (moment_h / (pi * (1 - pi))) @ inverse
     shared = inverse @ ((cross + cross.T) / pi) @ inverse
     slope, width = float(shared.trace()), float(spread.trace())
     best = slope / (2 * width) if width else 0.0
-    ratio = 1 - best * slope / 2 / float(complete.trace())
+    total = float(complete.trace())
+    ratio = 1 - best * slope / 2 / total if total else 1.0
     covariance = complete + lam**2 * spread - lam * shared
     return AsymptoticCovariance(covariance, complete, best, ratio)
 
 
-def _inverse(hessian: Tensor) -> Tensor:
-    try:
-        inverse: Tensor = torch.linalg.inv(hessian)
-    except RuntimeError as error:  # torch.linalg.LinAlgError
+def _inverse(hessian: Tensor, *, rounding: float) -> Tensor:
+    """Invert V, refusing one that only rounding keeps from being singular."""
+    p, largest = len(hessian), float(hessian.abs().max())
+    if float((hessian - hessian.T).abs().max()) > 1e-3 * largest:
+        raise ValueError("hessian must be symmetric: entry (i, j) is entry (j, i); it is not.")
+    if int(torch.linalg.matrix_rank(hessian, rtol=p * rounding, hermitian=True)) < p:
         raise ValueError(
             "hessian must be invertible; it is singular. A flat direction of the risk has no "
             "asymptotic covariance: fix that parameter or add weight decay."
-        ) from error
+        )
+    inverse: Tensor = torch.linalg.inv(hessian)
     return inverse
+
+
+def _rounding(hessian: ArrayLike) -> float:
+    """Return the relative precision that the Hessian came in."""
+    if isinstance(hessian, Tensor) and hessian.is_floating_point():
+        return torch.finfo(hessian.dtype).eps
+    return torch.finfo(torch.float64).eps

@@ -43,7 +43,7 @@ def generalisation_constant(lam: float, pi: float, maximum: float) -> float:
     >>> round(generalisation_constant(lam=1.0, pi=0.5, maximum=1.0), 4)
     22.6274
     """
-    lam = _checks.number("lam", lam)
+    lam = _checks.number("lam", lam, open_low=True, open_high=True)
     pi = _checks.number("pi", pi, low=0.0, high=1.0, open_low=True, open_high=True)
     maximum = _checks.number("maximum", maximum, low=0.0, open_low=True)
     return 4 * math.sqrt(2) * maximum * max((1 + abs(lam)) / pi, abs(lam) / (1 - pi))

@@ -124,7 +124,9 @@ def logit_gradients(per_sample: Callable[[Tensor], Tensor], logits: Tensor) -> T
     """
     leaf = logits.detach().requires_grad_()
     with torch.enable_grad():
-        (gradient,) = torch.autograd.grad(per_sample(leaf).sum(), leaf)
+        values = _checks.per_sample("per_sample(logits)", per_sample(leaf), hint="Do not average.")
+        _checks.same_length("per_sample(logits)", values, "logits", leaf)
+        (gradient,) = torch.autograd.grad(values.sum(), leaf)
     return gradient
 
 
@@ -137,10 +139,19 @@ class _Products(NamedTuple):
 
 
 def _centred_products(left: Tensor, right: Tensor, phi: Tensor) -> Tensor:
-    """⟨a_i φ_iᵀ − mean, b_i φ_iᵀ − mean⟩ for each row, without forming an outer product."""
-    mean_left, mean_right = left.T @ phi / len(phi), right.T @ phi / len(phi)
-    own = (left * right).sum(1) * phi.square().sum(1)
-    crossed = ((left @ mean_right) * phi).sum(1) + ((right @ mean_left) * phi).sum(1)
+    """⟨a_i φ_iᵀ − mean, b_i φ_iᵀ − mean⟩ for each row, without forming an outer product.
+
+    The first row is taken off before, so that gradients that do not vary leave no rounding:
+    a_i φ_iᵀ − a_0 φ_0ᵀ = (a_i − a_0) φ_iᵀ + a_0 (φ_i − φ_0)ᵀ, a sum of two outer products.
+    """
+    lefts = torch.stack([left - left[0], left[:1].expand_as(left)])
+    rights = torch.stack([right - right[0], right[:1].expand_as(right)])
+    phis = torch.stack([phi, phi - phi[0]])
+    mean_left = (lefts.mT @ phis).sum(0) / len(phi)
+    mean_right = (rights.mT @ phis).sum(0) / len(phi)
+    among = torch.einsum("rnk,snk->nrs", lefts, rights)
+    own = (among * torch.einsum("rnd,snd->nrs", phis, phis)).sum((1, 2))
+    crossed = ((lefts @ mean_right + rights @ mean_left) * phis).sum((0, 2))
     return own - crossed + (mean_left * mean_right).sum()
 
 

@@ -33,7 +33,7 @@ class LambdaEstimate(NamedTuple):
         standard_error: Standard error of the estimate before shrinking; infinite where H does not
             vary.
         correlation: ρ(L, H) over the labelled rows.
-        variance_ratio: Estimated V(lam)/V(0): below 1, unlabelled rows pay off.
+        variance_ratio: Estimated V(lam)/V(0), at least 0: below 1, unlabelled rows pay off.
         range: The λ interval in which the variance is estimated to be below the complete case's.
     """
 
@@ -106,14 +106,21 @@ def estimate_from_slope(
     best = c.optimal_multiple * _shrunk(fit, shrink)
     lam = best if clip is None else _clipped(best, clip)
     gain = lam * lam * c.h - 2 * lam * c.covariance * fit.slope  # in units of V(H)
-    ratio = 1 + gain / (c.loss * fit.variance_loss_over_h) if fit.variance_loss_over_h else 1.0
     return LambdaEstimate(
         lam=lam,
         standard_error=c.optimal_multiple * fit.standard_error,
         correlation=rho,
-        variance_ratio=ratio,
+        variance_ratio=_ratio(gain, c.loss * fit.variance_loss_over_h),
         range=(min(0.0, 2 * best), max(0.0, 2 * best)),
     )
+
+
+def _ratio(gain: float, complete_case: float) -> float:
+    """Return (complete case + gain)/complete case."""
+    if complete_case == 0:  # a constant L: λH is all that varies
+        return math.inf if gain else 1.0
+    # A pooled V(H) may be far below that of the labelled rows; no variance is negative for it.
+    return max(1 + gain / complete_case, 0.0)
 
 
 def _least_squares(loss: Tensor, h: Tensor) -> SlopeFit:
@@ -135,13 +142,14 @@ def _pooled(loss: Tensor, h_labelled: Tensor, h_unlabelled: Tensor) -> SlopeFit:
     variance_h = float(squares_l.sum() + squares_u.sum()) / n
     if variance_h == 0:
         return NO_SLOPE
-    products = centred(loss) * h[:n_l]
+    loss = centred(loss)
+    products = loss * h[:n_l]
     slope = float(products.mean()) / variance_h
     # A labelled row enters the covariance and, with weight n_l/n, the variance; others only that.
     labelled = (products - slope * squares_l * n_l / n).var() / n_l
     unlabelled = slope**2 * squares_u.var() * len(h_unlabelled) / n**2 if len(squares_u) > 1 else 0
     error = math.sqrt(float(labelled + unlabelled)) / variance_h
-    return SlopeFit(slope, error, float(loss.var(correction=0)) / variance_h)
+    return SlopeFit(slope, error, float(loss.square().mean()) / variance_h)
 
 
 def _shrunk(fit: SlopeFit, shrink: Shrink | None) -> float:
@@ -159,7 +167,7 @@ def _clipped(lam: float, clip: tuple[float, float]) -> float:
     low, high = clip
     if not low <= high:
         raise ValueError(f"clip must be (low, high) with low <= high; got {clip}.")
-    return max(low, min(high, lam))
+    return float(max(low, min(high, lam)))
 
 
 def _labelled_and_unlabelled(

@@ -34,13 +34,14 @@ def scoring_rule(
     """
     _checks.one_of("on", on, ("unlabelled", "all"))
     lam = _checks.scalar("lam", lam)
-    if not isinstance(labelled, Tensor) or labelled.dtype != torch.bool:
-        raise TypeError("labelled must be a boolean tensor, one entry for each row.")
     _checks.per_sample("h", h)
-    _checks.same_length("labelled", labelled, "h", h)
-    known = torch.where(labelled, loss, 0)
-    _checks.per_sample("loss", known)
-    _checks.same_length("loss", loss, "h", h)
+    for name, value in (("labelled", labelled), ("loss", loss)):
+        if not isinstance(value, Tensor) or value.shape != h.shape:
+            came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"{name} must be a tensor of h's shape {tuple(h.shape)}; got {came}.")
+    if labelled.dtype != torch.bool:
+        raise TypeError(f"labelled must be a boolean tensor; got {labelled.dtype}.")
+    known = _checks.per_sample("loss", torch.where(labelled, loss, 0))
     n, n_labelled = len(h), labelled.sum()
     _checks.between("the number of labelled rows", n_labelled, 1)
     weight = labelled * (n / n_labelled)

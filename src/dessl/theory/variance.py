@@ -64,8 +64,9 @@ def coefficients(
     _checks.one_of("population", population, ("infinite", "finite"))
     n = n_l + n_u
     # Every form weighs L by 1/n_l on labelled rows and H by weights that sum to zero. Drawing the
-    # labelled rows from a fixed population centres the weights, which changes only those of L.
-    loss = 1 / n_l - (1 / n if population == "finite" else 0.0)
+    # labelled rows from a fixed population centres the weights, which changes only those of L:
+    # 1/n_l − 1/n is left of their squares.
+    loss = n_u / (n * n_l) if population == "finite" else 1 / n_l
     if subset is not None:
         return _subset_coefficients(loss, n_l, n_u, on, subset)
     if on == "all":
@@ -116,7 +117,8 @@ def risk_variance(
     _check_moments(variance_loss, variance_h, covariance)
     c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset, population=population)
     quadratic = lam * lam * (c.h * variance_h)
-    return quadratic - lam * (2 * c.covariance * covariance) + c.loss * variance_loss
+    variance = quadratic - lam * (2 * c.covariance * covariance) + c.loss * variance_loss
+    return (variance + abs(variance)) / 2  # rounding may leave less than none
 
 
 def optimal_lambda_from_moments(
@@ -137,6 +139,7 @@ def optimal_lambda_from_moments(
     0.375
     """
     _checks.number("variance_h", variance_h, low=0.0)
+    _checks.number("covariance", covariance)
     c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset)
     return c.optimal_multiple * covariance / variance_h if variance_h else 0.0
 
@@ -151,7 +154,7 @@ def variance_ratio(
     """
     rho = _checks.number("correlation", correlation, low=-1.0, high=1.0)
     c = coefficients(n_labelled, n_unlabelled, population=population)
-    return 1 - c.covariance**2 / (c.h * c.loss) * rho**2
+    return max(0.0, 1 - c.covariance**2 / (c.h * c.loss) * rho**2)
 
 
 def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
@@ -171,6 +174,7 @@ def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
 def _check_moments(variance_loss: float, variance_h: float, covariance: float) -> None:
     _checks.number("variance_loss", variance_loss, low=0.0)
     _checks.number("variance_h", variance_h, low=0.0)
+    _checks.number("covariance", covariance)
     limit = math.sqrt(variance_loss * variance_h)
     if abs(covariance) > limit * (1 + 1e-9):
         raise ValueError(
