@@ -1,5 +1,7 @@
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -53,6 +55,24 @@ def test_no_room_no_ratio():
     std = benefit_ratio_std([0.9, 0.8, 0.6], [0.8, 0.8, 0.7], [0.9, 0.8, 0.8])
     assert std == pytest.approx(math.sqrt(2))
     assert math.isnan(benefit_ratio_std([0.9, 0.8], [0.8, 0.8], [0.9, 0.8]))
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float32])
+def test_rounding_is_no_room(kind):
+    """Means over folds of the same accuracies, in another order."""
+    folds = torch.tensor([[0.1, 0.7], [0.2, 0.6], [0.3, 0.8]], dtype=kind)
+    alone, everything = folds.sum(0) / 3, folds.flip(0).sum(0) / 3
+    everything[1] += 0.1
+    assert alone[0] != everything[0]
+    ratio = benefit_ratio(torch.tensor([0.5, 0.75], dtype=kind), alone, everything)
+    assert ratio.tolist() == pytest.approx([math.nan, 0.5], nan_ok=True, rel=1e-5)
+    assert benefit_ratio([0.5], [0.0], [0.0]).isnan().all()
+
+
+def test_accuracies_come_from_every_array():
+    ssl, supervised = torch.tensor([0.9, 0.8], requires_grad=True), np.array([0.8, 1.0])[::-1]
+    alone = pd.Series([0.8, 0.7], index=[5, 6])
+    assert benefit_ratio_std(ssl, alone, supervised) == pytest.approx(math.sqrt(0.125))
 
 
 def test_shapes_are_checked():

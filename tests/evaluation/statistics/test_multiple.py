@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,11 @@ def test_adjusted_values_reject_what_the_procedure_rejects(p_values, alpha):
 def test_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.7]).tolist() == [1.0, 1.0]
+
+
+def test_a_tensor_of_an_autograd_graph_is_taken():
+    p_values = torch.tensor([0.01, 0.04], dtype=torch.float64, requires_grad=True)
+    assert holm(p_values).tolist() == [0.02, 0.04]
 
 
 def test_one_test_needs_no_correction():

@@ -10,18 +10,22 @@ unequally the classes benefit. The paper's 0.12 and 0.06 are sample standard dev
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
 
+SAME = 1e-6  # share of an accuracy that no test set can tell
+
 
 def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> Tensor:
     """Benefit ratio of each class, (classes,); NaN where full supervision brings nothing.
 
-    A class whose supervised and complete-case accuracies are equal has no ratio, nor has one whose
-    accuracy is NaN (absent from the test set). A ratio is negative where SSL hurts a class.
+    A class whose supervised and complete-case accuracies are equal (to six digits: means over folds
+    are rounded) has no ratio, nor has one whose accuracy is NaN (absent from the test set). A ratio
+    is negative where SSL hurts a class.
 
     Args:
         ssl: (classes,) accuracies with semi-supervised training.
@@ -32,7 +36,7 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     tensor([0.5000, 0.5000,    nan], dtype=torch.float64)
     """
     given = {"ssl": ssl, "complete_case": complete_case, "supervised": supervised}
-    taken = {name: torch.as_tensor(value, dtype=torch.float64) for name, value in given.items()}
+    taken = {name: _float64(value) for name, value in given.items()}
     shapes = {name: tuple(value.shape) for name, value in taken.items()}
     if len(set(shapes.values())) > 1 or taken["ssl"].ndim != 1 or not taken["ssl"].numel():
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
@@ -40,7 +44,14 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     _checks.same_device(**taken)
     room = taken["supervised"] - taken["complete_case"]
     gain = taken["ssl"] - taken["complete_case"]
-    return torch.where(room != 0, gain / room, math.nan)
+    none = torch.isclose(taken["supervised"], taken["complete_case"], rtol=SAME, atol=0)
+    return torch.where(none, math.nan, gain / room)
+
+
+def _float64(values: ArrayLike) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach().double()
+    return torch.from_numpy(np.array(values, dtype=np.float64))
 
 
 def benefit_ratio_std(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> float:

@@ -5,6 +5,7 @@ With the m p-values in rising order, p̃_(i) = max_{j ≤ i} min(1, (m − j + 1
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from dessl._checks import ArrayLike
 
@@ -22,7 +23,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.06, 0.06,  nan])
     """
-    values = np.asarray(p_values, dtype=np.float64)
+    given = p_values.detach().cpu() if isinstance(p_values, Tensor) else p_values
+    values = np.asarray(given, dtype=np.float64)
     if values.ndim != 1 or values.shape[0] == 0:
         raise ValueError(f"p_values must have shape (n,), not empty; got {values.shape}.")
     done = ~np.isnan(values)
