@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dessl.evaluation import metrics_from_probabilities
@@ -17,6 +18,14 @@ def test_a_plan_is_the_same_after_json() -> None:
         epochs=3, schedule=FixMatchCosine(), ramp={"name": "ramp", "until": 0.3}, select="brier"
     )
     assert plan.ramp == Ramp(until=0.3)
+    assert TrainPlan.from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
+
+
+def test_numpy_s_numbers_become_json_s() -> None:
+    plan = TrainPlan(
+        steps=np.int64(3), learning_rate=np.float32(0.5), seed=np.uint8(1), nesterov=np.bool_(True)
+    )
+    assert plan == TrainPlan(steps=3, learning_rate=0.5, seed=1)
     assert TrainPlan.from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
 
 
@@ -53,6 +62,11 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
         ({"steps": 1, "patience": 2}, ValueError, "got select='last'"),
         ({"steps": 1, "select": "loss"}, ValueError, "select must be one of 'last', 'accuracy'"),
         ({"steps": 1, "precision": "fp16"}, ValueError, "precision must be one of"),
+        (
+            {"steps": 1, "seed": 2**64},
+            ValueError,
+            "seed must be between 0 and 18446744073709551615",
+        ),
         ({"steps": 1, "risk_limit": 0}, ValueError, "risk_limit must lie in"),
     ],
 )

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import numpy as np
+
 from dessl import _checks
 from dessl.objective import RiskKind
 from dessl.risk import Bound, On
@@ -102,6 +104,9 @@ class TrainPlan:
     risk_limit: float = 1e6
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if isinstance(value := getattr(self, field.name), np.generic):  # JSON takes none
+                object.__setattr__(self, field.name, value.item())
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         object.__setattr__(self, "ramp", schedule_from(self.ramp))
         self._check_choices()
@@ -128,8 +133,9 @@ class TrainPlan:
             if getattr(self, name) is not None:
                 _checks.whole_number(name, getattr(self, name), low=low)
         _checks.whole_number("labelled_batch", self.labelled_batch, low=1)
-        for name in ("unlabelled_batch", "seed", "guard_every"):
+        for name in ("unlabelled_batch", "guard_every"):
             _checks.whole_number(name, getattr(self, name))
+        _checks.whole_number("seed", self.seed, high=2**64 - 1)  # what PyTorch takes
         _checks.number("learning_rate", self.learning_rate, low=0, open_low=True, open_high=True)
         for name in ("momentum", "ema"):
             _checks.number(name, getattr(self, name), low=0, high=1, open_high=True)
