@@ -1,6 +1,7 @@
 """Checkpoints: whole or absent, checked, two of them, and a resumed run that ends bit-identical."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dessl import SemiData
-from dessl.surrogates import SURROGATES, Entropy, FixMatch, MeanTeacher, Surrogate
+from dessl.surrogates import (
+    SURROGATES,
+    Combine,
+    Entropy,
+    FixMatch,
+    FlexMatch,
+    MeanTeacher,
+    Smooth,
+    Surrogate,
+)
 from dessl.training import CheckpointError, Event, TrainResult, train
 from dessl.training.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
 
@@ -162,15 +172,81 @@ def test_another_run_s_folder_is_refused(
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
     with pytest.raises(ValueError, match=r"holds another run \(lam: 1.0 there, 0.5 now\)"):
         train(make_model, Entropy(), make_data(), make_plan(lam=0.5), out=tmp_path)
-    with pytest.raises(ValueError, match=r"'Entropy\(\)' there, 'MeanTeacher\(decay=0.9\)' now"):
+    surrogate = r"'Entropy\(seed=0\)' there, 'MeanTeacher\(decay=0.9, seed=0\)' now"
+    with pytest.raises(ValueError, match=surrogate):
         train(make_model, MeanTeacher(decay=0.9), make_data(), make_plan(), out=tmp_path)
+    with pytest.raises(ValueError, match=r"'Entropy\(seed=0\)' there, 'Entropy\(seed=1\)' now"):
+        train(make_model, Entropy(seed=1), make_data(), make_plan(), out=tmp_path)
+    with pytest.raises(ValueError, match="model: 'Sequential' there, 'Linear' now; parameters: "):
+        train(lambda: nn.Linear(4, 2), Entropy(), make_data(), make_plan(), out=tmp_path)
     data = make_data()
     fewer = torch.where(torch.arange(120) < 19, data.y, -1)
-    other = SemiData(data.x, fewer, validation=data.validation)
-    with pytest.raises(ValueError, match="data rows_sha256"):
-        train(make_model, Entropy(), other, make_plan(), out=tmp_path)
+    x, y = data.validation
+    for other in (
+        SemiData(data.x, fewer, validation=(x, y)),
+        SemiData(-data.x, data.y, validation=(x, y)),
+        SemiData(data.x, data.y, validation=(-x, y)),
+        SemiData(data.x, data.y, validation=(x, 1 - y)),
+    ):
+        with pytest.raises(ValueError, match="data rows_sha256"):
+            train(make_model, Entropy(), other, make_plan(), out=tmp_path)
     with pytest.raises(FileExistsError, match=r"holds a run already. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
+
+
+@pytest.mark.parametrize(
+    ("there", "now"),
+    [
+        (Smooth(FlexMatch(0.9)), Smooth(FlexMatch(0.5))),
+        (Combine([Entropy(), FixMatch()]), Combine([Entropy(), FixMatch()], weights=[1, 0.5])),
+    ],
+)
+def test_terms_of_terms_are_known_again(
+    there: Surrogate,
+    now: Surrogate,
+    make_data: Any,
+    make_model: Any,
+    make_plan: Any,
+    tmp_path: Path,
+) -> None:
+    plan = make_plan(lam=0.1)
+    train(make_model, there, make_data(), plan, out=tmp_path)
+    train(make_model, there, make_data(), plan, out=tmp_path)  # a used one is the same
+    with pytest.raises(ValueError, match=r"holds another run \(surrogate: "):
+        train(make_model, now, make_data(), plan, out=tmp_path)
+
+
+def test_a_call_that_is_refused_leaves_the_folder_free(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="graph='on' needs CUDA"):
+        train(make_model, Entropy(), make_data(), make_plan(graph="on"), out=tmp_path)
+    with pytest.raises(ValueError, match="none requires a gradient"):
+        train(nn.Identity, Entropy(), make_data(), make_plan(), out=tmp_path)
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
+
+
+def test_numbers_that_are_not_there_come_back_as_they_were(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    data = make_data()
+    x, y = data.validation
+    one_class = SemiData(data.x, data.y, validation=(x[y == 0], y[y == 0]))
+    whole = train(make_model, Entropy(), one_class, make_plan(), out=tmp_path)
+    assert math.isnan(whole.history[0].validation["auc"])
+    again = train(make_model, Entropy(), one_class, make_plan(), out=tmp_path)
+    assert repr(again.history) == repr(whole.history)
+
+
+def test_what_callbacks_draw_is_not_the_run_s(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    def draw(event: Event) -> None:
+        torch.rand(event.step)
+
+    whole = train(make_model, Entropy(), make_data(), make_plan())  # with dropout
+    drawing = train(make_model, Entropy(), make_data(), make_plan(), callbacks=[draw])
+    assert_same_run(whole, drawing)
 
 
 def test_a_second_process_is_refused(

@@ -13,7 +13,16 @@ from torch import Tensor, nn
 
 from dessl.data import Batches, LabelDraw, SemiData, draw_labels
 from dessl.models import MLP, LeNet, MedCNN
-from dessl.surrogates import Entropy, FixMatch, MeanTeacher, PseudoLabel, Surrogate
+from dessl.surrogates import (
+    UPS,
+    Combine,
+    Entropy,
+    FixMatch,
+    MeanTeacher,
+    PseudoLabel,
+    Smooth,
+    Surrogate,
+)
 from dessl.surrogates.base import Rows, Scores
 from dessl.training import population as module
 from dessl.training.loop import train
@@ -188,11 +197,12 @@ def test_a_complete_case_sees_no_unlabelled_row() -> None:
             assert torch.equal(mine, theirs)
 
 
-def test_a_run_that_diverges_leaves_the_others_alone() -> None:
+@pytest.mark.parametrize("select", ["last", "accuracy", "macro_f1"])
+def test_a_run_that_diverges_leaves_the_others_alone(select: str) -> None:
     data = table()
     draw = drawn(data, 0)
     runs = [PopulationRun(0, draw, lam, "ssl") for lam in (1.0, 1e30)]
-    plan = plan_of(steps=20, optimiser="sgd", learning_rate=0.1, select="accuracy")
+    plan = plan_of(steps=20, optimiser="sgd", learning_rate=0.1, select=select)
     with pytest.warns(UserWarning, match="λ = 1e\\+30 diverged at step"):
         good, bad = train_population(small_mlp, Entropy(), data, runs, plan)
     alone = train(small_mlp, Entropy(), data.with_labels(draw), runs[0].plan(plan))
@@ -201,6 +211,74 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
     assert bad.steps < 20
     assert bad.history == ()
     assert all(bool(torch.isfinite(p).all()) for p in bad.model.parameters())
+
+
+@pytest.mark.parametrize("select", ["last", "brier"])
+def test_weights_that_overflow_in_the_last_step_are_seen(select: str) -> None:
+    data = table()
+    plan = plan_of(steps=1, learning_rate=1e25, select=select)
+    with pytest.warns(UserWarning, match="diverged at step 1"):
+        (bad,) = train_population(small_mlp, Entropy(), data, sweep(data)[:1], plan)
+    assert bad.diverged
+    assert all(bool(torch.isfinite(p).all()) for p in bad.model.parameters())
+
+
+def test_without_a_metric_to_select_by_the_last_weights_are_kept() -> None:
+    data = table()
+    first = (data.y == 0).nonzero().flatten()[:12]  # one class has no area under a curve
+    rest = torch.tensor([row for row in range(len(data)) if row not in first])
+    run = PopulationRun(0, LabelDraw(rest[:30], first, rest[30:]))
+    plan = plan_of(select="auc")
+    (found,) = train_population(small_mlp, Entropy(), data, [run], plan)
+    assert_same(
+        found, train(small_mlp, Entropy(), data.with_labels(run.draw), run.plan(plan)), 1e-5
+    )
+    assert found.step == 12
+
+
+class Sharing(nn.Module):
+    """Two layers with one weight, and a buffer that no ``state_dict`` has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.full((5,), 0.5), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.second(self.first(x * self.scale).relu()).relu())
+
+
+def test_shared_weights_and_unsaved_buffers_are_trained_as_alone() -> None:
+    data, plan = table(), plan_of(optimiser="adamw", ema=0.9, weight_decay=0.1)
+    runs = sweep(data)[:2]
+    for run, found in zip(
+        runs, train_population(Sharing, Entropy(), data, runs, plan), strict=True
+    ):
+        alone = train(Sharing, Entropy(), data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+        assert found.model.first.weight is found.model.second.weight
+
+
+@pytest.mark.parametrize("chunk", [None, 1])
+def test_one_module_handed_out_again_serves_every_run(chunk: int | None) -> None:
+    data, model = table(), small_mlp()
+    before = copy.deepcopy(model)
+    runs = sweep(data)
+    results = train_population(lambda: model, Entropy(), data, runs, plan_of(), chunk=chunk)
+    for run, found in zip(runs, results, strict=True):
+        own = data.with_labels(run.draw)
+        alone = train(copy.deepcopy(before), Entropy(), own, run.plan(plan_of()))
+        assert_same(found, alone, 1e-5)
+    for mine, theirs in zip(model.parameters(), before.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize(("model", "came"), [(small_mlp(), "MLP"), (lambda: 3, "int")])
+def test_what_builds_no_model_is_refused(model: Any, came: str) -> None:
+    data = table()
+    with pytest.raises(TypeError, match=f"a function that builds an nn.Module.*got {came}"):
+        train_population(model, Entropy(), data, sweep(data), plan_of())
 
 
 class Greedy(nn.Linear):
@@ -276,8 +354,17 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     went_on = train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
     for one, other in zip(whole, went_on, strict=True):
         assert_same(one, other, 0)
-    with pytest.raises(ValueError, match="holds another run"):
-        train_population(small_mlp, Entropy(), data, runs[:-1], plan, out=tmp_path)
+    other_x = copy.copy(data)
+    other_x.x = -data.x
+    wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
+    for model, surrogate, its, some, complaint in (
+        (small_mlp, Entropy(), data, runs[:-1], "runs: "),
+        (small_mlp, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
+        (small_mlp, Entropy(), other_x, runs, "data rows_sha256: "),
+        (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
+    ):
+        with pytest.raises(ValueError, match=rf"holds another run \(.*{complaint}"):
+            train_population(model, surrogate, its, some, plan, out=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
         train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path, resume=False)
 
@@ -308,6 +395,10 @@ def test_rows_ahead_are_what_single_draws_give(ahead: int) -> None:
         RowsAhead([make[0]()], steps=ahead).load_state_dict(rows.state_dict())
 
 
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 3))
+
+
 class Mixing(Surrogate):
     """A term whose rows look at one another."""
 
@@ -322,6 +413,10 @@ class Mixing(Surrogate):
         (MeanTeacher(), "MeanTeacher has state of its own.*one by one"),
         (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
         (Mixing(), "Mixing gives other values.*rows look at one another"),
+        (Smooth(MeanTeacher()), "Smooth has state of its own"),
+        (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
+        (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
+        (FixMatch(targets="apart"), "targets='apart' gives BatchNorm other batches"),
     ],
 )
 def test_surrogates_that_need_a_run_of_their_own_are_refused(
@@ -329,7 +424,24 @@ def test_surrogates_that_need_a_run_of_their_own_are_refused(
 ) -> None:
     data = table()
     with pytest.raises(ValueError, match=complaint):
-        train_population(small_mlp, surrogate, data, sweep(data), plan_of())
+        train_population(normalised, surrogate, data, sweep(data), plan_of())
+
+
+@pytest.mark.parametrize(
+    ("model", "surrogate"),
+    [
+        (normalised, Smooth(PseudoLabel(0.3), epsilon=0.1)),
+        (normalised, Combine([Entropy(), PseudoLabel(0.3)], weights=[1.0, 0.5])),
+        (small_mlp, UPS(3, positive=0.3)),
+    ],
+)
+def test_terms_of_terms_and_side_passes_are_as_alone(model: Any, surrogate: Surrogate) -> None:
+    data, plan = table(), plan_of()
+    runs = sweep(data)
+    results = train_population(model, surrogate, data, runs, plan)
+    for run, found in zip(runs, results, strict=True):
+        alone = train(model, surrogate, data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 2e-4)
 
 
 def test_a_plain_function_is_a_surrogate_here_too() -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
@@ -59,6 +59,20 @@ class Event:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read back what a line holds."""
         return cls(**values)
+
+
+def history_text(events: Iterable[Event]) -> str:
+    """Return events as lines for a checkpoint, NaN as NaN: a resumed history is the unbroken one.
+
+    >>> history_from(history_text([]))
+    []
+    """
+    return "".join(json.dumps(dataclasses.asdict(event)) + "\n" for event in events)
+
+
+def history_from(text: str) -> list[Event]:
+    """Read back what :func:`history_text` gave."""
+    return [Event.from_dict(json.loads(line)) for line in text.splitlines()]
 
 
 Callback: TypeAlias = Callable[[Event], None]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from dessl._files import write_whole
 from dessl._version import __version__
@@ -109,25 +109,53 @@ def run_identity(
     plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
 ) -> dict[str, Any]:
     """Return what a run must agree in to be gone on with."""
-    rows = hashlib.sha256()
-    for part in (data.labelled_rows, data.unlabelled_rows, data.validation_rows, data.y):
-        rows.update(part.cpu().numpy().tobytes())
+    rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
+    own = data.validation or ()
     return {
         "plan": plan.as_dict(),
-        "data": {"name": data.name, "shape": list(data.x.shape), "rows_sha256": rows.hexdigest()},
-        "surrogate": _described(surrogate),
+        "data": {
+            "name": data.name,
+            "shape": list(data.x.shape),
+            "rows_sha256": sha256_of(*rows, data.y, data.x, *own),
+        },
+        **parts_identity(surrogate, model),
+    }
+
+
+def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
+    """Return what is known of a surrogate and a model; views and functions have no text."""
+    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
+    return {
+        "surrogate": " of ".join(_described(part) for part in parts),
         "model": type(model).__name__,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
     }
 
 
+def sha256_of(*tensors: Tensor) -> str:
+    """Return the sha256 of the tensors' values, without a copy of those that lie in order.
+
+    >>> import torch
+    >>> sha256_of(torch.tensor([0, 2, 4])) == sha256_of(torch.arange(6)[::2], torch.arange(0))
+    True
+    """
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
 def _described(surrogate: Surrogate) -> str:
-    """A surrogate's kind and plain settings; views and functions have no text to compare."""
+    """One surrogate's kind and plain settings."""
     settings = {
         name: value
         for name, value in sorted(vars(surrogate).items())
-        if isinstance(value, int | float | str) and not name.startswith("_") and name != "training"
+        if isinstance(value, int | float | str | tuple)
+        and not name.startswith("_")
+        and name != "training"
     }
+    settings["seed"] = surrogate._seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"
 

@@ -14,6 +14,7 @@ TERMS = {
     "h_unlabelled": "H of unlabelled rows",
     "gradient_norm": "the gradient",
     "risk": "the risk",
+    "logits": "a logit of a validation row",
 }
 
 
@@ -46,12 +47,17 @@ def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
         "h_labelled": scores.h[:n_labelled],
         "h_unlabelled": scores.h[n_labelled:],
     }
-    return {name: float(bad[0]) for name, part in parts.items() if len(bad := _not_finite(part))}
+    return bad_values(parts)
 
 
-def _not_finite(values: Tensor) -> Tensor:
-    values = values.detach().flatten()
-    return values[~torch.isfinite(values)]
+def bad_values(parts: dict[str, Tensor]) -> dict[str, float]:
+    """Return a value that is not finite for each part that has one.
+
+    >>> bad_values({"loss": torch.tensor([1.0, torch.inf]), "risk": torch.zeros(2)})
+    {'loss': inf}
+    """
+    bad = {name: part[~torch.isfinite(part)].detach() for name, part in parts.items()}
+    return {name: float(values[0]) for name, values in bad.items() if len(values)}
 
 
 def divergence(

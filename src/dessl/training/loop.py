@@ -13,7 +13,7 @@ from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import save_checkpoint
-from dessl.training.event import Callback
+from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, locked_folder, run_identity
 from dessl.training.guard import NotFiniteError, divergence, past_bound
 from dessl.training.plan import TrainPlan
@@ -72,20 +72,24 @@ def train(
         transform = levels
     with _seeded(plan.seed, data.device), locked_folder(out) as folder:
         model = _built(model, plan.seed)
-        identity = run_identity(plan, data, surrogate, model)
-        saved = folder.begin(identity, resume=resume) if folder else None
         run = Run(model, surrogate, data, plan, transform)
-        if saved:
-            run.restore(saved)
+        take = Accelerated(run.step)  # after all that may refuse the call, the folder is begun
         if folder:
+            identity = run_identity(plan, data, surrogate, model)
+            if saved := folder.begin(identity, resume=resume):
+                run.restore(saved)
             folder.rewrite_history(run.history)
-        return _trained(run, folder, callbacks, progress=progress)
+        return _trained(run, take, folder, callbacks, progress=progress)
 
 
 def _trained(
-    run: Run, folder: RunFolder | None, callbacks: Sequence[Callback], *, progress: bool
+    run: Run,
+    take: Accelerated,
+    folder: RunFolder | None,
+    callbacks: Sequence[Callback],
+    *,
+    progress: bool,
 ) -> TrainResult:
-    take = Accelerated(run.step)
     with progress_bar(run.steps, run.done, shown=progress) as bar:
         while not run.finished:
             began = time.perf_counter()
@@ -104,15 +108,23 @@ def _trained(
                     _guard(run, folder)
                 bar.advance(step + 1)
             run.done = step + 1
-            _guard(run, folder)
-            event = run.observed(began)
+            event = _observed(run, folder, began)
             if folder:
                 folder.append(event)
                 save_checkpoint(folder.checkpoints, run.done, *run.checkpoint())
             bar.show(event)
-            for callback in callbacks:
-                callback(event)
+            with torch.random.fork_rng(devices=[]):  # a callback's draws are not the run's
+                for callback in callbacks:
+                    callback(event)
     return run.result(take.mode)
+
+
+def _observed(run: Run, folder: RunFolder | None, began: float) -> Event:
+    _guard(run, folder)
+    try:
+        return run.observed(began)
+    except NotFiniteError as error:
+        raise _diverged(run, run.done, error.values, folder) from error
 
 
 def _guard(run: Run, folder: RunFolder | None) -> None:

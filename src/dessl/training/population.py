@@ -6,9 +6,8 @@ rounding; with dropout, whose draws are the population's own, it ends with weigh
 Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 
+import copy
 import dataclasses
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._version import __version__
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.training.checkpoint import save_checkpoint
-from dessl.training.folder import RunFolder, locked_folder
+from dessl.training.checkpoint import Checkpoint, save_checkpoint
+from dessl.training.folder import RunFolder, locked_folder, parts_identity, sha256_of
 from dessl.training.plan import TrainPlan
 from dessl.training.population_checks import check_surrogate
 from dessl.training.population_run import Population
@@ -116,9 +114,12 @@ def train_population(
             population = built_population(
                 model, surrogate, data, [runs[i] for i in members], plan, transform
             )
-            identity = _identity(plan, data, [runs[i] for i in members], surrogate)
             with locked_folder(folder) as held, _advice(len(members)):
-                _trained(population, held, identity, resume=resume, progress=progress)
+                saved = None
+                if held:
+                    identity = _identity(plan, population, [runs[i] for i in members], surrogate)
+                    saved = held.begin(identity, resume=resume)
+                _trained(population, held, saved, progress=progress)
         results |= dict(zip(members, population.results(), strict=True))
     return [results[i] for i in range(len(runs))]
 
@@ -161,10 +162,7 @@ def built_population(
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Population:
     """Return runs of one batch shape before their first step, equal risks beside each other."""
-    models = []
-    for run in runs:
-        torch.manual_seed(run.seed)
-        models.append(factory().to(data.device).train())
+    models = [_built(factory, run.seed).to(data.device).train() for run in runs]
     fast = data.device.type == "cuda"
     check_surrogate(surrogate, models, data, fast=fast)
     parts = [data.with_labels(run.draw) for run in runs]
@@ -178,6 +176,18 @@ def built_population(
     return Population(models, surrogate, data, parts, plans, validation, fast=fast)
 
 
+def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A run's own model; a copy, since a function may hand out one module again and again."""
+    torch.manual_seed(seed)
+    built = factory if isinstance(factory, nn.Module) else factory()
+    if built is factory or not isinstance(built, nn.Module):
+        raise TypeError(
+            "model must be a function that builds an nn.Module, for each run its own; got "
+            f"{type(built).__name__}. Pass a function, such as lambda: MLP(4, 2)."
+        )
+    return copy.deepcopy(built)
+
+
 @contextmanager
 def _advice(runs: int) -> Iterator[None]:
     """Say what to do where the runs do not fit the device's memory."""
@@ -189,14 +199,8 @@ def _advice(runs: int) -> Iterator[None]:
 
 
 def _trained(
-    population: Population,
-    folder: RunFolder | None,
-    identity: dict[str, Any],
-    *,
-    resume: bool,
-    progress: bool,
+    population: Population, folder: RunFolder | None, saved: Checkpoint | None, *, progress: bool
 ) -> None:
-    saved = folder.begin(identity, resume=resume) if folder else None
     if saved:
         population.restore(saved)
     last_saved = time.perf_counter()
@@ -217,18 +221,20 @@ def _trained(
 
 
 def _identity(
-    plan: TrainPlan, data: SemiData, runs: Sequence[PopulationRun], surrogate: Surrogate
+    plan: TrainPlan, population: Population, runs: Sequence[PopulationRun], surrogate: Surrogate
 ) -> dict[str, Any]:
     """What a population must agree in to be gone on with."""
-    rows = hashlib.sha256(data.y.cpu().numpy().tobytes())
-    for run in runs:
-        rows.update(json.dumps([run.seed, run.lam, run.risk]).encode())
-        for part in run.draw:
-            rows.update(part.cpu().numpy().tobytes())
+    data, validation = population.step.data, population.validation
+    own = [[member.plan.seed, member.plan.lam, member.plan.risk] for member in population.members]
+    rows = [part for run in runs for part in run.draw]
+    seen = [validation.x, validation.y] if validation else []
     return {
         "plan": plan.as_dict(),
-        "data": {"name": data.name, "shape": list(data.x.shape), "runs_sha256": rows.hexdigest()},
-        "surrogate": type(surrogate).__name__,
-        "runs": len(runs),
-        "dessl": __version__,
+        "data": {
+            "name": data.name,
+            "shape": list(data.x.shape),
+            "rows_sha256": sha256_of(data.y, data.x, *rows, *seen),
+        },
+        "runs": own,
+        **parts_identity(surrogate, population.originals[0]),
     }

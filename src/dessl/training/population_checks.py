@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.surrogates.base import Model, Rows, Surrogate
+from dessl.surrogates import Combine, FixMatch, Smooth
+from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.training.stacked_model import StackedModel
 
 PROBED = 6  # rows of each model
@@ -20,8 +21,9 @@ def check_surrogate(
 ) -> None:
     """Refuse a surrogate whose H in a population would not be its H in a run alone.
 
-    State is refused by its signs. Random draws and rows that look at one another are found by
-    trying: two models' rows together must give what each model's rows give alone.
+    State is refused by its signs. Random draws, rows that look at one another and passes that must
+    leave no trace are found by trying: two models' rows together must give what each model's rows
+    give alone.
 
     Args:
         surrogate: The term.
@@ -29,38 +31,74 @@ def check_surrogate(
         data: The first rows are tried.
         fast: As in :class:`~dessl.training.stacked_model.StackedModel`.
     """
-    name = type(surrogate).__name__
-    for part in surrogate.modules():
-        moves = isinstance(part, Surrogate) and (
-            type(part).after_step is not Surrogate.after_step
-            or type(part).prepare is not Surrogate.prepare
-        )
-        if moves or any(True for _ in (*part.parameters(), *part.buffers())):
-            raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
+    _check_signs(surrogate)
     pair = [models[0], models[-1]]
     n = min(PROBED, len(data) // 2)
-    batches = [Rows(data.x[part], data.ids[part]) for part in (slice(n), slice(n, 2 * n))]
     both = Rows(data.x[: 2 * n], data.ids[: 2 * n])
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
-        joint = surrogate(lambda x: CONFIDENT * together(x), both)
-        for number, (model, batch) in enumerate(zip(pair, batches, strict=True)):
-            alone = surrogate(_confident(model), batch)
+        h, logits = surrogate(lambda x: CONFIDENT * together(x), both)
+        for number, model in enumerate(pair):
             its = slice(number * n, (number + 1) * n)
-            h_agrees = torch.allclose(joint.h[its], alone.h, rtol=1e-3, atol=1e-3)
-            if not (h_agrees and torch.allclose(joint.logits[:, its], alone.logits, 1e-3, 1e-3)):
-                raise ValueError(
-                    f"{name} gives other values for the rows of two models together than for each "
-                    "model's alone: it draws at random, or its rows look at one another, and a "
-                    f"population would not be its runs. {ALONE}"
-                )
+            joint = Scores(h[its], logits[:, its])
+            _check_alone(surrogate, model, Rows(both.x[its], both.ids[its]), joint)
 
 
-def _confident(model: nn.Module) -> Model:
-    quiet = copy.deepcopy(model).eval()
+def _check_signs(surrogate: Surrogate) -> None:
+    name = type(surrogate).__name__
+    if any(_has_state(part) for part in surrogate.modules()):
+        raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
+    if isinstance(surrogate, FixMatch) and surrogate.targets == "apart":
+        raise ValueError(
+            f"{name} with targets='apart' gives BatchNorm other batches in a population than in a "
+            f"run alone. Pass targets='joint'. {ALONE}"
+        )
 
-    def logits(x: Tensor) -> Tensor:
-        scaled: Tensor = CONFIDENT * quiet(x)
-        return scaled
 
-    return logits
+def _has_state(part: nn.Module) -> bool:
+    moves = isinstance(part, Surrogate) and (
+        type(part).after_step is not Surrogate.after_step
+        or type(part).prepare is not Surrogate.prepare
+    )
+    hands_on = type(part) in (Combine, Smooth)  # to their terms, which are looked at themselves
+    held = (*part.parameters(recurse=False), *part.buffers(recurse=False))
+    return (moves and not hands_on) or len(held) > 0
+
+
+def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scores) -> None:
+    name, probe = type(surrogate).__name__, Probe(model)
+    alone = surrogate(probe, rows)
+    if probe.passes != int(probe.traces) and any(True for _ in model.buffers()):
+        raise ValueError(
+            f"{name} makes passes that must leave no trace in a model's buffers, such as "
+            f"BatchNorm's statistics; stacked models cannot do that. {ALONE}"
+        )
+    pairs = zip(joint, alone, strict=True)
+    if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in pairs):
+        raise ValueError(
+            f"{name} gives other values for the rows of two models together than for each "
+            "model's alone: it draws at random, or its rows look at one another, and a "
+            f"population would not be its runs. {ALONE}"
+        )
+
+
+class Probe(nn.Module):
+    """A model in evaluation mode, sure of itself, that counts its passes in two ways.
+
+    A pass on copies of its buffers moves ``passes`` but not ``traces``.
+    """
+
+    traces: Tensor
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(model).eval()
+        self.passes = 0
+        self.register_buffer("traces", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (n, classes)."""
+        self.passes += 1
+        self.traces += 1
+        logits: Tensor = CONFIDENT * self.model(x)
+        return logits

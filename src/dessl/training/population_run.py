@@ -1,6 +1,5 @@
 """K runs between two steps: what each has found, what is kept of it, and the state of them all."""
 
-import json
 import time
 import warnings
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from torch import Tensor, nn
 from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
-from dessl.training.event import Event
+from dessl.training.event import Event, history_from, history_text
 from dessl.training.plan import TrainPlan
 from dessl.training.population_rows import RowsAhead
 from dessl.training.population_step import PopulationStep, Setting, decayed_names
 from dessl.training.population_watch import Validation
 from dessl.training.run import Selection, TrainResult
-from dessl.training.stacked_model import StackedModel
+from dessl.training.stacked_model import StackedModel, put_into
 from dessl.training.totals import NAMES
 
 
@@ -58,7 +57,7 @@ class Population:
         fast: bool,
     ) -> None:
         plan, n_labelled = plans[0], parts[0].n_labelled
-        self.plan, self.validation, self._originals = plan, validation, list(models)
+        self.plan, self.validation, self.originals = plan, validation, list(models)
         self.steps = plan.total_steps(n_labelled)
         self.interval = plan.evaluation_interval(n_labelled)
         self.epoch_steps = plan.epoch_steps(n_labelled)
@@ -105,13 +104,14 @@ class Population:
         bad_steps = totals.bad_step.tolist()
         totals.restart()
         pace = taken / (time.perf_counter() - began)
-        metrics: list[dict[str, float | None]] | None = None
+        metrics: list[dict[str, float | None] | None] | None = None
         if self.validation:
             metrics = self.validation.metrics(self.models, self.step.evaluated, self.plan.select)
         events, keep = [], []
         for k, member in enumerate(self.members):
-            if member.ended is None and bad_steps[k]:
-                self._end_diverged(member, bad_steps[k])
+            overflows = metrics is not None and metrics[k] is None
+            if member.ended is None and (bad_steps[k] or overflows):
+                self._end_diverged(member, bad_steps[k] or self.done)
             if member.ended is not None:
                 keep.append(False)
                 continue
@@ -133,7 +133,7 @@ class Population:
         plan, last = member.plan, self.done - 1
         if not plan.drawn_unlabelled:
             found["mask_unlabelled"] = None
-        first, best = not member.history, False
+        best = False
         if plan.select != "last":
             value = (metrics or {}).get(plan.select)
             best = member.selection.take(value, self.done, plan)
@@ -151,7 +151,7 @@ class Population:
         member.history.append(event)
         if plan.patience is not None and member.selection.waited >= plan.patience:
             member.ended = self.done
-        return best or first or plan.select == "last"
+        return best or not member.selection.step  # the last one, until one is selected
 
     def _end_diverged(self, member: Member, step: int) -> None:
         member.ended, member.diverged = step, True
@@ -175,8 +175,8 @@ class Population:
         mode = "population" + (" compiled" if self.models.is_compiled else "")
         mode += " graph" if self.step.is_graph else ""
         found = []
-        for k, (model, member) in enumerate(zip(self._originals, self.members, strict=True)):
-            model.load_state_dict({name: value[k] for name, value in self.kept.items()})
+        for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
+            put_into(model, {name: value[k] for name, value in self.kept.items()})
             ended = member.ended or self.done
             evaluated = member.history[-1].step if member.history else 0
             chosen = member.selection.step or evaluated
@@ -194,7 +194,7 @@ class Population:
         }
         members = [
             {
-                "history": "".join(event.as_line() for event in member.history),
+                "history": history_text(member.history),
                 "selection": vars(member.selection),
                 "ended": member.ended,
                 "diverged": member.diverged,
@@ -224,8 +224,7 @@ class Population:
         self.step.restore(state["optimiser"])
         self.rows.load_state_dict(state["rows"])
         for member, its in zip(self.members, state["members"], strict=True):
-            lines = its["history"].splitlines()
-            member.history = [Event.from_dict(json.loads(line)) for line in lines]
+            member.history = history_from(its["history"])
             member.selection = Selection(**its["selection"])
             member.ended, member.diverged = its["ended"], its["diverged"]
         self.done = state["done"]

@@ -63,8 +63,10 @@ class Validation:
 
     def metrics(
         self, models: StackedModel, parameters: State, select: str
-    ) -> list[dict[str, float | None]]:
+    ) -> list[dict[str, float | None] | None]:
         """Accuracy and cross-entropy of each model; all metrics where ``select`` is another.
+
+        A model whose logits are not all finite has None.
 
         Args:
             models: The K models.
@@ -72,11 +74,18 @@ class Validation:
             select: What models are selected by.
         """
         logits = self.logits(models, parameters)
+        finite = torch.isfinite(logits).flatten(1).all(1).tolist()
         if select not in ("last", *FAST):
-            every = [metrics_from_logits(*pair) for pair in zip(logits, self.y, strict=True)]
-            return [{name: getattr(m, name) for name in HIGHER_IS_BETTER} for m in every]
+            every = zip(logits, self.y, finite, strict=True)
+            return [_all_metrics(z, y) if fine else None for z, y, fine in every]
         log_p = log_probabilities(logits.double())
         hits = (log_p.argmax(-1) == self.y).double().mean(1)
         entropy = -log_p.gather(-1, self.y.unsqueeze(-1)).squeeze(-1).mean(1)
         pairs = torch.stack([hits, entropy], dim=1).tolist()
-        return [dict(zip(FAST, pair, strict=True)) for pair in pairs]
+        found = zip(pairs, finite, strict=True)
+        return [dict(zip(FAST, pair, strict=True)) if fine else None for pair, fine in found]
+
+
+def _all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
+    metrics = metrics_from_logits(logits, y)
+    return {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}

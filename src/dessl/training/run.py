@@ -1,6 +1,5 @@
 """A run's state: all that moves between its first step and its last, saved and restored whole."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
-from dessl.training.event import Event
+from dessl.training.event import Event, history_from, history_text
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 from dessl.training.step import Step
 from dessl.training.watch import id_range, watched
@@ -186,7 +185,7 @@ class Run:
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
             "random": torch.get_rng_state(),
-            "history": "".join(event.as_line() for event in self.history),
+            "history": history_text(self.history),
             "selection": vars(self.selection),
         }
         if device.type == "cuda":
@@ -213,8 +212,7 @@ class Run:
         torch.set_rng_state(state["random"])
         if device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"], device)
-        lines = state["history"].splitlines()
-        self.history = [Event.from_dict(json.loads(line)) for line in lines]
+        self.history = history_from(state["history"])
         self.selection = Selection(**state["selection"])
         self.done = state["done"]
 

@@ -39,12 +39,14 @@ class StackedModel:
         self.size = len(models)
         template = with_mapped_convolutions(models[0]) if fast else copy.deepcopy(models[0])
         self._template = template.to("meta").train()
+        self._twins = _twins(models[0])  # on "meta" layers no longer share a parameter
         self._mapped: Mapped = vmap(self._one, randomness="different")
         self._compiled: Mapped | None = None
         self._strict = False
 
     def _one(self, parameters: State, buffers: State, x: Tensor) -> Tensor:
-        logits: Tensor = functional_call(self._template, (parameters, buffers), (x,))
+        twins = {name: parameters[first] for name, first in self._twins.items()}
+        logits: Tensor = functional_call(self._template, (parameters, twins, buffers), (x,))
         return logits
 
     def compile(self, *, strict: bool = False) -> None:
@@ -98,6 +100,26 @@ class StackedModel:
             return vmap(self._one)(parameters or self.parameters, self.buffers, x)
         finally:
             self._template.train()
+
+
+@torch.no_grad()
+def put_into(model: nn.Module, state: State) -> None:
+    """Copy one model's state into it, buffers that its ``state_dict`` leaves out included.
+
+    Args:
+        model: Of the stack's architecture.
+        state: Its parameters and buffers, not stacked.
+    """
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    for name, value in state.items():
+        own[name].copy_(value)
+
+
+def _twins(model: nn.Module) -> dict[str, str]:
+    """Further names of parameters that layers share, and the first name of each."""
+    first = {id(parameter): name for name, parameter in model.named_parameters()}
+    every = model.named_parameters(remove_duplicate=False)
+    return {name: first[id(p)] for name, p in every if first[id(p)] != name}
 
 
 def _check_alike(models: Sequence[nn.Module]) -> None:

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.evaluation import evaluate
+from dessl.evaluation import metrics_from_logits
+from dessl.evaluation.metrics.from_predictions import predicted_logits
 from dessl.evaluation.mode import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import optimal_lambda
+from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 
 ROWS_AT_ONCE = 512
@@ -64,7 +66,10 @@ def watched(
     part = data.validation
     if part is None:
         return None
-    metrics = evaluate(evaluated, part.x, part.y, transform=transform)
+    logits = predicted_logits(evaluated, part.x, transform=transform)
+    if bad := bad_values({"logits": logits}):  # the last step's update went too far
+        raise NotFiniteError(bad)
+    metrics = metrics_from_logits(logits, part.y)
     values = {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
     if len(part.y) < LEAST_ROWS:
         return Watch(values, None, None)
