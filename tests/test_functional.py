@@ -275,6 +275,12 @@ def test_a_masked_row_is_zero_and_has_no_gradient() -> None:
             ValueError,
             r"probabilities must have the logits",
         ),
+        (
+            lambda: cross_entropy_to(LOGITS, Q.numpy()),
+            TypeError,
+            r"probabilities must be a torch.Tensor; got ndarray. Convert it with torch.as_tensor",
+        ),
+        (lambda: cross_entropy(LOGITS, [0, 1, 2]), TypeError, "y must be a torch.Tensor; got list"),
         (lambda: cross_entropy(LOGITS, Q), ValueError, "For soft labels use cross_entropy_to"),
         (
             lambda: cross_entropy(LOGITS, torch.tensor([0, -1, 2])),

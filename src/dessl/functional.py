@@ -36,6 +36,7 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     tensor([0.6931, 0.0486])
     """
     log_p = log_probabilities(logits)
+    _check_tensor("y", y)
     if y.is_floating_point() or y.dtype == torch.bool or y.shape != logits.shape[:-1]:
         raise ValueError(
             f"y must hold one integer label for each row, shape {tuple(logits.shape[:-1])}; "
@@ -159,7 +160,16 @@ def _check_logits(name: str, logits: Tensor) -> None:
         )
 
 
+def _check_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{name} must be a torch.Tensor; got {type(value).__name__}. "
+            "Convert it with torch.as_tensor(...)."
+        )
+
+
 def _same_shape(name: str, value: Tensor, logits: Tensor) -> None:
+    _check_tensor(name, value)
     if value.shape != logits.shape:
         raise ValueError(
             f"{name} must have the logits' shape {tuple(logits.shape)}; got {tuple(value.shape)}."

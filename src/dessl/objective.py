@@ -78,14 +78,16 @@ def objective(
 
 
 def _labelled_rows(scores: Scores, y: Tensor) -> int:
-    if scores.logits.ndim != 3 or scores.logits.shape[1] != len(scores.h):
+    views = scores.logits.shape
+    if len(views) != 3 or views[0] == 0 or scores.h.shape != views[1:2]:
         raise ValueError(
             "scores must hold h (n,) and logits (views, n, classes) of the same rows; "
-            f"got {tuple(scores.h.shape)} and {tuple(scores.logits.shape)}."
+            f"got {tuple(scores.h.shape)} and {tuple(views)}."
         )
-    if y.ndim != 1 or not 1 <= len(y) <= len(scores.h):
+    if not isinstance(y, Tensor) or y.ndim != 1 or not 1 <= len(y) <= len(scores.h):
+        came = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(
-            f"y must hold the labels of the first rows, at least one and at most {len(scores.h)}; "
-            f"got shape {tuple(y.shape)}."
+            "y must be a tensor with the labels of the first rows, at least one and at most "
+            f"{len(scores.h)}; got {came}."
         )
     return len(y)

@@ -75,6 +75,27 @@ def test_a_confident_row_has_weight_one_and_labels_are_not_aligned() -> None:
     assert h.item() == pytest.approx(-math.log(0.2))
 
 
+def test_equal_confidences_leave_a_weight() -> None:
+    """With σ² = 0 the Gaussian is a step: rows at or above μ weigh 1, rows below it 0."""
+    softmatch = SoftMatch(weak=weak, strong=strong)
+    softmatch.prepare(MODEL, 2, 3)
+    softmatch.variance.zero_()
+    softmatch.mu.fill_(0.5)
+    p = torch.tensor([[0.6, 0.3, 0.1, 0.2, 0.7, 0.1], [0.4, 0.3, 0.3, 0.2, 0.7, 0.1]])
+    h = softmatch(lambda x: x, Rows(p.log(), torch.arange(2))).h
+    assert h.tolist() == pytest.approx([-math.log(0.2), 0.0])
+
+
+def test_a_class_that_is_never_predicted_does_not_end_the_run() -> None:
+    """Its running mean underflows: float32 keeps 0.999ᵗ for 10⁵ steps, and momentum 0 for one."""
+    softmatch = SoftMatch(0.0, weak=weak, strong=strong)
+    softmatch.prepare(MODEL, 2, 3)
+    rows = Rows(torch.tensor([[200.0, 1, 0, 0, 0, 0], [200, 0, 1, 0, 0, 0]]), torch.arange(2))
+    softmatch.after_step(MODEL, rows, softmatch(lambda x: x, rows))
+    assert softmatch.mean.tolist() == [1, 0, 0]
+    assert torch.isfinite(softmatch(lambda x: x, rows).h).all()
+
+
 def test_one_row_has_no_spread() -> None:
     softmatch = SoftMatch(0.5)
     softmatch.prepare(MODEL, 1, 2)

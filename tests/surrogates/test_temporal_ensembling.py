@@ -70,6 +70,15 @@ def test_the_gradient_is_that_of_a_fixed_target(differences: Callable[..., Tenso
     torch.testing.assert_close(model.weight.grad, numeric, rtol=1e-6, atol=1e-7)
 
 
+def test_a_large_batch_does_not_cost_its_square() -> None:
+    n = 200_000  # squared, 40 GB
+    surrogate = TemporalEnsembling(view=as_is)
+    surrogate.prepare(nn.Identity(), n, 2)
+    rows = Rows(torch.randn(n, 2), torch.arange(n).flip(0))
+    surrogate.after_step(nn.Identity(), rows, surrogate(nn.Identity(), rows))
+    torch.testing.assert_close(surrogate.target(rows.ids), rows.x.softmax(-1))
+
+
 def test_other_rows_keep_their_memory() -> None:
     model = nn.Linear(4, 3)
     surrogate = TemporalEnsembling(view=as_is)

@@ -49,10 +49,11 @@ class FromFunction(Surrogate):
         x = self.view(rows.x, self.generator(rows.x.device))
         logits = model(x)
         h = self.h(model, x) if self._takes_model else self.h(logits)
-        if h.shape != logits.shape[:1]:
+        if not isinstance(h, Tensor) or h.shape != logits.shape[:1]:
+            came = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
             raise ValueError(
                 f"h must return one value for each row, shape {tuple(logits.shape[:1])}; "
-                f"got {tuple(h.shape)}. Sum over classes and do not average over rows."
+                f"got {came}. Sum over classes and do not average over rows."
             )
         return Scores(h, logits.unsqueeze(0))
 
@@ -66,19 +67,26 @@ def as_surrogate(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
     """
     if isinstance(h, Surrogate):
         return h
-    if not callable(h):
+    if isinstance(h, type) or not callable(h):
+        came = f"the class {h.__name__}: call it" if isinstance(h, type) else type(h).__name__
         raise TypeError(
-            f"a surrogate must be a Surrogate or a function h(logits) or h(model, x); "
-            f"got {type(h).__name__}."
+            f"a surrogate must be a Surrogate or a function h(logits) or h(model, x); got {came}."
         )
     return FromFunction(h)
 
 
 def _takes_model(h: Callable[..., Tensor]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(h).parameters.values()
+    except ValueError as error:  # functions written in C do not tell
+        raise TypeError(
+            f"h must tell whether it takes (logits) or (model, x); {h!r} does not. Wrap it: "
+            "lambda logits: ..."
+        ) from error
     needed = [
         parameter
-        for parameter in inspect.signature(h).parameters.values()
+        for parameter in parameters
         if parameter.kind in kinds and parameter.default is inspect.Parameter.empty
     ]
     if len(needed) not in (1, 2):

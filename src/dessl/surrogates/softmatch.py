@@ -76,6 +76,7 @@ class SoftMatch(WeakToStrong):
         log_weak, log_strong = log_probabilities(logits)
         below = (self._confidence(log_weak) - prepared(self, "mu")).clamp(max=0.0)
         width = prepared(self, "variance") / self.n_sigma**2
+        width = width.clamp(min=torch.finfo(width.dtype).tiny)  # equal confidences: σ² may be 0
         weight = torch.exp(-below.square() / (2 * width))
         _, label = confident_labels(log_weak)
         return Scores(weight * negative_log(log_strong, label), logits)

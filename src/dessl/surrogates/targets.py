@@ -3,13 +3,13 @@
 All take log-probabilities, shape (..., classes).
 """
 
+import torch
 from torch import Tensor
 
 
 def confident_labels(log_p: Tensor) -> tuple[Tensor, Tensor]:
     """Return max p and arg max p, each of shape (...).
 
-    >>> import torch
     >>> confidence, label = confident_labels(torch.tensor([[0.25, 0.75]]).log())
     >>> confidence, label
     (tensor([0.7500]), tensor([1]))
@@ -21,7 +21,6 @@ def confident_labels(log_p: Tensor) -> tuple[Tensor, Tensor]:
 def negative_log(log_p: Tensor, label: Tensor) -> Tensor:
     """Return −log p(label), shape (...); the gradient flows to log_p.
 
-    >>> import torch
     >>> negative_log(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([0]))
     tensor([1.3863])
     """
@@ -31,7 +30,6 @@ def negative_log(log_p: Tensor, label: Tensor) -> Tensor:
 def sharpened(log_p: Tensor, temperature: float) -> Tensor:
     """Return q(y) ∝ p(y)^(1/T), probabilities of the shape of log_p.
 
-    >>> import torch
     >>> sharpened(torch.tensor([[0.25, 0.75]]).log(), temperature=0.5)
     tensor([[0.1000, 0.9000]])
     """
@@ -41,9 +39,10 @@ def sharpened(log_p: Tensor, temperature: float) -> Tensor:
 def aligned(log_p: Tensor, running: Tensor, prior: Tensor) -> Tensor:
     """Return log q, q(y) ∝ p(y) · prior(y) / running(y): distribution alignment.
 
-    >>> import torch
     >>> running, prior = torch.tensor([0.2, 0.8]), torch.tensor([0.5, 0.5])
     >>> aligned(torch.tensor([[0.2, 0.8]]).log(), running, prior).exp()
     tensor([[0.5000, 0.5000]])
     """
-    return (log_p.detach() + prior.log() - running.log()).log_softmax(-1)
+    # A class that is never predicted has a running mean that underflows to zero in the end.
+    log_running = running.clamp(min=torch.finfo(running.dtype).tiny).log()
+    return (log_p.detach() + prior.log() - log_running).log_softmax(-1)

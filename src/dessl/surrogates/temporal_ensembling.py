@@ -78,6 +78,8 @@ class TemporalEnsembling(Surrogate):
         memory, visits, ids = prepared(self, "memory"), prepared(self, "visits"), rows.ids
         p = log_probabilities(scores.logits[0]).exp().to(memory.dtype)
         # Every repeat writes what the row's first place has: equal bits, so no race on a GPU.
-        first = (ids.unsqueeze(0) == ids.unsqueeze(1)).to(torch.uint8).argmax(1)
+        places = torch.arange(len(ids), device=ids.device)
+        nowhere = torch.full((len(memory),), len(ids), device=ids.device)
+        first = nowhere.scatter_reduce(0, ids, places, "amin")[ids]
         memory[ids] = self.momentum * memory[ids] + (1 - self.momentum) * p[first]
         visits[ids] = visits[ids] + 1
