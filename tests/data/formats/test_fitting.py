@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,63 @@ def test_numbers_can_be_named_categories(tmp_path: Path) -> None:
     assert data.x[:3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
+def test_a_column_of_one_number_and_gaps_has_no_scale(tmp_path: Path) -> None:
+    rows = ["0.1,3,a", "0.1,1,b", "0.1,2,a", ",4,b"]  # the mean of three 0.1 is rounded up
+    data, encoding = read_table(write(tmp_path / "a.csv", ["n,m,y", *rows]), label="y")
+    assert data.x[:, 0].tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert data.x[:, 1].tolist() == [0.0, 0.0, 0.0, 1.0]
+    new = read_new_table(write(tmp_path / "b.csv", ["n,m", "0.3,1"]), encoding)
+    assert new.x[0, 0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_numbers_that_differ_in_their_last_digit_are_different_categories(kind) -> None:
+    near = np.array([0.3, 0.1 + 0.2, -0.0, 0.0] if kind is np.float64 else [0, 2**60, 2**60 + 1, 0])
+    codes = np.tile(near.astype(kind), 5)
+    frame = pd.DataFrame({"code": codes, "n": np.arange(20) % 7, "y": ["a", "b"] * 10})
+    encoding = fit_encoding(table_of_frame(frame), label="y", categorical=["code"])
+    encoded = encoded_table(table_of_frame(frame), encoding).x[:, :3]
+    _, expected = np.unique(codes, return_inverse=True)
+    assert [len(np.unique(encoded[expected == k], axis=0)) for k in range(3)] == [1, 1, 1]
+    assert len(np.unique(encoded, axis=0)) == 3
+    names = fit_encoding(table_of_frame(frame), label="code").class_names
+    assert (
+        names
+        == {
+            np.float64: ("0", "0.3", "0.30000000000000004"),
+            np.int64: ("0", "1152921504606846976", "1152921504606846977"),
+        }[kind]
+    )
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "-1"])
+def test_a_label_that_may_stand_for_none_is_warned_of(tmp_path: Path, word: str) -> None:
+    rows = [f"{k % 4},{(0, 1, word)[k % 3]}" for k in range(12)]
+    with pytest.warns(UserWarning, match=f"'{re.escape(word)}' in the label .* empty the"):
+        data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert sorted(data.class_names) == sorted(["0", "1", word])
+
+
+def test_minus_one_and_one_are_two_classes(tmp_path: Path) -> None:
+    rows = [f"{k % 4},{(-1, 1)[k % 2]}" for k in range(12)]
+    data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert data.class_names == ("-1", "1")
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"categorical": ["y"]}, "y"),
+        ({"ignore": ["y"]}, "y"),
+        ({"categorical": ["n"], "ignore": ["n"]}, "n"),
+    ],
+)
+def test_a_column_has_one_part_to_play(options: dict[str, list[str]], name: str) -> None:
+    frame = pd.DataFrame({"n": [1, 2, 4], "m": [3, 1, 2], "y": ["a", "b", "a"]})
+    with pytest.raises(ValueError, match=f"different columns; '{name}' is in two of them"):
+        fit_encoding(table_of_frame(frame), label="y", **options)
+
+
 def test_classes_that_are_numbers_stand_in_their_order(tmp_path: Path) -> None:
     rows = [f"{k % 4},{(10, 9, 2, '')[k % 4]}" for k in range(12)]
     data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
@@ -201,3 +259,5 @@ def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1e300,a"]), encoding)
     with pytest.raises(DataError, match="numbers of ordinary size in column 'n'"):
         read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")
+    with pytest.raises(DataError, match=r"ordinary size in column 'n'; got values up to 2e-200"):
+        read_table(write(tmp_path / "b.csv", ["n,y", "1e-200,a", "2e-200,b"]), label="y")

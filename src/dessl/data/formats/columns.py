@@ -121,7 +121,8 @@ def as_text(column: Column) -> Column:
     if column.numbers is None:
         return column
     distinct, codes = np.unique(column.numbers, return_inverse=True)
-    texts = ["" if np.isnan(value) else f"{value:.15g}" for value in distinct]
+    # The shortest text that tells a number from its neighbours; 0 + x makes 0 of -0.
+    texts = ["" if np.isnan(x) else np.format_float_positional(0 + x, trim="-") for x in distinct]
     return Column(column.name, None, np.array(texts, np.object_), codes.astype(np.int64))
 
 

@@ -107,12 +107,13 @@ def fit_encoding(
     A column is numeric where all its non-empty cells are numbers. Where nine in ten are, the rest
     are taken for mistakes and refused. All else is categories, the 64 most frequent kept. Columns
     that are constant, count the rows, or hold another text in most rows are left out, with a
-    warning that says so.
+    warning that says so. A label such as NA, or -1 beside 0, is a class like any other, with a
+    warning.
 
     Raises:
         DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
     """
-    _check_present(table, (label, *categorical, *ignore))
+    _check_named(table, label, categorical, ignore)
     columns: list[EncodedColumn] = []
     left_out: dict[str, str] = {}
     for name, column in table.columns.items():
@@ -141,8 +142,16 @@ def fit_encoding(
     return TableEncoding(label, _class_names(table, label), tuple(columns), left_out)
 
 
-def _check_present(table: Table, names: Collection[str]) -> None:
-    for name in names:
+def _check_named(
+    table: Table, label: str, categorical: Collection[str], ignore: Collection[str]
+) -> None:
+    twice = {label}.intersection((*categorical, *ignore)) | set(categorical).intersection(ignore)
+    if twice:
+        raise ValueError(
+            f"label, categorical and ignore must name different columns; {min(twice)!r} is in two "
+            "of them. Name it once."
+        )
+    for name in (label, *categorical, *ignore):
         if name not in table.columns:
             raise DataError.of(
                 table.source,
@@ -174,20 +183,21 @@ def _numeric(table: Table, column: Column) -> EncodedColumn | str:
     missing = len(values) - len(observed)
     if not len(observed):
         return "is empty"
-    if not missing and observed.min() == observed.max():
-        return "is constant"
+    if observed.min() == observed.max():  # a rounded mean would leave a tiny scale, not none
+        value = float(observed[0])
+        return NumericColumn(column.name, value, value, 1.0, True) if missing else "is constant"
     if not missing and len(observed) >= 10 and (np.diff(observed) == 1).all():
         return "counts the rows"
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(observed.mean()), float(observed.std())
-    if not np.isfinite([mean, scale]).all():
+    if not np.isfinite([mean, scale]).all() or not scale:
         raise DataError.of(
             table.source,
             expected=f"numbers of ordinary size in column {column.name!r}",
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )
-    return NumericColumn(column.name, float(np.median(observed)), mean, scale or 1.0, missing > 0)
+    return NumericColumn(column.name, float(np.median(observed)), mean, scale, missing > 0)
 
 
 def _class_names(table: Table, label: str) -> tuple[str, ...]:
@@ -199,6 +209,16 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
             expected=f"2 to {MAX_CLASSES} classes in the label column {label!r}",
             got=f"{len(texts)}",
             do="Is it the right column? Numbers to predict are not classes.",
+        )
+    doubtful = MISSING_NUMBERS.intersection(texts) | (
+        {"-1"} & set(texts) if "0" in texts else set()
+    )
+    if doubtful:
+        warnings.warn(
+            f"{table.source}: {', '.join(map(repr, sorted(doubtful)))} in the label column "
+            f"{label!r} is taken for a class. Where it stands for no label, empty the cell.",
+            UserWarning,
+            stacklevel=4,
         )
     if numeric_share(table.columns[label]) == 1.0 and not MISSING_NUMBERS.intersection(texts):
         return tuple(sorted(texts, key=float))

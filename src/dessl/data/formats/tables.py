@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,7 +161,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if list(names).count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if not names or repeated or not all(name.strip() for name in names):
         raise DataError.of(
             path,
@@ -183,9 +184,14 @@ def _as_table(source: Path, table: Any) -> Table:
 def _column(source: Path, name: str, values: Any) -> Column:
     arrow = arrow_module()
     types, compute = arrow.types, arrow.compute
+    if types.is_integer(values.type):
+        try:
+            values = compute.cast(values, arrow.float64())
+        except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become one number
+            values = compute.cast(values, arrow.string())
     kind = values.type
     content = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+    if types.is_boolean(kind) or types.is_floating(kind):
         numbers = compute.cast(values, arrow.float64(), safe=False).to_numpy()
         none = np.empty(0, np.object_)
         return Column(name, numbers.astype(np.float64), none, np.empty(0, np.int64))
