@@ -36,8 +36,8 @@ def test_the_estimate_written_out() -> None:
         value += everywhere.mean() * (2 * abs(gap.mean()) - folded)
         plug_in += k / 40 * abs(gap.mean())
     assert len(edges) == 4
-    assert estimate.value == pytest.approx(value)
-    assert estimate.plug_in == pytest.approx(plug_in)
+    assert estimate.value == pytest.approx(value, rel=1e-12)
+    assert estimate.plug_in == pytest.approx(plug_in, rel=1e-12)
     np.testing.assert_allclose(estimate.weights, 1 / 3, atol=0.01)
 
 
@@ -79,6 +79,13 @@ def test_bins_without_labels_are_joined() -> None:
     assert torch.isfinite(estimate.gaps).all()
 
 
+def test_confidence_that_rounding_puts_above_one_is_one() -> None:
+    p = np.array([[1.0, 0.0]] * 40, dtype=np.float32)
+    exact = estimate_ece(p, [0] * 40)
+    assert exact.high < 0.1
+    assert estimate_ece(np.nextafter(p, 2, dtype=np.float32), [0] * 40)[:4] == exact[:4]
+
+
 def test_draws_follow_their_generator() -> None:
     p, y, others = drawn(60, 0.1, np.random.default_rng(0))
     first, again, other = (
@@ -93,10 +100,11 @@ def test_draws_follow_their_generator() -> None:
     [
         ({"n_bins": 0}, "n_bins must be at least 1; got 0"),
         ({"spacing": "even"}, "spacing must be one of 'equal_mass', 'equal_width'; got 'even'"),
-        ({"y": [0, 1]}, "at least 3 labelled rows; got 2"),
+        ({"y": [0, 1]}, "got 2 labels and 4 rows"),
         ({"confidence": 90}, "Write 0.95 for 95 %"),
         ({"alternative": "above"}, "alternative must be one of"),
         ({"draws": 3}, "draws must be at least 99; got 3"),
+        ({"confidence": 0.99, "draws": 198}, "draws must be at least 199 to see a tail"),
     ],
 )
 def test_errors_say_what_to_do(change, complaint) -> None:

@@ -107,6 +107,20 @@ def test_unlabelled_rows_shorten_the_interval(models) -> None:
     assert without.difference == alone.value
 
 
+def test_a_label_that_one_model_alone_excludes_has_no_finite_variance(models) -> None:
+    a, b, y = models(300)
+    sure = torch.nn.functional.one_hot(y[:1], 3).double()
+    excluding = torch.cat([sure, b[1:]])
+    message = "infinite: 1 of 300 rows give probability 0"
+    with pytest.raises(ValueError, match=message):
+        compare_models("cross_entropy", a, excluding, y, a, b)
+    with pytest.raises(ValueError, match=message):
+        compare_models("cross_entropy", a, b, y, a, excluding)
+    both = torch.cat([sure, a[1:]])
+    assert compare_models("cross_entropy", both, excluding, y, a, b).p_value < 1
+    assert compare_models("brier", a, excluding, y, a, b).p_value < 1
+
+
 def test_coverage_by_simulation(models) -> None:
     a, b, y = models(20_000)
     truth = ((a.argmax(1) == y).double() - (b.argmax(1) == y).double()).mean().item()

@@ -109,6 +109,34 @@ def test_all_rows_right_is_no_certainty(metric, method, all_right) -> None:
     assert found == pytest.approx(wilson.low)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_losses_that_differ_by_rounding_are_no_certainty(method) -> None:
+    """Of a model that is always as sure, and so far right; its classes are summed in any order."""
+    generator = np.random.default_rng(0)
+    p = np.array([generator.permutation([0.61, 0.17, 0.13, 0.09]) for _ in range(540)])
+    loss = ((p[:40] - np.eye(4)[p[:40].argmax(1)]) ** 2).sum(1)
+    assert loss == pytest.approx(loss[0], rel=1e-14)
+    found = estimate_metric("brier", p[:40], p[:40].argmax(1), p[40:], method=method)
+    ordered = -np.sort(-p)
+    same = estimate_metric("brier", ordered[:40], [0] * 40, ordered[40:])
+    assert same.high - same.low > 0.01
+    assert found[:3] == pytest.approx(same[:3], rel=1e-9)
+    assert found.labelled_only == pytest.approx(same.labelled_only, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_bound_held_rarely_is_the_other_bound_held_often(metric, method, predictions) -> None:
+    p, y = predictions(n=200)
+    others, _ = predictions(n=300, seed=1)
+    low, high = (
+        estimate_metric(metric, p, y, others, confidence=c, alternative=a, method=method)
+        for c, a in ((0.3, "larger"), (0.7, "smaller"))
+    )
+    assert low.low == pytest.approx(high.high, abs=1e-3 if method == "bootstrap" else 1e-12)
+    assert low.low > low.value
+
+
 def test_without_unlabelled_rows_the_labelled_ones_speak(predictions) -> None:
     p, y = predictions()
     for nothing in (None, p[:0], np.empty((0, 3))):
@@ -219,8 +247,12 @@ def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
         ({"probabilities_unlabelled": [[0.5, float("nan")]]}, r"unlabelled rows: .*finite; 1 of"),
         ({"probabilities_unlabelled": [[0.2, 0.3, 0.5]]}, r"the same classes; got 2 and 3"),
         ({"probabilities_labelled": [0.5] * 4}, r"must have shape \(n, classes\).*got \(4,\)"),
-        ({"y": [0, 1]}, r"at least 3 labelled rows; got 2"),
-        ({"y": []}, r"at least 3 labelled rows; got 0"),
+        (
+            {"probabilities_labelled": [[0.7, 0.3]] * 2, "y": [0, 1]},
+            r"at least 3 labelled rows; got 2",
+        ),
+        ({"probabilities_labelled": np.empty((0, 2))}, r"at least 3 labelled rows; got 0"),
+        ({"y": []}, r"one label for each row of the predictions; got 0 labels and 4 rows"),
         ({"y": [0, 1, 0]}, r"one label for each row of the predictions; got 3 labels and 4 rows"),
         ({"y": [0, 1, 0, -1]}, r"labelled throughout; 1 of its 4 rows"),
         ({"y": [0, 1, 0, 2]}, r"class numbers 0 to 1; got values from 0 to 2"),
@@ -230,6 +262,10 @@ def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
         ({"method": "wald"}, r"method must be one of 'score', .*; got 'wald'"),
         ({"metric": "f1"}, r"metric must be one of .*; got 'f1'"),
         ({"draws": 10}, r"draws must be at least 99; got 10"),
+        (
+            {"method": "bootstrap", "confidence": 0.999},
+            r"draws must be at least 1999 to see a tail of probability 0.0005; got 999. Raise",
+        ),
     ],
 )
 def test_errors_say_what_to_do(change, complaint) -> None:

@@ -89,6 +89,8 @@ def test_arrays_lists_and_tensors_are_alike(predictions) -> None:
     read_only.flags.writeable = False
     torch.testing.assert_close(sampled(METRICS["brier"], (read_only,), y, ()).loss, tensor)
     torch.testing.assert_close(sampled(METRICS["brier"], (p.numpy(),), y.numpy(), ()).loss, tensor)
+    turned = sampled(METRICS["brier"], (p.numpy()[::-1],), y.numpy()[::-1], ()).loss
+    torch.testing.assert_close(turned.flip(0), tensor)
     torch.testing.assert_close(
         sampled(METRICS["brier"], (p.tolist(),), y.tolist(), ()).loss, tensor
     )
@@ -100,6 +102,12 @@ def test_a_probability_of_zero_is_no_trouble_unless_it_came_true() -> None:
     assert sample.labelled.h[0] == 0
     with pytest.raises(ValueError, match=r"infinite: 1 of 3 rows give probability 0.*'brier'"):
         sampled(METRICS["cross_entropy"], (p,), [1, 1, 1], ())
+
+
+def test_probabilities_that_are_no_numbers_are_refused() -> None:
+    words = np.array([["a", "b"]] * 4, dtype=object)
+    with pytest.raises(TypeError, match=r"labelled rows: probabilities must be .* of numbers"):
+        sampled(METRICS["brier"], (words,), [0] * 4, ())
 
 
 def test_an_unknown_metric_is_refused() -> None:

@@ -149,7 +149,7 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> _Gaps:
     mean_confidence = total(everywhere, confidences) / rows
     imagined = mean_confidence * (1 - mean_confidence)
     variances = (squares + imagined) / labelled.square()
-    shares = rows / rows.sum(), labelled / labelled.sum()
+    shares = rows.double() / rows.sum(), labelled.double() / labelled.sum()
     return _Gaps(edges, *shares, means, variances, imagined / labelled)
 
 

@@ -12,6 +12,7 @@ import warnings
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
@@ -37,6 +38,7 @@ from dessl.evaluation.debiased.proxies import (
 
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ALTERNATIVES = ("two-sided", "larger", "smaller")
+ROUNDING = 1e-12
 FEW_LABELS = 200  # below which an unbounded loss may not have shown its tail
 
 
@@ -187,13 +189,18 @@ def bounds_of(
     generator: torch.Generator,
 ) -> Bounds:
     """Bounds by the method, inside the metric's range."""
-    if method == "score" or bool((sample.loss == sample.loss[0]).all()):
+    if method == "score" or _alike(sample.loss):
         bounds = score_bounds(fit, sample, metric, tail)
     elif method == "bootstrap":
         bounds = bootstrap_bounds(fit, tail, draws, generator)
     else:
         bounds = student_bounds(fit, fit.leverage_variance, tail)
     return within(bounds, tail, metric.low, metric.high)
+
+
+def _alike(loss: Tensor) -> bool:
+    """Whether all labelled rows have the same loss, but for the rounding of sums over classes."""
+    return float(loss.max() - loss.min()) <= ROUNDING * max(1.0, float(loss.max()))
 
 
 def warn_of_few_labels(metric: Metric, labels: int) -> None:

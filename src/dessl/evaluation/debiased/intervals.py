@@ -43,8 +43,14 @@ class Tail(NamedTuple):
 
     def rank(self, draws: int) -> int:
         """Which of so many sorted draws, counted from 0, has the tail's probability below it."""
-        exact = self.probability * (draws + 1)
-        return max(0, math.floor(exact + 1e-9) - 1)  # 0.05/2 · 1000 is 25, whatever rounding says
+        rank = math.floor(self.probability * (draws + 1) + 1e-9)  # 0.05/2 · 1000 is 25, if rounded
+        if rank == 0:
+            least = math.ceil(1 / self.probability - 1e-9) - 1
+            raise ValueError(
+                f"draws must be at least {least} to see a tail of probability "
+                f"{self.probability:.3g}; got {draws}. Raise draws, or lower confidence."
+            )
+        return rank - 1
 
 
 def tail_of(confidence: float, alternative: Alternative) -> Tail:
@@ -83,6 +89,8 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     # d = θ − θ̂ solves (1 + ω·scale) d² − γ·scale·d − scale·v − q²·extra = 0.
     a, b = 1 + omega * scale, gamma * scale
     root = math.sqrt(b * b + 4 * a * (scale * v + quantile**2 * fit.unlabelled_variance))
+    # The one bound of a confidence below one half lies on the other side of θ̂: q is negative.
+    root = math.copysign(root, quantile)
     return Bounds(centre + (b - root) / (2 * a), centre + (b + root) / (2 * a))
 
 

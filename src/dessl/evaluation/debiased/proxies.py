@@ -111,12 +111,12 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
     >>> sample.labelled.h
     tensor([0.5000, 0.0000, 0.3200], dtype=torch.float64)
     """
-    if len(y) < 3:
-        raise ValueError(
-            f"an interval needs at least 3 labelled rows; got {len(y)}. Label more rows."
-        )
     arrays = _matrices("probabilities of labelled rows", labelled)
-    rows, classes = arrays[0].shape
+    rows, classes = arrays[0].shape if arrays else (0, 0)
+    if rows < 3:
+        raise ValueError(
+            f"an interval needs at least 3 labelled rows; got {rows}. Label more rows."
+        )
     device = arrays[0].device if isinstance(arrays[0], Tensor) else torch.device("cpu")
     labels = checked_labels(y, rows=rows, classes=classes, device=device)
     values = [
@@ -155,6 +155,7 @@ def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
         h[filled] = _believed(metric, block, law, values)
         for k in (1, 2, 3):
             moments[k - 1, filled] = _expected(surprised, values**k)
+    _finite(moments[1])  # where one model excludes a label that the other does not
     return Proxies(_finite(h), moments)
 
 
@@ -183,16 +184,16 @@ def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor
     for start in range(0, rows, step):
         try:
             block = tuple(checked_probabilities(_rows(a, start, start + step)) for a in arrays)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             place = f", counted from row {start}" if start else ""
-            raise ValueError(f"{name}{place}: {error}") from error
+            raise type(error)(f"{name}{place}: {error}") from error
         yield start, block
 
 
-def _rows(array: Matrix, start: int, stop: int) -> Tensor:
-    """Some rows, of an array a copy: it may be read-only, or a file mapped into memory."""
+def _rows(array: Matrix, start: int, stop: int) -> Matrix:
+    """Some rows, of an array a copy: it may be read-only, reversed or a file mapped into memory."""
     rows = array[start:stop]
-    return rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+    return rows if isinstance(rows, Tensor) else np.array(rows)
 
 
 def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
