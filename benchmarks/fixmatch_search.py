@@ -39,6 +39,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "plan": {"learning_rate": 0.1, "labelled_batch": 128, "unlabelled_batch": 384}
     },
     "lr-0.1-width-96": {"plan": {"learning_rate": 0.1}, "model": {"width": 96}},
+    "lr-0.1-deeper": {"plan": {"learning_rate": 0.1}, "model": {"residuals": [1, 1, 1]}},
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 

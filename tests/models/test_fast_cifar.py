@@ -15,6 +15,19 @@ def test_fast_cifar_counts(width: int, parameter_count) -> None:
     )
 
 
+def test_each_residual_pair_adds_two_convolutions(parameter_count) -> None:
+    plain, deep = FastCifar(width=8, residuals=(0, 0, 0)), FastCifar(width=8, residuals=(2, 1, 3))
+    added = sum(2 * pairs * (9 * w * w + 2 * w) for pairs, w in ((2, 16), (1, 32), (3, 64)))
+    assert parameter_count(deep) - parameter_count(plain) == added
+    assert deep(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("residuals", [(1, 1), (1, 0, -1)])
+def test_residuals_that_cannot_be_are_refused(residuals: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"three pooled convolutions, such as \(1, 0, 1\)"):
+        FastCifar(residuals=residuals)
+
+
 def test_fast_cifar_reads_any_size() -> None:
     model = FastCifar(width=8)
     for side in (8, 28, 32, 96):

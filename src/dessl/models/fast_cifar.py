@@ -1,5 +1,7 @@
 """A fast network for small images: nine layers, few and wide, so that the device is kept busy."""
 
+from collections.abc import Sequence
+
 from torch import Tensor, nn
 
 from dessl.models.inputs import check_images
@@ -18,6 +20,7 @@ class FastCifar(nn.Module):
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
         width: Maps w of the first convolution.
+        residuals: How many pairs follow the 2w, the 4w and the 8w.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes), sides of at least 8.
@@ -28,18 +31,28 @@ class FastCifar(nn.Module):
         torch.Size([2, 10])
     """
 
-    def __init__(self, n_classes: int = 10, in_channels: int = 3, *, width: int = 64) -> None:
+    def __init__(
+        self,
+        n_classes: int = 10,
+        in_channels: int = 3,
+        *,
+        width: int = 64,
+        residuals: Sequence[int] = (1, 0, 1),
+    ) -> None:
         super().__init__()
+        if len(residuals) != 3 or min(residuals) < 0:
+            raise ValueError(
+                "residuals must say how many pairs follow each of the three pooled convolutions, "
+                f"such as (1, 0, 1); got {residuals!r}."
+            )
         self.in_channels = in_channels
-        self.maps = nn.Sequential(
-            _convolution(in_channels, width),
-            _convolution(width, 2 * width, pool=True),
-            _Residual(2 * width),
-            _convolution(2 * width, 4 * width, pool=True),
-            _convolution(4 * width, 8 * width, pool=True),
-            _Residual(8 * width),
-        )
-        self.head = nn.Linear(8 * width, n_classes, bias=False)
+        maps: list[nn.Module] = [_convolution(in_channels, width)]
+        for pairs in residuals:
+            maps.append(_convolution(width, 2 * width, pool=True))
+            width *= 2
+            maps += [_Residual(width) for _ in range(pairs)]
+        self.maps = nn.Sequential(*maps)
+        self.head = nn.Linear(width, n_classes, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, n_classes) of images (n, in_channels, height, width)."""
