@@ -8,10 +8,12 @@ from hypothesis.extra.numpy import arrays
 
 from dessl.estimator.weights import COPIES, copies, weighted_rows
 
+NONE = np.empty(0)
+
 
 @given(arrays(np.int64, st.integers(1, 30), elements=st.integers(1, 9)))
 def test_whole_weights_are_repeated_in_exact_proportion(weights: np.ndarray) -> None:
-    counts = copies(weights.astype(float) * 0.37)
+    counts = copies(weights.astype(float) * 0.37, NONE, came=len(weights))
     assert (counts * weights.sum() == weights * counts.sum()).all() or (
         np.abs(counts - COPIES * len(weights) * weights / weights.sum()) < 1
     ).all()
@@ -19,9 +21,38 @@ def test_whole_weights_are_repeated_in_exact_proportion(weights: np.ndarray) -> 
 
 @given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0.01, 100)))
 def test_other_weights_are_rounded_by_less_than_one_copy(weights: np.ndarray) -> None:
-    counts = copies(weights)
+    counts = copies(weights, NONE, came=len(weights))
     share = weights / weights.sum()
     assert (np.abs(counts - share * counts.sum()) < 1 + 1e-6).all()
+
+
+def test_rows_without_weights_are_taken_as_they_came() -> None:
+    """Columns of few values: a rare class must not be rounded away."""
+    x = np.repeat([[0.0], [1.0], [0.0], [1.0]], [4000, 900, 7, 13], axis=0)
+    codes = np.repeat([0, 1], [4900, 20])
+    rows = weighted_rows(x, codes, np.ones(4920))
+    assert len(rows.x) == 4920
+    for level in (0, 1):
+        for code in (0, 1):
+            many = ((x[:, 0] == level) & (codes == code)).sum()
+            assert ((rows.x[:, 0] == level) & (rows.codes == code)).sum() == many
+
+
+def test_equal_labelled_rows_do_not_push_unlabelled_rows_out() -> None:
+    x = np.concatenate([np.repeat([[0.0], [1.0]], 500, axis=0), np.arange(30.0)[:, None]])
+    codes = np.repeat([0, 1, -1], [500, 500, 30])
+    rows = weighted_rows(x, codes, np.ones(1030))
+    assert np.bincount(rows.codes + 1).tolist() == [30, 500, 500]
+
+
+@given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
+def test_labelled_and_unlabelled_rows_stay_whatever_they_weigh(light: float, heavy: float) -> None:
+    x, codes = np.arange(8.0)[:, None], np.array([0, 0, 1, 1, -1, -1, -1, -1])
+    weights = np.where(codes < 0, heavy, light) * np.array([1, 1, 1, 1.7, 1, 1, 1, 1])
+    rows = weighted_rows(x, codes, weights)
+    assert set(rows.x[:, 0]) == set(range(8))
+    share = (rows.x[rows.codes >= 0] == 3).mean()
+    assert share == pytest.approx(1.7 / 4.7, abs=0.03)
 
 
 def test_equal_rows_are_merged_only_where_their_labels_agree() -> None:

@@ -2,8 +2,9 @@
 
 Equal labelled rows are merged, and their weights added; rows of weight 0 are left out; labelled
 rows are sorted. Each row is then repeated as often as its weight says: exactly, where the weights
-are whole multiples of the least of them (up to 20 times the rows), and else to the nearest of
-10 copies a row in the mean. So the result does not depend on the order of labelled rows.
+are whole numbers or whole multiples of the least of them (up to 20 times the rows, or as many rows
+as came), and else to the nearest of 10 copies a row in the mean, with and without a label apart:
+the risk has a mean of each. So the result does not depend on the order of labelled rows.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 MOST_COPIES = 20  # a row in the mean, of weights that are whole multiples
 COPIES = 10  # a row in the mean, of weights that are not
 ROUNDING = 1e-9
+LARGEST_WHOLE = 2.0**53  # past it, floats leave whole numbers out
 
 
 class WeightedRows(NamedTuple):
@@ -51,27 +53,53 @@ def weighted_rows(
         )
     keys = np.column_stack([x[labelled].reshape(len(labelled), -1), codes[labelled]])
     _, first, merged = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    totals = np.bincount(merged.ravel(), weights[labelled])
+    totals = np.bincount(merged.ravel(), weights[labelled]).astype(np.float64)
     rows = np.concatenate([labelled[first], unlabelled])
-    counts = copies(np.concatenate([totals, weights[unlabelled]]))
+    counts = copies(totals, weights[unlabelled], came=len(labelled) + len(unlabelled))
     groups = np.repeat(np.arange(len(rows)), counts)
     chosen = rows[groups]
     return WeightedRows(x[chosen], codes[chosen], groups)
 
 
-def copies(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return how often each row is repeated, (n,), in proportion to positive weights.
+def copies(
+    labelled: NDArray[np.float64], unlabelled: NDArray[np.float64], *, came: int
+) -> NDArray[np.int64]:
+    """Return how often each row is repeated, (n_l + n_u,), in proportion to positive weights.
 
-    >>> copies(np.array([0.5, 1.5])).tolist(), copies(np.array([1.0, 1.6])).tolist()
-    ([1, 3], [8, 12])
+    Args:
+        labelled: Weights of the merged labelled rows, (n_l,).
+        unlabelled: Weights of the unlabelled rows, (n_u,).
+        came: How many rows there were before equal ones were merged.
+
+    >>> none = np.empty(0)
+    >>> copies(np.array([0.5, 1.5]), none, came=2).tolist()
+    [1, 3]
+    >>> copies(np.array([1.0, 1.6]), none, came=2).tolist()
+    [8, 12]
     """
-    multiples = weights / weights.min()
+    weights = np.concatenate([labelled, unlabelled])
+    with np.errstate(over="ignore"):
+        multiples = weights / _unit(weights)
     whole = np.rint(multiples)
-    small = whole.sum() <= MOST_COPIES * len(weights)
+    small = whole.sum() <= max(MOST_COPIES * len(weights), came)
     if small and np.allclose(multiples, whole, rtol=0, atol=ROUNDING):
         exact: NDArray[np.int64] = whole.astype(np.int64)
         return exact
-    wanted = weights * (COPIES * len(weights) / weights.sum())
+    return np.concatenate([_nearest(labelled), _nearest(unlabelled)])
+
+
+def _unit(weights: NDArray[np.float64]) -> float:
+    """The largest number that whole weights are multiples of; the least of other weights."""
+    if weights.min() >= 1 and weights.max() < LARGEST_WHOLE and (weights == np.rint(weights)).all():
+        return float(np.gcd.reduce(weights.astype(np.int64)))
+    return float(weights.min())
+
+
+def _nearest(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    if not len(weights):
+        return np.empty(0, np.int64)
+    shares = weights / weights.max()
+    wanted = shares * (COPIES * len(weights) / shares.sum())
     counts: NDArray[np.int64] = np.floor(wanted).astype(np.int64)
     left = COPIES * len(weights) - int(counts.sum())
     counts[np.argsort(counts - wanted, kind="stable")[:left]] += 1
