@@ -15,6 +15,10 @@ from dessl.estimator.targets import codes_and_classes
         (np.array([2, None, -1, 0], dtype=object), [1, -1, -1, 0], [0, 2]),
         (np.array([True, False]), [1, 0], [False, True]),
         (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
+        (["no", float("nan"), "yes"], [0, -1, 1], ["no", "yes"]),  # NumPy makes "nan" of it
+        (("nan", np.nan, "yes"), [0, -1, 1], ["nan", "yes"]),
+        ([True, None, False], [1, -1, 0], [False, True]),
+        (np.array([np.True_, np.nan, False], dtype=object), [1, -1, 0], [False, True]),
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
     ],
 )
@@ -22,6 +26,11 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
     found, names = codes_and_classes(y)
     assert found.tolist() == codes
     assert names.tolist() == classes
+
+
+def test_dates_are_no_labels() -> None:
+    with pytest.raises(ValueError, match="numbers, text or truth values; got datetime64"):
+        codes_and_classes(pd.to_datetime(pd.Series(["2020-01-01", None, "2021-01-01"])))
 
 
 def test_infinity_is_no_label() -> None:

@@ -21,6 +21,10 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """
     values = column_or_1d(y, warn=True)
     missing, present = _missing(values)
+    if values.dtype.kind == "U" and isinstance(y, list | tuple):
+        # NumPy has made the text "nan" of NaN
+        missing = np.array([_is_missing(value) for value in y], np.bool_)
+        present = values[~missing]
     if not len(present):
         raise ValueError(
             f"y holds no labelled row: all {len(values)} are unlabelled (-1, None or NaN). "
@@ -47,10 +51,17 @@ def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     if values.dtype.kind in "iu":
         missing = values == UNLABELLED
         return missing, values[~missing]
-    if values.dtype != object:
+    if values.dtype.kind in "bSU":
         return np.zeros(len(values), np.bool_), values
+    if values.dtype != object:
+        raise ValueError(
+            f"y must hold numbers, text or truth values; got {values.dtype}. Unknown label type: "
+            "name the classes with text, and use None where there is no label."
+        )
     missing = np.array([_is_missing(value) for value in values], np.bool_)
     present = values[~missing]
+    if all(isinstance(value, bool | np.bool_) for value in present):
+        return missing, present.astype(np.bool_)
     if all(isinstance(value, Real) and not isinstance(value, bool) for value in present):
         numbers = np.array(present.tolist())
         unlabelled = numbers == UNLABELLED
