@@ -1,12 +1,13 @@
 """Saved models: what comes back is what was saved, and damage is said."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import nn
 
 from dessl.data.formats.columns import NumericColumn
@@ -63,6 +64,17 @@ def test_a_network_of_ones_own_needs_its_builder(tmp_path: Path) -> None:
         load_model(place, module=lambda: nn.Linear(3, 2))
 
 
+@pytest.mark.skipif(os.name != "posix", reason="needs Unix's permissions")
+def test_the_users_mask_says_who_may_read_it(tmp_path: Path, saved: SavedModel) -> None:
+    before = os.umask(0o027)
+    try:
+        place = save_model(tmp_path / "model", saved)
+    finally:
+        os.umask(before)
+    assert place.stat().st_mode & 0o777 == 0o750
+    assert {file.stat().st_mode & 0o777 for file in place.iterdir()} == {0o640}
+
+
 def test_a_place_that_is_taken_is_refused(tmp_path: Path, saved: SavedModel) -> None:
     save_model(tmp_path / "model", saved)
     with pytest.raises(FileExistsError, match="exists already"):
@@ -108,6 +120,8 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
         ({"architecture": {"name": "mlp", "options": {"layers": 3}}}, "can be rebuilt"),
         ({"members": 3}, "can be rebuilt"),
         ({"class_names": [1, 2]}, "class names are not all text"),
+        ({"class_names": ["no", "yes", "perhaps"]}, "network does not have 3 classes"),
+        ({"details": [1]}, "can be rebuilt"),
     ],
 )
 def test_settings_of_something_else(
@@ -120,11 +134,12 @@ def test_settings_of_something_else(
         load_model(place)
 
 
-def test_weights_of_something_else(tmp_path: Path, saved: SavedModel) -> None:
+@pytest.mark.parametrize("content", [save({"other": torch.zeros(1)}), b"no weights"])
+def test_weights_of_something_else(tmp_path: Path, saved: SavedModel, content: bytes) -> None:
     import hashlib
 
     place = save_model(tmp_path / "model", saved)
-    save_file({"other": torch.zeros(1)}, place / "model.safetensors")
+    (place / "model.safetensors").write_bytes(content)
     settings = json.loads((place / "settings.json").read_text())
     settings["sha256"] = hashlib.sha256((place / "model.safetensors").read_bytes()).hexdigest()
     (place / "settings.json").write_text(json.dumps(settings))

@@ -1,7 +1,7 @@
 """Files that are written whole or not at all."""
 
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
@@ -16,14 +16,22 @@ def write_whole(path: Path, content: bytes | str) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = neighbour(path)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
+
+
+def neighbour(path: Path) -> Path:
+    """Return a hidden name beside a path that nothing has yet.
+
+    What is made there by the usual means is readable for whom the user's umask says, where
+    ``tempfile`` would make it readable for the user alone.
+    """
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dessl._files import neighbour
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -104,14 +104,14 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     weights = save({k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()})
     settings = json.dumps(_settings(saved, weights), indent=1, allow_nan=False) + "\n"
     place.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+    unfinished = neighbour(place)
     try:
+        unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
             with (unfinished / name).open("wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        unfinished.chmod(0o755)
         unfinished.rename(place)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -142,13 +142,16 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
             image=settings["input"]["kind"] == "image",
             architecture=architecture,
             encoding=encoding and TableEncoding.from_dict(encoding, source=place / SETTINGS),
-            details=settings["details"],
+            details=dict(settings["details"]),
         )
+        if architecture and architecture.options["n_classes"] != len(saved.class_names):
+            raise ValueError(f"its network does not have {len(saved.class_names)} classes")
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         if isinstance(error, SavedModelError | DataError):
             raise
         raise SavedModelError(
-            f"{place} does not hold a model that can be rebuilt: {error}. Train and save it again."
+            f"{place} does not hold a model that can be rebuilt: {str(error).rstrip('.')}. Train "
+            "and save it again."
         ) from error
     return saved
 
@@ -204,6 +207,7 @@ def _architecture(entries: Any) -> Architecture | None:
 def _model(
     settings: Mapping[str, Any], weights: bytes, build: Callable[[], nn.Module] | None
 ) -> Predictor:
+    from safetensors import SafetensorError
     from safetensors.torch import load
 
     if build is None:
@@ -211,7 +215,10 @@ def _model(
             "this model's network is one of your own: pass load_model(..., module=) a function "
             "that builds it."
         )
-    tensors = load(weights)
+    try:
+        tensors = load(weights)
+    except SafetensorError as error:
+        raise ValueError(f"its weights are no safetensors file ({error})") from error
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
     model = Predictor(members, tensors["mean"], tensors["std"])
