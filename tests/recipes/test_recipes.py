@@ -10,13 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from dessl import SemiData, draw_labels
+from dessl.augment import Weak
 from dessl.data import load
 from dessl.models import MLP, LeNet
 from dessl.recipes import Predictor, fit, recipe_for
 from dessl.recipes.folds import fold_data, fold_numbers
 from dessl.recipes.held_out import held_out_check, held_out_lambda
 from dessl.recipes.scaling import scaling_of, standardised_data
-from dessl.surrogates import Entropy, PseudoLabel
+from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
 
 
 def blobs(n: int, n_labelled: int, seed: int = 0) -> tuple[SemiData, torch.Tensor, torch.Tensor]:
@@ -129,6 +130,21 @@ class TestFolds:
     def test_too_few_labels_are_all_trained_on(self) -> None:
         assert fold_numbers(torch.tensor([0, 1] * 4), torch.arange(8), seed=0).tolist() == [-1] * 8
 
+    @pytest.mark.parametrize("n_classes", range(2, 13))
+    @pytest.mark.parametrize("seed", range(3))
+    def test_no_fold_is_empty_or_holds_a_class_with_one_label(
+        self, n_classes: int, seed: int
+    ) -> None:
+        more = torch.randint(n_classes, (12,), generator=torch.Generator().manual_seed(seed))
+        y = torch.cat([torch.arange(n_classes), more[: max(0, 12 - n_classes)]])
+        folds = fold_numbers(y, torch.arange(12), seed)
+        several = y.bincount()[y] > 1
+        if several.sum() < 5:
+            assert (folds == -1).all()
+        else:
+            assert torch.equal(folds >= 0, several)
+            assert set(folds[several].tolist()) == set(range(5))
+
     def test_a_fold_leaves_both_the_loss_and_the_unlabelled_rows(self) -> None:
         data, _, _ = blobs(60, 20)
         folds = fold_numbers(data.y[data.labelled_rows], torch.arange(20), seed=0)
@@ -153,10 +169,10 @@ class TestHeldOut:
         data, _, _ = blobs(100, 25)
         h = torch.rand(200, generator=torch.Generator().manual_seed(1))
         noise = 1e-3 * torch.randn(200, generator=torch.Generator().manual_seed(2))
-        estimate = held_out_lambda(0.4 * h + noise, h, data, Entropy())
+        estimate = held_out_lambda(0.4 * h + noise, h, data, math.inf)
         assert estimate.lam == pytest.approx(0.4 * 75 / 100, rel=0.01)
-        assert held_out_lambda(-0.4 * h + noise, h, data, Entropy()).lam == 0
-        assert held_out_lambda(h[:2], h[:2], data, Entropy()) is None
+        assert held_out_lambda(-0.4 * h + noise, h, data, math.inf).lam == 0
+        assert held_out_lambda(h[:2], h[:2], data, math.inf) is None
 
 
 class TestPredictor:
@@ -211,6 +227,86 @@ class TestFit:
         assert len(fitted.results) == 1
         assert fitted.lam == 0
         assert "no labels were held out" in fitted.verdict
+
+    @pytest.mark.parametrize("n_classes", [7, 10])
+    def test_twelve_labels_of_many_classes(self, n_classes: int) -> None:
+        """Some classes have one label: it cannot be held out."""
+        generator = torch.Generator().manual_seed(2)
+        few = torch.cat([torch.arange(n_classes), torch.arange(12 - n_classes)])
+        x = torch.randn(60, 3, generator=generator)
+        data = SemiData(x, torch.cat([few, torch.full((48,), -1)]))
+        fitted = fit(data, recipe_for(data, steps=5), progress=False)
+        held_out = 2 * (12 - n_classes)
+        assert len(fitted.results) == (5 if held_out >= 5 else 1)
+        told = f"{held_out} held-out labels" if held_out >= 5 else "no labels were held out"
+        assert told in fitted.verdict
+
+    def test_a_lambda_of_zero_is_told_apart_from_labels_that_are_too_few(self) -> None:
+        data, _, _ = blobs(60, 20)
+        asked = fit(data, recipe_for(data, lam=0, steps=5, members=1), progress=False)
+        assert asked.verdict == "The unlabelled rows were left out, as λ = 0 asks."
+        debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, members=1), progress=False)
+        assert "not bounded below at any λ above 0" in debiased.verdict
+        assert debiased.lam == 0
+        usual = recipe_for(
+            data, surrogate="vat", risk="ssl", steps=5, members=1
+        )  # it subtracts no H
+        assert "4 held-out labels" in fit(data, usual, progress=False).verdict
+
+    def test_numbers_of_numpy_are_as_good(self) -> None:
+        data, x, _ = blobs(60, 20)
+        plain = fit(data, recipe_for(data, steps=6, lam=0.5, members=1), progress=False)
+        recipe = recipe_for(data, steps=np.int64(6), lam=np.float32(0.5), members=1)
+        numpy = fit(data, recipe, progress=False)
+        assert torch.equal(plain.model(x), numpy.model(x))
+        assert [event.as_line() for event in numpy.results[0].history]
+        with pytest.raises(TypeError, match="steps must be a whole number; got str"):
+            recipe_for(data, steps="10")
+        with pytest.raises(ValueError, match="lam must be a number or 'auto'; got 'Auto'"):
+            recipe_for(data, lam="Auto")
+
+    def test_a_network_for_other_classes_is_refused_before_it_is_trained(self) -> None:
+        data, _, _ = blobs(60, 20)
+        state = torch.get_rng_state()
+        with pytest.raises(
+            ValueError, match=r"each of the 2 classes, shape \(n, 2\); got \(2, 5\)"
+        ):
+            fit(data, recipe_for(data, model=lambda: nn.Linear(3, 5)), progress=False)
+        assert torch.equal(torch.get_rng_state(), state)
+
+    @pytest.mark.parametrize(
+        "surrogate",
+        [
+            PseudoLabel(),
+            PseudoLabel(view=Weak(mean=0.5, std=0.2)),
+            FixMatch(weak=Weak(mean=[0.1], std=[0.2]), strong=Weak(mean=0.1, std=0.2)),
+            Combine([Entropy(view=Weak(mean=0.3))]),
+            lambda logits: logits.square().sum(-1),
+            "entropy",
+        ],
+    )
+    def test_a_network_predicts_from_images_as_it_saw_them_in_training(
+        self, surrogate: object
+    ) -> None:
+        seen: dict[bool, set[float]] = {True: set(), False: set()}  # in training, and afterwards
+
+        class Recorder(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.last = nn.Linear(16, 2)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                seen[self.training].update(round(level, 4) for level in x.unique().tolist())
+                return self.last(x.flatten(1))
+
+        y = torch.arange(24) % 2
+        images = (51 + 102 * y.to(torch.uint8)).view(-1, 1, 1, 1).repeat(1, 1, 4, 4)  # flat
+        data = SemiData(images, torch.where(torch.arange(24) < 12, y, -1))
+        recipe = recipe_for(data, surrogate=surrogate, lam=0.5, steps=3, model=Recorder)
+        fitted = fit(data, recipe, progress=False)
+        fitted.model(images)
+        assert seen[True] == seen[False]
+        assert len(seen[True]) == 2
 
     def test_a_validation_part_takes_the_place_of_the_folds(self) -> None:
         data, x, y = blobs(100, 20)

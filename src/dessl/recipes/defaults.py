@@ -13,8 +13,8 @@ from dessl.augment import Strong, Weak
 from dessl.data import SemiData
 from dessl.models import MODELS
 from dessl.objective import RiskKind
-from dessl.recipes.scaling import Scaling, scaling_of
-from dessl.surrogates import SURROGATES, Surrogate, View, as_surrogate
+from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
+from dessl.surrogates import SURROGATES, FromFunction, Surrogate, View, as_surrogate
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
@@ -93,7 +93,8 @@ def recipe_for(
     Args:
         data: With the labels that may be used; some of them are held out in :func:`fit`.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
-            :func:`dessl.as_surrogate` takes.
+            :func:`dessl.as_surrogate` takes. A surrogate of yours shows uint8 images by its own
+            views, ``dessl.augment.Weak`` or levels / 255, and the network predicts from the same.
         risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
         steps: Optimiser steps of each network.
@@ -109,18 +110,29 @@ def recipe_for(
     """
     _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
     if lam != "auto":
-        _checks.number("lam", lam, low=0, open_high=True)
+        lam = _lam(lam)
+    if steps is not None:
+        steps = _checks.whole_number("steps", steps, low=1)
     if members is not None:
         _checks.whole_number("members", members, low=1, high=MEMBERS)
     scaling = scaling_of(data.x)
+    term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
+    if data.is_image and term is surrogate:
+        scaling = Scaling(*(part.to(data.device) for part in scaling_shown_by(term)))
     return Recipe(
         model=_architecture(data, model),
-        surrogate=_surrogate(surrogate, scaling, images=data.is_image, seed=seed),
+        surrogate=term,
         plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed),
         scaling=scaling,
         lam=lam,
         members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
     )
+
+
+def _lam(lam: object) -> float:
+    if isinstance(lam, str):
+        raise ValueError(f"lam must be a number or 'auto'; got {lam!r}.")
+    return _checks.number("lam", lam, low=0, open_high=True)
 
 
 def _architecture(
@@ -167,8 +179,12 @@ def _surrogate(
     images: bool,
     seed: int,
 ) -> Surrogate:
+    if isinstance(surrogate, Surrogate):
+        return surrogate
+    weak, strong = _views(scaling) if images else (None, None)
     if not isinstance(surrogate, str):
-        return as_surrogate(surrogate)
+        plain = as_surrogate(surrogate)
+        return plain if weak is None else FromFunction(surrogate, view=weak, seed=seed)
     _checks.one_of("surrogate", surrogate, tuple(SURROGATES))
     kind = SURROGATES[surrogate]
     takes = inspect.signature(kind).parameters
@@ -178,14 +194,15 @@ def _surrogate(
             f"the surrogate {surrogate!r} has no default for {', '.join(needed)}. Build it "
             f"yourself and pass it in place of its name: dessl.SURROGATES[{surrogate!r}](...)."
         )
-    if not images:
-        return kind(seed=seed)
+    views = {"view": weak, "weak": weak, "strong": strong}
+    given = {name: view for name, view in views.items() if view is not None and name in takes}
+    return kind(seed=seed, **given)
+
+
+def _views(scaling: Scaling) -> tuple[View, View]:
     mean, std = scaling.mean.flatten().tolist(), scaling.std.flatten().tolist()
     weak = Weak(flip=False, mean=mean, std=std)
-    views: dict[str, View] = {"view": weak, "weak": weak}
-    if "strong" in takes:
-        views["strong"] = Strong(flip=False, mean=mean, std=std)
-    return kind(seed=seed, **{name: view for name, view in views.items() if name in takes})
+    return weak, Strong(flip=False, mean=mean, std=std)
 
 
 def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int) -> TrainPlan:

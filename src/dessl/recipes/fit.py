@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
-from dessl.recipes.defaults import Recipe
+from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.folds import fold_data, fold_numbers
 from dessl.recipes.held_out import (
     HeldOutCheck,
@@ -63,6 +64,13 @@ class Fitted:
         """What happened to the unlabelled rows, in a sentence."""
         if self.recipe.plan.risk == "complete_case":
             return "The complete case: no unlabelled row was used."
+        if self.recipe.lam == 0:
+            return "The unlabelled rows were left out, as λ = 0 asks."
+        if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
+            return (
+                "The unlabelled rows were left out: debiased, this surrogate's risk is not bounded "
+                "below at any λ above 0."
+            )
         if self.check is None:
             kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
             return f"The unlabelled rows were {kept}; no labels were held out to judge by."
@@ -88,7 +96,8 @@ def fit(
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
 
     Each network has another fifth of the labels held out, by which its step is selected; with fewer
-    than ten labels, one network is trained on all of them and nothing is selected. A validation
+    than ten labels, or fewer than five whose class has another one, one network is trained on all
+    of them and nothing is selected. A validation
     part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
     held-out L and H give the λ to try, and the result is kept if it lowers the held-out
     cross-entropy by more than one standard error; otherwise the twin is. Test rows are never
@@ -110,6 +119,7 @@ def fit(
     (True, 0.5)
     """
     seen = _as_networks_see(data, recipe)
+    _check_logits(seen, recipe)
     parts = _parts(seen, recipe, groups)
     training = _Training(recipe, parts, tuple(callbacks), out, progress)
     complete = training.members("complete_case", 0.0)
@@ -124,7 +134,7 @@ def fit(
         if not held_out:
             return kept  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts)
-        estimate = held_out_lambda(loss, h, parts[0], recipe.surrogate)
+        estimate = held_out_lambda(loss, h, parts[0], _bound(recipe))
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
@@ -171,7 +181,24 @@ class _Training:
 
 
 def _bound(recipe: Recipe) -> float:
-    return recipe.surrogate.bounded_up_to
+    """The largest λ for which the risk is bounded below; usual SSL subtracts nothing."""
+    return recipe.surrogate.bounded_up_to if recipe.plan.risk == "debiased" else math.inf
+
+
+def _check_logits(data: SemiData, recipe: Recipe) -> None:
+    """Refuse a network of the user's own whose outputs are not those of the classes."""
+    if isinstance(recipe.model, Architecture):
+        return
+    rows = recipe.transform(data.x[:2])
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # this network is thrown away
+        network = recipe.model()
+        logits = network.to(data.device).eval()(rows) if isinstance(network, nn.Module) else None
+    if logits is not None and logits.shape != (len(rows), data.n_classes):
+        raise ValueError(
+            f"the network must give one logit for each of the {data.n_classes} classes, shape (n, "
+            f"{data.n_classes}); got {tuple(logits.shape)} for {len(rows)} rows. Change its last "
+            "layer."
+        )
 
 
 def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:

@@ -13,7 +13,8 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     """Return the fold 0, ..., 4 of each label, (n,), or all -1 where labels are too few.
 
     Classes are spread evenly over the folds. A class with one group of rows is in no fold (-1): a
-    network that never saw a class cannot be judged by it.
+    network that never saw a class cannot be judged by it. Where the others would leave a fold
+    empty, labels are too few.
 
     Args:
         y: (n,) class numbers.
@@ -35,10 +36,11 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     first[number.flip(0)] = y.cpu().flip(0)  # the label of each group's first row
     order = torch.randperm(n_groups, generator=generator)
     order = order[first[order].argsort(stable=True)]
-    turn = torch.empty_like(order)
-    turn[order] = torch.arange(n_groups) % FOLDS
-    alone = first.bincount()[first] < 2
-    turn[alone] = -1
+    order = order[first.bincount()[first[order]] > 1]
+    if len(order) < FOLDS:
+        return folds
+    turn = torch.full((n_groups,), -1)
+    turn[order] = torch.arange(len(order)) % FOLDS
     return turn.to(y.device)[number]
 
 

@@ -88,10 +88,8 @@ def losses_and_h(
     return torch.cat(losses), torch.cat(hs)
 
 
-def held_out_lambda(
-    loss: Tensor, h: Tensor, data: SemiData, surrogate: Surrogate
-) -> LambdaEstimate | None:
-    """Return the estimated λ of least variance, in [0, 1] and no more than the surrogate bears.
+def held_out_lambda(loss: Tensor, h: Tensor, data: SemiData, bound: float) -> LambdaEstimate | None:
+    """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
     None where the rows are too few to tell.
 
@@ -99,12 +97,12 @@ def held_out_lambda(
         loss: L of held-out rows, (n,).
         h: H of the same rows, (n,).
         data: Whose labelled and unlabelled rows are going to be trained on.
-        surrogate: Says up to which λ the risk is bounded below.
+        bound: Up to which λ the risk is bounded below.
     """
     if len(loss) < LEAST_ROWS:
         return None
     # The slope is of held-out rows; the share of rows without a label enters as a factor after it.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
-    top = min(LARGEST_LAM, surrogate.bounded_up_to)
+    top = min(LARGEST_LAM, bound)
     estimate = optimal_lambda(loss, h, h, on="all", clip=(0.0, top))
     return estimate._replace(lam=share * estimate.lam)

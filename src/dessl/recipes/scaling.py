@@ -11,7 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dessl.augment import Weak
 from dessl.data import Part, SemiData
+from dessl.surrogates import Surrogate
 
 LEAST_DEVIATION = 1e-6  # of the largest entry: a column that varies less is rounding alone
 ROWS = 20_000  # that images' levels are read from: a mean needs no more
@@ -58,6 +60,24 @@ def _measured_alike(rows: Tensor) -> bool:
         return False
     reach = rows.amax(0) - rows.amin(0)
     return bool(reach.median() >= reach.max() / 2)
+
+
+def scaling_shown_by(surrogate: Surrogate) -> Scaling:
+    """Return the scaling of uint8 images in a surrogate's views: that of a ``Weak``, else none.
+
+    A network must see new images as it saw those that it was trained on.
+
+    >>> from dessl.surrogates import PseudoLabel
+    >>> scaling = scaling_shown_by(PseudoLabel(view=Weak(mean=0.5, std=0.25)))
+    >>> scaling.mean.flatten().tolist(), scaling.std.flatten().tolist()
+    ([0.5], [0.25])
+    """
+    shown: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (1.0,))
+    for module in surrogate.modules():
+        for view in (getattr(module, "weak", None), getattr(module, "view", None)):
+            if isinstance(view, Weak):
+                shown = view.mean, view.std
+    return Scaling(*(torch.tensor(values).view(-1, 1, 1) for values in shown))
 
 
 def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
