@@ -1,5 +1,6 @@
 """DeSSLClassifier keeps scikit-learn's conventions, and -1, None and NaN mean unlabelled."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,15 @@ class TestFit:
         apart = DeSSLClassifier(lam=0.5, **FAST)
         apart.fit(X[labelled], few[labelled], X_unlabelled=X[~labelled])
         assert np.array_equal(apart.predict_proba(X), fitted.predict_proba(X))
+
+    def test_rows_of_another_kind_are_refused(self) -> None:
+        images = np.random.default_rng(0).integers(256, size=(40, 1, 8, 8), dtype=np.uint8)
+        y = np.arange(40) % 2
+        for more in (images / 255.0, images[:, :, :6]):
+            with pytest.raises(
+                ValueError, match=r"rows like those of X, uint8 of shape \(1, 8, 8\)"
+            ):
+                DeSSLClassifier(**FAST).fit(images, y, X_unlabelled=more)
 
     def test_all_rows_labelled_is_the_complete_case(self, rows: tuple) -> None:
         X, _, y = rows
@@ -194,6 +204,8 @@ class TestImagesAndModules:
         y = np.where(np.arange(120) < 60, load_digits().target[:120], -1)
         plain = DeSSLClassifier(lam=0.5, **FAST).fit(images, y)
         assert plain.predict_proba(images).shape == (120, 10)
+        tensor = DeSSLClassifier(lam=0.5, **FAST).fit(torch.from_numpy(images), y)
+        assert np.array_equal(plain.predict_proba(images), tensor.predict_proba(images))
         last = DeSSLClassifier(lam=0.5, **FAST).fit(images[..., None], y)
         assert np.array_equal(plain.predict_proba(images), last.predict_proba(images[:, None]))
 
@@ -237,6 +249,34 @@ class TestSaved:
             DeSSLClassifier.from_pretrained(place)
         again = DeSSLClassifier.from_pretrained(place, module=lambda: nn.Linear(4, 3))
         assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+        assert isinstance(again.fit(X, few)._saved.model.members[0], nn.Linear)
+
+    def test_parameters_that_are_numbers_of_numpy_are_kept(
+        self, tmp_path: Path, rows: tuple
+    ) -> None:
+        X, few, _ = rows
+        numbers = {"steps": np.int64(5), "members": np.int32(1), "lam": np.float32(0.25)}
+        clf = DeSSLClassifier(random_state=np.int64(3), **numbers).fit(X, few)
+        again = DeSSLClassifier.from_pretrained(clf.save(tmp_path / "model"))
+        assert again.get_params() == clf.get_params()
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"classes": {}}, "damaged: 'kind'"),
+            ({"classes": {"kind": "f"}, "n_iter_": 3}, "damaged: could not convert string to fl"),
+            ({"estimator": "another"}, "no DeSSLClassifier saved"),
+        ],
+    )
+    def test_damage_is_said(self, tmp_path: Path, rows: tuple, change: dict, message: str) -> None:
+        X, few, _ = rows
+        text = np.array([None, "a", "b", "c"], dtype=object)[few + 1]
+        place = DeSSLClassifier(lam=0.5, **FAST).fit(X, text).save(tmp_path / "model")
+        settings = json.loads((place / "settings.json").read_text())
+        settings["details"] |= change
+        (place / "settings.json").write_text(json.dumps(settings))
+        with pytest.raises(SavedModelError, match=message):
+            DeSSLClassifier.from_pretrained(place)
 
 
 def test_the_package_offers_it_without_importing_scikit_learn() -> None:

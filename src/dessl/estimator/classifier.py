@@ -16,7 +16,7 @@ from torch import nn
 
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor
-from dessl.estimator.stored import params_of, restored_classes, stored_details
+from dessl.estimator.stored import restored, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes
 from dessl.estimator.weights import weighted_rows
 from dessl.objective import RiskKind
@@ -39,12 +39,13 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
         risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
         lam: λ, its weight; ``"auto"`` chooses it on held-out labels, 0 where it does not help.
-        module: A network of your own, from standardised rows to logits: an ``nn.Module``, whose
-            weights are where training begins, or a function that builds one. By default an MLP for
-            tables and a convolutional network for images.
+        module: A network of your own, from standardised rows (or images as the views of your
+            surrogate show them) to logits: an ``nn.Module``, whose weights are where training
+            begins, or a function that builds one. By default an MLP for tables and a convolutional
+            network for images.
         steps: Optimiser steps of each network; by the number of labels if not given.
         members: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
-            pixels a side, and 1 for other images.
+            pixels a side (grey ones up to 32), and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
 
@@ -118,7 +119,13 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if X_unlabelled is not None:
             more = self._rows(X_unlabelled, reset=False)
-            rows = np.concatenate([rows, more.astype(rows.dtype, copy=False)])
+            if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
+                raise ValueError(
+                    f"X_unlabelled must hold rows like those of X, {rows.dtype} of shape "
+                    f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
+                    "as X was converted."
+                )
+            rows = np.concatenate([rows, more])
             codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
             weights = np.concatenate([weights, np.ones(len(more))])
         return self._fit(*weighted_rows(rows, codes, weights))
@@ -196,14 +203,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             module: Builds the network, where it was one of your own.
         """
         saved = load_model(path, module=module)
-        new = cls(**params_of(saved))
-        details = saved.details
-        new.classes_ = restored_classes(saved)
-        for name in ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_"):
-            setattr(new, name, details[name])
-        new.history_ = details["history_"]
-        if details["feature_names_in_"] is not None:
-            new.feature_names_in_ = np.array(details["feature_names_in_"], dtype=object)
+        stored = restored(saved)
+        new = cls(**stored.params if module is None else stored.params | {"module": module})
+        for name, value in stored.fitted.items():
+            setattr(new, name, value)
         new._saved = saved
         return new
 
@@ -213,10 +216,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """X as uint8 images with channels first, or as finite floats."""
-        images = getattr(X, "dtype", None) == np.uint8 and X.ndim > 2
+        images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
         rows: NDArray[Any] = validate_data(
             self,
-            feature_tensor("X", X).numpy() if images else X,
+            feature_tensor("X", X).numpy(force=True) if images else X,
             reset=reset,
             dtype=np.uint8 if images else np.float32,
             order="C",

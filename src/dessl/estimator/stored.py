@@ -1,15 +1,22 @@
 """What a saved classifier keeps besides its weights, in JSON's types."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl.saved import SavedModel, SavedModelError
 
-PLAIN = (str, int, float, bool, type(None))
+PLAIN = (str, int, float, bool, type(None), np.generic)
 FITTED = ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_", "history_")
+
+
+class Stored(NamedTuple):
+    """A saved classifier's parameters, and its fitted attributes by name."""
+
+    params: dict[str, Any]
+    fitted: dict[str, Any]
 
 
 def stored_details(classifier: Any) -> dict[str, Any]:
@@ -35,19 +42,28 @@ def stored_details(classifier: Any) -> dict[str, Any]:
     return plain
 
 
-def params_of(saved: SavedModel) -> dict[str, Any]:
-    """Return the parameters of a saved classifier."""
-    if saved.details.get("estimator") != "DeSSLClassifier":
+def restored(saved: SavedModel) -> Stored:
+    """Return what :func:`stored_details` kept."""
+    details = saved.details
+    if details.get("estimator") != "DeSSLClassifier":
         raise SavedModelError(
             "this folder holds a model that no DeSSLClassifier saved. Read it with "
             "dessl.saved.load_model."
         )
-    return dict(saved.details["params"])
+    try:
+        fitted = {name: details[name] for name in FITTED}
+        fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
+        if details["feature_names_in_"] is not None:
+            fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
+        return Stored(dict(details["params"]), fitted)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SavedModelError(
+            f"the settings of this classifier are damaged: {error}. Train and save it again."
+        ) from error
 
 
-def restored_classes(saved: SavedModel) -> NDArray[Any]:
-    """Return the classes as they were in y: numbers, truth values or text."""
-    kind, names = saved.details["classes"]["kind"], saved.class_names
+def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
+    """The classes as they were in y: numbers, truth values or text."""
     if kind == "b":
         return np.array([name == "True" for name in names])
     if kind in "iu":
