@@ -122,6 +122,22 @@ def test_a_term_without_gradient_is_the_complete_case(network, images) -> None:
     assert result.theory.tolist() == result.empirical.tolist() == [1.0] * len(LAMS)
 
 
+def test_gradients_that_are_the_same_for_all_rows_do_not_vary(network, images) -> None:
+    x, y = images
+    network.float()
+    same = x[:1].float().expand(30, -1, -1, -1)
+    spread = network_gradient_spread(network, Entropy(), same, y, n_labelled=6, at_once=7)
+    assert (spread.lam, spread.correlation, spread.rows.second) == (0.0, 0.0, 0.0)
+    still = network_gradient_spread(network, Entropy(), same, 0 * y, n_labelled=6, at_once=7)
+    with pytest.raises(ValueError, match="must vary over the rows"):
+        still.over(LAMS)
+
+
+def test_a_model_without_parameters_to_train_is_refused(network, images) -> None:
+    with pytest.raises(ValueError, match=r"it has none. Call model.requires_grad_\(\)"):
+        network_gradient_spread(network.requires_grad_(False), Entropy(), *images, n_labelled=6)
+
+
 def test_the_model_is_left_as_it_came(network, images) -> None:
     before = {name: value.clone() for name, value in network.state_dict().items()}
     network_gradient_spread(network.train(), Entropy(), *images, n_labelled=6, splits=2)
@@ -134,6 +150,7 @@ def test_the_model_is_left_as_it_came(network, images) -> None:
     ("change", "complaint"),
     [
         ({"y": torch.zeros(4, dtype=torch.int64)}, "x and y must speak of the same rows"),
+        ({"y": torch.arange(30) % 3 - 1}, r"y must lie in \[0, inf\]; got from -1 to 1. Every row"),
         ({"n_labelled": 30}, "n_labelled must be between 1 and 29"),
         ({"splits": 1}, "splits must be at least 2"),
         ({"at_once": 0}, "at_once must be at least 1"),

@@ -63,6 +63,18 @@ def test_a_last_layer_needs_no_outer_products() -> None:
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7])
+def test_a_last_layer_gradient_that_is_the_same_for_all_rows_does_not_vary(value) -> None:
+    generator = torch.Generator().manual_seed(3)
+    varying = torch.randn(80, 3, generator=generator, dtype=torch.float64)
+    ones, same = torch.ones(80, 2), torch.full((80, 3), value, dtype=torch.float64)
+    result = last_layer_variance_ratio_over_lambda(ones, varying, same, LAMS, n_labelled=10)
+    assert (result.lam, result.least) == (0.0, 1.0)
+    assert result.theory.tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match="must vary over the rows; it is the same for all"):
+        last_layer_variance_ratio_over_lambda(ones, same, varying, LAMS, n_labelled=10)
+
+
 def test_errors_say_what_to_do(population) -> None:
     loss, h = population
     with pytest.raises(ValueError, match="must vary over the rows; it is the same for all"):

@@ -61,7 +61,13 @@ def network_gradient_spread(
     _checks.same_length("x", x, "y", y)
     _checks.whole_number("at_once", at_once, low=1)
     n_unlabelled = unlabelled_count(n_labelled, len(x))
+    _checks.between("y", y, 0, advice="Every row needs its label.")
     parameters = {k: p.detach() for k, p in model.named_parameters() if p.requires_grad}
+    if not parameters:
+        raise ValueError(
+            "model must have a parameter that requires a gradient; it has none. "
+            "Call model.requires_grad_()."
+        )
     values = _values(model, term, x, y)
     ids = torch.arange(len(x), device=x.device)
     drawn = labelled_rows(len(x), n_labelled, splits, generator)
@@ -132,6 +138,7 @@ class _Sums:
         self.first = {k: torch.zeros_like(p, dtype=torch.float64) for k, p in parameters.items()}
         self.second = {k: torch.zeros_like(total) for k, total in self.first.items()}
         self.products: list[float | Tensor] = [0.0, 0.0, 0.0]
+        self.rounding = 8 * max(torch.finfo(p.dtype).eps for p in parameters.values())
 
     def add(self, first: Gradient, second: Gradient) -> None:
         """Add gradients (n, ...) of each parameter."""
@@ -155,9 +162,12 @@ class _Sums:
         """Sums of products of the centred gradients."""
         a, b = self.means()
         common = [sum(float((p[k] * q[k]).sum()) for k in a) for p, q in ((a, a), (b, b), (a, b))]
+        totals = [float(total) for total in self.products]
         first, second, product = (
-            float(total) - self.n * both for total, both in zip(self.products, common, strict=True)
+            total - self.n * both for total, both in zip(totals, common, strict=True)
         )
-        first, second = max(first, 0.0), max(second, 0.0)
+        # What is left of gradients that are the same for all rows is rounding.
+        first = first if first > self.rounding * totals[0] else 0.0
+        second = second if second > self.rounding * totals[1] else 0.0
         limit = (first * second) ** 0.5  # rounding may pass it where the two are proportional
         return Traces(first, second, max(-limit, min(limit, product)))

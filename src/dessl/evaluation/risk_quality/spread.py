@@ -102,16 +102,16 @@ def last_layer_variance_ratio_over_lambda(
     d_h = _checks.float64("logit_gradients_h", logit_gradients_h, ndim=2)
     _same_shape("logit_gradients_loss", d_loss, "logit_gradients_h", d_h)
     _checks.same_length("features", phi, "logit_gradients_loss", d_loss)
-    squares = phi.square().sum(1)
 
     def mean_of(deltas: Tensor) -> Callable[[Tensor], Tensor]:
         return lambda rows: (deltas[rows].T @ phi[rows]).flatten() / len(rows)
 
-    def products(a: Tensor, b: Tensor) -> float:
-        means = (a.T @ phi / len(phi), b.T @ phi / len(phi))
-        return float(((a * b).sum(1) * squares).sum() - len(phi) * (means[0] * means[1]).sum())
-
-    rows = Traces(products(d_loss, d_loss), products(d_h, d_h), products(d_loss, d_h))
+    # One class at a time: centred rows lose no digits, and no matrix of all outer products is held.
+    of_classes = [
+        centred_traces(a[:, None] * phi, b[:, None] * phi)
+        for a, b in zip(d_loss.T, d_h.T, strict=True)
+    ]
+    rows = Traces(*(sum(parts) for parts in zip(*of_classes, strict=True)))
     drawn = split_means(mean_of(d_loss), mean_of(d_h), phi, n_labelled, splits, generator)
     return Spread(rows, split_traces(drawn), n_labelled, len(phi) - n_labelled).over(lams)
 
