@@ -30,7 +30,7 @@ def test_events_report_what_happened(
     events: list[Event] = []
     data = make_data()
     result = train(
-        make_model, PseudoLabel(0.7), data, plan, callbacks=[events.append], out=tmp_path
+        make_model, PseudoLabel(0.7), data, plan, callbacks=iter([events.append]), out=tmp_path
     )
     assert tuple(events) == result.history
     lines = (tmp_path / "history.jsonl").read_text().splitlines()

@@ -1,6 +1,7 @@
 """The divergence guard: which term, which step, is λ past the bound, and what is kept."""
 
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ def test_the_guard_names_the_exact_step(make_data: Any, make_model: Any, make_pl
             train(make_model, runs_off, make_data(), plan)
         steps.append(caught.value.step)
     assert len(set(steps)) == 1
+
+
+def test_an_error_survives_the_way_from_another_process() -> None:
+    error = DivergenceError("it ran off", step=3, term="loss", value=math.inf)
+    error.add_note("a checkpoint is kept")
+    came = pickle.loads(pickle.dumps(error))
+    assert (str(came), vars(came)) == ("it ran off", vars(error))
 
 
 def test_weights_that_overflow_just_before_an_evaluation_are_named(

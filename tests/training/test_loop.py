@@ -177,8 +177,21 @@ def test_what_cannot_work_is_refused(make_data: Any, make_model: Any, make_plan:
         train(make_model, Entropy(), (data.x, data.y), make_plan())
     with pytest.raises(TypeError, match="a function that builds one; got int"):
         train(lambda: 3, Entropy(), data, make_plan())
+    with pytest.raises(TypeError, match="a function that builds one; got NoneType"):
+        train(None, Entropy(), data, make_plan())
     with pytest.raises(ValueError, match="none requires a gradient"):
         train(nn.Identity(), Entropy(), data, make_plan())
+
+
+@pytest.mark.parametrize("n_logits", [1, 2])
+def test_a_model_of_too_few_classes_is_refused_though_no_labelled_row_shows_it(
+    n_logits: int, make_data: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    three = SemiData(data.x, data.y, class_names=["a", "b", "c"])
+    with pytest.raises(ValueError, match=f"data's 3 classes; it gives {n_logits} for a row"):
+        train(nn.Linear(4, n_logits), Entropy(), three, make_plan())
+    assert train(nn.Linear(4, n_logits), Entropy(), data, make_plan()).steps == 12
 
 
 def test_the_average_is_a_plain_mean_at_first() -> None:

@@ -281,6 +281,12 @@ def test_what_builds_no_model_is_refused(model: Any, came: str) -> None:
         train_population(model, Entropy(), data, sweep(data), plan_of())
 
 
+def test_a_model_of_too_few_classes_is_refused() -> None:
+    data = table()
+    with pytest.raises(ValueError, match="data's 3 classes; it gives 2 for a row"):
+        train_population(lambda: nn.Linear(5, 2), Entropy(), data, sweep(data), plan_of())
+
+
 class Greedy(nn.Linear):
     """A model that asks for more memory than there is, in training."""
 
@@ -354,11 +360,13 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     went_on = train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
     for one, other in zip(whole, went_on, strict=True):
         assert_same(one, other, 0)
+    other_lam = dataclasses.replace(runs[-1], lam=0.123)
     other_x = copy.copy(data)
     other_x.x = -data.x
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
     for model, surrogate, its, some, complaint in (
-        (small_mlp, Entropy(), data, runs[:-1], "runs: "),
+        (small_mlp, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
+        (small_mlp, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
         (small_mlp, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
         (small_mlp, Entropy(), other_x, runs, "data rows_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
@@ -475,5 +483,12 @@ def test_what_does_not_fit_together_is_refused() -> None:
     for runs, plan, complaint in refused:
         with pytest.raises(ValueError, match=complaint):
             train_population(small_mlp, Entropy(), data, runs, plan)
+    for given, complaint in (
+        ((data, [run.draw], plan_of()), "each of runs must be a PopulationRun; got LabelDraw"),
+        ((data, [run], {"steps": 3}), "plan must be a TrainPlan; got dict"),
+        (((data.x, data.y), [run], plan_of()), "data must be a SemiData; got tuple"),
+    ):
+        with pytest.raises(TypeError, match=complaint):
+            train_population(small_mlp, Entropy(), *given)
     with pytest.raises(ValueError, match="chunk must be at least 1"):
         train_population(small_mlp, Entropy(), data, [run], plan_of(), chunk=0)

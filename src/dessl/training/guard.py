@@ -1,6 +1,8 @@
 """The divergence guard: when a run cannot be trusted any more, and what to say of it."""
 
 import math
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +33,11 @@ class DivergenceError(RuntimeError):
         super().__init__(message)
         self.step, self.term, self.value = step, term, value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle whole, notes too, so that a run in another process can say how it ended."""
+        made = partial(type(self), step=self.step, term=self.term, value=self.value)
+        return made, self.args, self.__dict__
+
 
 class NotFiniteError(ValueError):
     """Scores that no risk can be made of; the loop says at which step."""
@@ -38,6 +45,20 @@ class NotFiniteError(ValueError):
     def __init__(self, values: dict[str, float]) -> None:
         super().__init__("the scores are not finite")
         self.values = values
+
+
+def check_classes(logits: Tensor, n_classes: int) -> None:
+    """Refuse logits (..., classes) of fewer classes than the data has; one logit speaks of two.
+
+    >>> check_classes(torch.zeros(1, 8, 2), 3)
+    Traceback (most recent call last):
+    ValueError: the model must give a logit for each of the data's 3 classes; it gives 2 for a row.
+    """
+    if max(2, logits.shape[-1]) < n_classes:
+        raise ValueError(
+            f"the model must give a logit for each of the data's {n_classes} classes; it gives "
+            f"{logits.shape[-1]} for a row."
+        )
 
 
 def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:

@@ -44,7 +44,8 @@ def train(
             trained in place. A function that builds it is called with ``plan.seed`` set, so that
             runs of one seed begin alike.
         surrogate: The unlabelled term H, or a function h(logits) or h(model, x).
-        data: With its labels drawn; its validation part is used at evaluations.
+        data: With its labels drawn; its validation part is used at evaluations. Rows of a part that
+            is not held out of x go, where a term looks rows up, by the ids after the largest.
         plan: How to train.
         callbacks: Each is called with an :class:`Event` at every evaluation.
         out: Folder for ``run.json``, ``history.jsonl`` and checkpoints; None to keep nothing.
@@ -64,7 +65,7 @@ def train(
     >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
     (60, 20, ['accuracy', 'adaptive_ece'])
     """
-    surrogate = as_surrogate(surrogate)
+    surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
     if warning := past_bound(plan.lam, plan, surrogate):
         warnings.warn(warning, UserWarning, stacklevel=2)
@@ -160,7 +161,7 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
 def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
     if isinstance(model, nn.Module):
         return model
-    built = model()
+    built = model() if callable(model) else model
     if not isinstance(built, nn.Module):
         raise TypeError(
             f"model must be an nn.Module or a function that builds one; got {type(built).__name__}."

@@ -8,6 +8,8 @@ Complete-case runs are a population of their own: they never see an unlabelled r
 
 import copy
 import dataclasses
+import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -103,7 +105,7 @@ def train_population(
     [(0.1, 20, 20), (1.0, 20, 20)]
     """
     surrogate = as_surrogate(surrogate)
-    _check(runs, plan)
+    _check(data, runs, plan)
     data = data if device is None else data.to(device)
     if transform is None and data.is_image:
         transform = levels
@@ -124,9 +126,13 @@ def train_population(
     return [results[i] for i in range(len(runs))]
 
 
-def _check(runs: Sequence[PopulationRun], plan: TrainPlan) -> None:
+def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> None:
     if not runs:
         raise ValueError("runs must hold at least one PopulationRun; got none.")
+    members: list[tuple[str, object, type]] = [("each of runs", run, PopulationRun) for run in runs]
+    for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
     for name, part in (("labelled", 0), ("validation", 1)):
         sizes = sorted({len(run.draw[part]) for run in runs})
         if len(sizes) > 1:
@@ -235,6 +241,7 @@ def _identity(
             "shape": list(data.x.shape),
             "rows_sha256": sha256_of(data.y, data.x, *rows, *seen),
         },
-        "runs": own,
+        "runs": len(runs),
+        "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),
         **parts_identity(surrogate, population.originals[0]),
     }

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.surrogates import Combine, FixMatch, Smooth
 from dessl.surrogates.base import Rows, Scores, Surrogate
+from dessl.training.guard import check_classes
 from dessl.training.stacked_model import StackedModel
 
 PROBED = 6  # rows of each model
@@ -19,7 +20,7 @@ ALONE = "Train its runs one by one, with dessl.train."
 def check_surrogate(
     surrogate: Surrogate, models: Sequence[nn.Module], data: SemiData, *, fast: bool
 ) -> None:
-    """Refuse a surrogate whose H in a population would not be its H in a run alone.
+    """Refuse models of too few classes, and a surrogate whose H would not be its H in a run alone.
 
     State is refused by its signs. Random draws, rows that look at one another and passes that must
     leave no trace are found by trying: two models' rows together must give what each model's rows
@@ -38,6 +39,7 @@ def check_surrogate(
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
         h, logits = surrogate(lambda x: CONFIDENT * together(x), both)
+        check_classes(logits, data.n_classes)
         for number, model in enumerate(pair):
             its = slice(number * n, (number + 1) * n)
             joint = Scores(h[its], logits[:, its])

@@ -13,7 +13,7 @@ from dessl.risk import Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.fixmatch import FixMatch
 from dessl.training.average import WeightAverage
-from dessl.training.guard import NotFiniteError, not_finite
+from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
 from dessl.training.totals import Totals
@@ -59,6 +59,7 @@ class Step:
         batch = Rows(self.data.x[rows], self.data.ids[rows])
         y = self.data.y[rows[: self.plan.labelled_batch]]
         scores = self._score(batch)
+        check_classes(scores.logits, self.data.n_classes)
         try:
             risk = self._risk(scores, y, lam)
         except ValueError as error:
