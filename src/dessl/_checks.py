@@ -180,5 +180,7 @@ def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor
 
 
 def _shared(array: "NDArray[Any]") -> Tensor:
+    if array.dtype.kind in "buif":  # also where PyTorch reads neither the strides nor the bytes
+        array = np.asarray(array, np.float64, order="C")
     # PyTorch warns of arrays it could write through; a memory map is read all the same, as a copy.
     return torch.as_tensor(array if array.flags.writeable else array.copy())

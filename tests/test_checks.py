@@ -1,0 +1,39 @@
+"""Numbers in every array that NumPy can make come through as they are."""
+
+import numpy as np
+import pytest
+import torch
+
+from dessl import _checks
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0)[::-1],
+        np.arange(6.0).astype(">f8"),
+        np.arange(6, dtype=">i2")[::-2],
+        np.arange(6.0).astype(np.longdouble),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.broadcast_to(np.float16(0.5), (3, 2)),
+        np.arange(6.0).astype(np.float32).reshape(3, 2).T,
+        np.array([True, False]),
+    ],
+)
+def test_arrays_of_every_layout(array: np.ndarray) -> None:
+    found = _checks.float64("p", array, ndim=(1, 2))
+    assert found.dtype == torch.float64
+    assert found.tolist() == array.astype(float).tolist()
+
+
+def test_a_plain_array_is_not_copied() -> None:
+    array = np.arange(6.0)
+    assert _checks.float64("p", array, ndim=1).data_ptr() == array.ctypes.data
+
+
+def test_what_is_no_number_is_refused() -> None:
+    for wrong in (["a"], np.array(["a"]), None, [[1], [1, 2]]):
+        with pytest.raises(TypeError, match="p must be an array or a tensor of numbers; got"):
+            _checks.float64("p", wrong, ndim=1)
+    with pytest.raises(ValueError, match=r"p must have 1 dimension\(s\); got shape \(\)"):
+        _checks.float64("p", 3.0, ndim=1)
