@@ -1,5 +1,6 @@
 """The command line as a user meets it: a real process, its output and its exit code."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,12 @@ from pathlib import Path
 import dessl
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from dessl.cli import main; main()", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120,
+        env=os.environ | environment,
+    )  # fmt: skip
 
 
 def test_a_place_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
@@ -25,3 +29,9 @@ def test_a_place_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Pa
 
 def test_version() -> None:
     assert run("--version").stdout == f"dessl {dessl.__version__}\n"
+
+
+def test_a_terminal_without_greek_letters_gets_the_rest() -> None:
+    result = run("fit", "--help", PYTHONIOENCODING="cp1252", COLUMNS="200")
+    assert result.returncode == 0, result.stderr
+    assert "?, or 'auto': chosen on held-out labels." in result.stdout

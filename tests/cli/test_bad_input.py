@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dessl.data import SemiData
+
 Cli = Callable[..., tuple[int, str, str]]
 Make = Callable[[Path], list[object]]
 
@@ -195,6 +197,14 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_
     }  # fmt: skip
 
 
+def test_too_little_memory(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 7.5 TiB")
+
+    monkeypatch.setattr(SemiData, "from_file", refuse)
+    refused(fit(cli, tmp_path, tmp_path / "run"), "not enough memory. Unable to allocate 7.5 TiB")
+
+
 def test_a_folder_that_holds_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     refused(fit(cli, tmp_path, tmp_path / "run"), "is of no run. Choose another folder.")
@@ -205,7 +215,12 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     run, out = tmp_path / "run", tmp_path / "p.csv"
     assert fit(cli, tmp_path, run)[0] == 0
     people = tmp_path / "people.csv"
-    refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder.")
+    refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder. Give the")
+    (tmp_path / "folder.csv").mkdir()
+    refused(
+        cli("predict", run, people, "--out", tmp_path / "folder.csv"),
+        f"dessl: {tmp_path / 'folder.csv'}: Is a directory. A folder is in the way: give the name",
+    )
     refused(cli("predict", tmp_path, people, "--out", out), "got no model. Give the folder that")
     refused(
         cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv or .parquet"

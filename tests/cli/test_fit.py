@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -177,6 +178,29 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     code, _, err = cli(*command, "--seed", 1)
     assert code == 2
     assert "holds another run" in err
+
+
+@pytest.mark.parametrize("at", ["training_data", "run_trial", "trial_facts", "write_report"])
+def test_ctrl_c_at_any_time_says_how_to_go_on(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["dessl.cli.fit"], at, interrupted)
+    arguments = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
+    code, out, err = cli(*arguments)
+    assert (code, out) == (130, "")
+    assert err.splitlines()[-1].endswith(f"to go on: dessl {' '.join(map(str, arguments))}")
+
+
+def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) -> None:
+    run = tmp_path / "mein Lauf ü"
+    _, shown, _ = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 2)
+    (following,) = (line for line in shown.splitlines() if line.startswith("Next:"))
+    dessl, *typed = shlex.split(following.removeprefix("Next:"))
+    assert dessl == "dessl"
+    assert typed[1] == str(run)
 
 
 def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path) -> None:

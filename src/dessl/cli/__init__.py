@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2
 user can mend, said in one line; 130 stopped by Ctrl-C.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -59,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     typed = tuple(sys.argv[1:] if arguments is None else arguments)
     TYPED.set(typed)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # λ is in hardly any code page
     try:
         app(typed)
     except MENDABLE as error:

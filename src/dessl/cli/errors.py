@@ -11,7 +11,7 @@ import typer
 
 from dessl.cli.output import say
 
-MENDABLE = (OSError, ValueError, RuntimeError, ImportError)
+MENDABLE = (OSError, ValueError, RuntimeError, ImportError, MemoryError)
 INTERRUPTED = 130
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", default=())
 
@@ -36,8 +36,11 @@ def complaint(error: BaseException) -> str:
     disk.
     """
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory. {error}".rstrip() + notes
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        place = f"{error.filename}: " if error.filename is not None else ""
+        named = error.filename2 or error.filename  # of a rename, where to: that one was asked for
+        place = f"{named}: " if named is not None else ""
         remedy = REMEDIES.get(error.errno, "")
         return f"{place}{error.strerror}. {remedy}".rstrip() + notes
     return (str(error) or type(error).__name__) + notes

@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -55,7 +56,7 @@ def fit(
     Example: dessl fit mnist --labels 1000 --out runs/mnist
     """
     started = time.perf_counter()
-    with noted_warnings() as notes:
+    with resumable(out), noted_warnings() as notes:
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
@@ -75,23 +76,22 @@ def fit(
             settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
             warnings=tuple(notes),
         )
-    details = {"surrogate": surrogate, "data_sha256": fingerprint(data)}
-    _write(out, trial, facts, details)
+        details = {"surrogate": surrogate, "data_sha256": fingerprint(data)}
+        _write(out, trial, facts, details)
     if as_json:
         show_json(facts.as_dict())
         return
     show_facts(facts)
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {out} DATA --out predictions.csv")
+    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
 
 def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path, *, resume: bool) -> Trial:
     _prepare(out, resume=resume)
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
-    with resumable(out):
-        return run_trial(train, test, recipe, out=out / TRAINING)
+    return run_trial(train, test, recipe, out=out / TRAINING)
 
 
 def _lam(text: str) -> Lam:

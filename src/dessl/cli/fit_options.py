@@ -32,7 +32,8 @@ Networks = Annotated[
     Option(
         min=1,
         max=MEMBERS,
-        help="Networks to average; if not given, 5, and 1 for images above 16 pixels.",
+        help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
+        "(grey ones above 32).",
     ),
 ]
 Seed = Annotated[int, Option(min=0, help="Seed of all draws.")]

@@ -9,7 +9,6 @@ import typer
 from torch import Tensor
 
 from dessl._files import write_whole
-from dessl.cli.errors import complaint
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
@@ -64,7 +63,7 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
         raise DataError.of(
             run,
             expected="the folder of a finished run",
-            got="no model" if run.is_dir() else complaint(FileNotFoundError(2, "no such folder")),
+            got="no model" if run.is_dir() else "no such folder",
             do="Give the folder that dessl fit wrote with --out.",
         ) from error
 
