@@ -27,6 +27,18 @@ def test_against_pairs_and_scikit_learn(draw, classes, decimals):
     assert each == pytest.approx(reference, abs=1e-12)
 
 
+@pytest.mark.parametrize("classes", [2, 5])
+def test_equal_probabilities_tie_whatever_the_other_classes_have(classes):
+    """Votes of nineteen, as logits: their logarithms, each row shifted as it likes."""
+    generator = torch.Generator().manual_seed(0)
+    ballots = torch.randint(classes, (200, 19), generator=generator)
+    votes = 1 + torch.nn.functional.one_hot(ballots, classes).sum(1)
+    y = torch.randint(classes, (200,), generator=generator)
+    shifted = votes.double().log() + 50 * torch.randn(200, 1, generator=generator).double()
+    each = [by_pairs(votes[:, k].tolist(), y.tolist(), k) for k in range(classes)]
+    assert metrics_from_logits(shifted, y).auc == pytest.approx(sum(each) / classes, abs=1e-12)
+
+
 def test_macro_and_binary_against_scikit_learn(draw):
     logits, y = draw(classes=5)
     p = logits.softmax(1)

@@ -14,7 +14,7 @@ from dessl.evaluation.metrics.predictions import (
     checked_logits,
     checked_probabilities,
 )
-from dessl.evaluation.metrics.ranking import class_auc, log_odds, macro_auc
+from dessl.evaluation.metrics.ranking import ROUNDING, class_auc, log_odds, macro_auc
 from dessl.evaluation.metrics.streaming import StreamingMetrics
 from dessl.evaluation.metrics.summary import Metrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
@@ -35,8 +35,8 @@ def metrics_from_probabilities(
     >>> metrics.balanced_accuracy
     0.75
     """
-    values = checked_probabilities(probabilities)
-    return _exact(probabilities, y, "probabilities", values, bins)
+    scores = checked_probabilities(probabilities)
+    return _exact(probabilities, y, "probabilities", scores, 0.0, bins)
 
 
 def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
@@ -52,8 +52,8 @@ def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> M
     tensor([[1, 1],
             [0, 1]])
     """
-    values = checked_logits(logits)
-    return _exact(logits, y, "logits", log_odds(values), bins)
+    scores = log_odds(checked_logits(logits))
+    return _exact(logits, y, "logits", scores, ROUNDING, bins)
 
 
 def _exact(
@@ -61,6 +61,7 @@ def _exact(
     y: ArrayLike,
     inputs: Literal["logits", "probabilities"],
     scores: Tensor,
+    rounding: float,
     bins: int,
 ) -> Metrics:
     """Metrics with the exact AUC of the scores (n, classes), which all lie at hand here."""
@@ -68,7 +69,7 @@ def _exact(
     labels = checked_labels(y, rows=rows, classes=classes, device=scores.device)
     streaming = StreamingMetrics(classes, inputs=inputs, bins=bins, auc_bins=None)
     streaming.update(predictions, labels)
-    auc = macro_auc(class_auc(scores, labels))
+    auc = macro_auc(class_auc(scores, labels, rounding=rounding))
     return dataclasses.replace(streaming.compute(), auc=auc, auc_error=0.0)
 
 

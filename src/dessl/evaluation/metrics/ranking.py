@@ -17,6 +17,7 @@ from dessl._checks import ArrayLike
 from dessl.evaluation.metrics.predictions import checked_pair
 
 CELLS_AT_ONCE = 1 << 22  # sorted scores held at a time: 32 MB in float64
+ROUNDING = 1e-12  # of log-odds: those of equal probabilities beside different others agree to it
 
 
 def log_odds(logits: Tensor) -> Tensor:
@@ -33,12 +34,13 @@ def log_odds(logits: Tensor) -> Tensor:
     return odds.scatter(1, top, logits.gather(1, top) - rest)
 
 
-def class_auc(scores: Tensor, y: Tensor) -> Tensor:
+def class_auc(scores: Tensor, y: Tensor, *, rounding: float = 0.0) -> Tensor:
     """Exact AUC of each class against the rest, (classes,); NaN where one side has no rows.
 
     Args:
         scores: (n, classes), any increasing function of each class's probability.
         y: (n,) class numbers.
+        rounding: scores s that differ by less than this times 1 + |s| are ties.
     """
     n, classes = scores.shape
     counts = torch.bincount(y, minlength=classes)
@@ -55,8 +57,9 @@ def class_auc(scores: Tensor, y: Tensor) -> Tensor:
         inside = place < counts[part, None]
         padded = own[rows[torch.where(inside, starts[part, None] + place, 0)]]
         ordered = scores[:, part].T.contiguous().sort(dim=1).values
-        below = torch.searchsorted(ordered, padded)
-        below_or_equal = torch.searchsorted(ordered, padded, right=True)
+        width = rounding * (1 + padded.abs())
+        below = torch.searchsorted(ordered, padded - width)
+        below_or_equal = torch.searchsorted(ordered, padded + width, right=True)
         doubled_wins[part] = ((below + below_or_equal) * inside).sum(dim=1)
     # Against rows of its own class a class always scores n₊² in doubled wins, whatever the scores.
     return (doubled_wins - counts.square()).double() / (2 * counts * (n - counts))
