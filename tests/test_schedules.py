@@ -102,6 +102,7 @@ def test_warm_up_rises_to_one_and_hands_over() -> None:
         ({"end": 0}, TypeError, "a name .*or a dict"),
         (3, TypeError, "a name .*or a dict"),
         ({"name": "ramp", "until": 0}, ValueError, r"until must lie in \(0, 1\]"),
+        ({"name": "linear_ramp", "until": 1.5}, ValueError, r"until must lie in \(0, 1\]"),
         ({"name": "linear", "end": 2}, ValueError, r"end must lie in \[0, 1\]"),
         ({"name": "steps", "at": [2]}, ValueError, r"at must lie in \[0, 1\]"),
         ({"name": "steps", "at": 0.8}, TypeError, r"such as \(0.5, 0.8\); got 0.8"),

@@ -179,6 +179,18 @@ def test_of_a_constant_loss_every_lambda_but_zero_makes_all_the_variance(slope: 
     assert constant.variance_ratio == 1.0  # nor does λH vary
 
 
+def test_one_unlabelled_row_is_enough_to_pool() -> None:
+    h = np.array([*H_L, 5.0])
+    slope = np.mean((LOSS - np.mean(LOSS)) * (H_L - h.mean())) / h.var()
+    estimate = optimal_lambda(LOSS, H_L, [5.0], slope="pooled", shrink=None)
+    assert estimate.lam == pytest.approx(slope / 5)
+    # The one row's part in the error of V(H) is left out: a spread of one value is not known.
+    products = (LOSS - np.mean(LOSS)) * (H_L - h.mean())
+    residuals = products - slope * (H_L - h.mean()) ** 2 * 4 / 5
+    error = np.sqrt(residuals.var(ddof=1) / 4) / h.var()
+    assert estimate.standard_error == pytest.approx(error / 5)
+
+
 def test_no_variance_is_estimated_to_be_negative() -> None:
     """Labelled rows that vary more than all rows do: the pooled moments contradict each other."""
     estimate = optimal_lambda([0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0] * 100, slope="pooled")

@@ -23,7 +23,10 @@ class FlexMatch(WeakToStrong):
     The second argument of the maximum is the warm-up: thresholds start at 0 and rise as rows
     become confident. State: the last confident label of each row, and the thresholds. Counts are
     over all rows of the data, labelled ones too, since H is blind; the original counts unlabelled
-    ones. Where a row comes twice in a step, the larger of its confident labels is kept.
+    ones. N is one more than the largest id: an id that is never drawn, such as one of a validation
+    part, is a row that never becomes confident. Where those outnumber the commonest class they hold
+    the thresholds down for good: number the rows from 0, or switch the warm-up off.
+    Where a row comes twice in a step, the larger of its confident labels is kept.
 
     L pairs with both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
     bounded below up to λ = ½ on rows whose label is right, for no λ > 0 where it is wrong (see
