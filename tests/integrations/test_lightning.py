@@ -37,14 +37,16 @@ def trainer(folder: Path, epochs: int) -> "lightning.Trainer":
     )
 
 
-def fit(folder: Path, module: object, data: SemiData, epochs: int) -> "lightning.Trainer":
+def fit(
+    folder: Path, module: object, data: SemiData, epochs: int, **options: object
+) -> "lightning.Trainer":
     from dessl.integrations.lightning import SemiDataModule
 
     ours = trainer(folder, epochs)
     with warnings.catch_warnings():
         # Lightning's advice on workers and lengths, and its own use of deprecated PyTorch
         warnings.simplefilter("ignore")
-        ours.fit(module, SemiDataModule(data, labelled_batch=20, unlabelled_batch=60))
+        ours.fit(module, SemiDataModule(data, labelled_batch=20, unlabelled_batch=60), **options)
     return ours
 
 
@@ -93,3 +95,44 @@ def test_a_teacher_is_made_and_moves(tmp_path: Path, data: SemiData) -> None:
     weights = dict(teacher.teacher.model.named_parameters())
     assert any(not torch.equal(first[name], value) for name, value in weights.items())
     assert any(not torch.equal(model.state_dict()[n], value) for n, value in weights.items())
+
+
+def test_a_checkpoint_goes_on_with_the_surrogates_state(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    def module() -> DeSSLModule:
+        return DeSSLModule(MLP(2, 2, hidden=(8,)), MeanTeacher(decay=0.5), learning_rate=0.1)
+
+    def teacher(module: DeSSLModule) -> dict[str, Tensor]:
+        return module.surrogate.teacher.model.state_dict()
+
+    first = module()
+    fit(tmp_path, first, data, epochs=2).save_checkpoint(tmp_path / "two.ckpt")
+    kept = {name: value.clone() for name, value in teacher(first).items()}
+    second = module()
+    fit(tmp_path, second, data, epochs=2, ckpt_path=tmp_path / "two.ckpt")  # nothing left to do
+    assert all(torch.equal(kept[name], value) for name, value in teacher(second).items())
+    third = module()
+    fit(tmp_path, third, data, epochs=3, ckpt_path=tmp_path / "two.ckpt")
+    assert any(not torch.equal(kept[name], value) for name, value in teacher(third).items())
+
+
+def test_the_complete_case_sees_labelled_rows_alone(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    rows: list[int] = []
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 2))
+    model.register_forward_hook(lambda m, x, _: rows.append(len(x[0])) if m.training else None)
+    fit(tmp_path, DeSSLModule(model, Entropy(), risk="complete_case"), data, epochs=1)
+    assert set(rows) == {20}
+
+
+def test_another_source_of_batches_is_refused(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60).train_dataloader()
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
+            trainer(tmp_path, 1).fit(module, batches)

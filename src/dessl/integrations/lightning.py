@@ -66,16 +66,25 @@ class DeSSLModule(lightning.LightningModule):
         logits: Tensor = self.model(x)
         return logits
 
-    def on_fit_start(self) -> None:
-        """Let the surrogate make its state, once the data is known."""
-        data = self.trainer.datamodule.data  # type: ignore[attr-defined]
+    def setup(self, stage: str) -> None:
+        """Let the surrogate make its state once the data is known, before a checkpoint fills it."""
+        if stage != "fit":
+            return
+        module = self.trainer.datamodule  # type: ignore[attr-defined]
+        if not isinstance(module, SemiDataModule):
+            raise TypeError(
+                f"a DeSSLModule is trained on a SemiDataModule; got {type(module).__name__}. Call "
+                "trainer.fit(module, SemiDataModule(data))."
+            )
+        data = module.data
         self.surrogate.prepare(self.model, int(data.ids.max()) + 1, data.n_classes)
-        self.surrogate.to(self.device)
 
     def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_idx: int) -> Tensor:  # noqa: ARG002
         """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
         x, ids, y = batch
-        rows = Rows(x, ids)
+        # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
+        seen = len(y) if self.risk == "complete_case" else len(x)
+        rows = Rows(x[:seen], ids[:seen])
         scores = self.surrogate(self.model, rows)
         self._last = rows, Scores(scores.h.detach(), scores.logits.detach())
         risk = objective(scores, y, self.lam, risk=self.risk)
