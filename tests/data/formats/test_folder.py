@@ -44,10 +44,18 @@ def test_classes_are_subfolders_and_the_rest_is_unlabelled(tmp_path: Path) -> No
         np.testing.assert_array_equal(row, np.moveaxis(pixels, 2, 0))
 
 
-def test_the_american_spelling_is_the_same(tmp_path: Path) -> None:
-    for name in ("a/1.png", "b/1.png", "unlabeled/1.png"):
+@pytest.mark.parametrize("spelling", ["unlabeled", "Unlabelled"])
+def test_other_spellings_are_the_same(tmp_path: Path, spelling: str) -> None:
+    for name in ("a/1.png", "b/1.png", f"{spelling}/1.png"):
         save(tmp_path / name, picture())
-    assert read_image_folder(tmp_path).y.tolist() == [0, 1, -1]
+    assert sorted(read_image_folder(tmp_path).y.tolist()) == [-1, 0, 1]
+
+
+def test_an_image_in_no_class_is_not_passed_over(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png", "c.png"):
+        save(tmp_path / name, picture())
+    with pytest.raises(DataError, match=r"c.png: .*; got 1 image\(s\) beside them. Move"):
+        read_image_folder(tmp_path)
 
 
 def test_grey_stays_grey_until_a_colour_comes(tmp_path: Path) -> None:
@@ -77,19 +85,20 @@ def test_sizes_default_to_the_median_and_stay_small(tmp_path: Path) -> None:
     with Image.open(tmp_path / "a" / "0.png") as image:
         expected = image.resize((7, 5), Image.Resampling.BICUBIC)
     np.testing.assert_array_equal(resized[0], np.moveaxis(np.asarray(expected), 2, 0))
-    save(tmp_path / "large.png", picture(300, 448))
-    assert read_images([tmp_path / "large.png"]).shape == (1, 3, 150, 224)
     with pytest.raises(ValueError, match="size must be at least 1"):
         read_image_folder(tmp_path, size=0)
+    save(tmp_path / "large.png", picture(300, 448))
+    assert read_images([tmp_path / "large.png"]).shape == (1, 3, 150, 224)
 
 
-def test_images_are_turned_upright(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["1.png", "1.tiff"])
+def test_images_are_turned_upright(tmp_path: Path, name: str) -> None:
     pixels = picture(4, 6)
     exif = Image.Exif()
     exif[0x0112] = 6  # turn clockwise to show
-    save(tmp_path / "1.png", pixels, exif=exif)
-    assert image_facts(tmp_path / "1.png") == (6, 4, False)
-    x = read_images([tmp_path / "1.png"])
+    save(tmp_path / name, pixels, exif=exif)
+    assert image_facts(tmp_path / name) == (6, 4, False)
+    x = read_images([tmp_path / name])
     np.testing.assert_array_equal(x[0], np.moveaxis(np.rot90(pixels, -1), 2, 0))
 
 

@@ -27,10 +27,10 @@ def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
 def test_subfolders_are_the_models_classes_in_its_order(tmp_path: Path) -> None:
     save(tmp_path / "cat" / "1.png", 1)
     save(tmp_path / "dog" / "2.png", 2)
-    save(tmp_path / "unlabelled" / "3.png", 3)
+    save(tmp_path / "Unlabelled" / "3.png", 3)
     data = read_new_images(tmp_path, ("dog", "cat", "owl"), (3, 5, 6))
-    assert data.y.tolist() == [1, 0, -1]
-    assert data.row_names == ("cat/1.png", "dog/2.png", "unlabelled/3.png")
+    assert data.y.tolist() == [-1, 1, 0]
+    assert data.row_names == ("Unlabelled/3.png", "cat/1.png", "dog/2.png")
     assert data.x.shape == (3, 3, 5, 6)
 
 
@@ -40,6 +40,9 @@ def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
         read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4))
     with pytest.raises(DataError, match="expected a folder; got no such folder"):
         read_new_images(tmp_path / "no", ("cat", "dog"), (1, 4, 4))
+    save(tmp_path / "loose.png", 1)
+    with pytest.raises(DataError, match=r"loose.png: .* beside them. Move them"):
+        read_new_images(tmp_path, ("fox", "dog"), (1, 4, 4))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="got none"):
         read_new_images(tmp_path / "empty", ("cat", "dog"), (1, 4, 4))

@@ -102,7 +102,10 @@ def image_facts(path: Path, max_pixels: int = MAX_PIXELS) -> ImageFacts:
     """Upright height and width of an image, and whether it is grey, without decoding it."""
     with _opened(path, max_pixels) as image:
         width, height = image.size
-        if image.getexif().get(0x0112, 1) in (5, 6, 7, 8):  # stored on its side
+        exif = image.getexif()
+        if image.format == "TIFF":  # whose size Pillow may have turned upright already
+            width, height = exif[0x0100], exif[0x0101]
+        if exif.get(0x0112, 1) in (5, 6, 7, 8):  # stored on its side
             height, width = width, height
         return ImageFacts(height, width, image.mode in GREY_MODES or image.mode.startswith("I;16"))
 
@@ -168,12 +171,10 @@ def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
 
 def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
     """Files of each class folder, and those without a label."""
-    if not folder.is_dir():
-        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
     labelled: dict[str, list[Path]] = {}
     unlabelled: list[Path] = []
-    for sub in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
-        if sub.name in UNLABELLED:
+    for sub in class_folders(folder):
+        if sub.name.lower() in UNLABELLED:
             unlabelled += image_files(sub)
         else:
             labelled[sub.name] = image_files(sub)
@@ -185,6 +186,23 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
             do="Sort the labelled images into subfolders named for their class.",
         )
     return labelled, unlabelled
+
+
+def class_folders(folder: Path) -> list[Path]:
+    """The subfolders in order, refusing images that lie beside them and so in none."""
+    if not folder.is_dir():
+        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
+    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    folders = [path for path in inside if path.is_dir()]
+    loose = [path for path in inside if path.is_file() and path.suffix.lower() in SUFFIXES]
+    if folders and loose:
+        raise DataError.of(
+            loose[0],
+            expected="images in the subfolders alone, or no subfolders",
+            got=f"{len(loose)} image(s) beside them",
+            do="Move them to the folder of their class, or to 'unlabelled'.",
+        )
+    return folders
 
 
 def image_files(folder: Path) -> list[Path]:

@@ -7,7 +7,13 @@ import numpy as np
 
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
-from dessl.data.formats.folder import MAX_PIXELS, UNLABELLED, image_files, read_images
+from dessl.data.formats.folder import (
+    MAX_PIXELS,
+    UNLABELLED,
+    class_folders,
+    image_files,
+    read_images,
+)
 from dessl.data.formats.reading import MAX_BYTES
 
 
@@ -33,9 +39,7 @@ def read_new_images(
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
-    subfolders = sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    subfolders = class_folders(folder)
     labels: list[int] = []
     paths: list[Path] = []
     for place in subfolders or [folder]:
@@ -56,7 +60,7 @@ def read_new_images(
 
 
 def _label(place: Path, class_names: Sequence[str]) -> int:
-    if place.name in UNLABELLED:
+    if place.name.lower() in UNLABELLED:
         return -1
     if place.name not in class_names:
         raise DataError.of(
