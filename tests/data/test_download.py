@@ -155,7 +155,9 @@ def test_progress_is_drawn_on_stderr_alone(
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, server: Server) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="a folder that can be written to"):
+    with pytest.raises(
+        DataError, match=r"a folder that can be written to; got .*\. Check the path"
+    ):
         download([server.url], tmp_path / "file" / "data", checksum=MD5, progress=False)
 
 

@@ -68,6 +68,13 @@ def test_only_the_named_errors_are_translated() -> None:
         reading(PATH, "a thing", KeyError),
     ):
         raise OSError("boom")
+    with (
+        pytest.raises(
+            DataError, match=r"got \[Errno 13\] Permission denied\. Check the path and who"
+        ),
+        reading(PATH, "a thing"),
+    ):
+        raise PermissionError(13, "Permission denied")
     with pytest.raises(ZeroDivisionError), reading(PATH, "a thing", KeyError):
         raise ZeroDivisionError
 

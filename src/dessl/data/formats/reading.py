@@ -35,7 +35,9 @@ def reading(path: Path, expected: str, *errors: type[Exception]) -> Iterator[Non
         raise
     except caught as error:
         came = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError.of(path, expected=expected, got=came, do=FETCH_AGAIN) from error
+        refused = isinstance(error, OSError) and error.errno is not None  # by the file system
+        do = "Check the path and who may use it." if refused else FETCH_AGAIN
+        raise DataError.of(path, expected=expected, got=came, do=do) from error
 
 
 def file_size(path: Path, expected: str) -> int:
