@@ -204,6 +204,7 @@ def test_files_are_found_without_pooch_too(tmp_path: Path, monkeypatch: pytest.M
     assert place.rebuilt
     with pytest.raises(DataError, match="Put these files below a folder"):
         load("dermamnist", download=False)
+    assert load("digits", download=False).n_labelled == 1437
 
 
 def test_only_named_sets_may_be_rebuilt(tmp_path: Path) -> None:

@@ -73,9 +73,14 @@ def load(
 
 
 def find(name: str, *, root: str | Path | None = None) -> Place | None:
-    """Where the files of a data set lie, the publisher's before rebuilt ones; None if nowhere."""
+    """Where the files of a data set lie, the publisher's before rebuilt ones; None if nowhere.
+
+    A set without files is found in every place, and so in the working folder.
+    """
     one_of("name", name, tuple(DATASETS))
     description = DATASETS[name]
+    if not description.remote:
+        return Place(Path(), rebuilt=False)
     for folder in _folders(root):
         if all(_present(folder / file) for file in description.files):
             return Place(folder, rebuilt=False)
