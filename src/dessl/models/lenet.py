@@ -48,6 +48,12 @@ class LeNet(nn.Module):
         if padding is None:
             padding = (2, 2) if min(self.size) < 16 else (0, 0)
         first, second = (_checks.whole_number("padding", zeros, high=4) for zeros in padding)
+        height, width = (((side - 4 + 2 * first) // 2 - 4 + 2 * second) // 2 for side in self.size)
+        if min(height, width) < 1:
+            raise ValueError(
+                f"padding {first, second} leaves nothing of images of size {self.size}. Raise it, "
+                "or leave it out."
+            )
         self.maps = nn.Sequential(
             nn.Conv2d(in_channels, 6, 5, padding=first),
             nn.ReLU(),
@@ -57,7 +63,6 @@ class LeNet(nn.Module):
             nn.MaxPool2d(2),
             nn.Flatten(),
         )
-        height, width = (((side - 4 + 2 * first) // 2 - 4 + 2 * second) // 2 for side in self.size)
         self.head = nn.Sequential(
             nn.Linear(16 * height * width, 120),
             nn.ReLU(),
