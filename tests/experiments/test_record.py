@@ -15,6 +15,7 @@ from dessl.experiments.record import (
     EVENTS,
     Record,
     begin,
+    finished,
     read_experiment,
     read_records,
     thinned,
@@ -129,3 +130,35 @@ def test_thinned_histories_are_even_and_end_at_the_end(n: int) -> None:
         assert steps[-1] == n
         gaps = [b - a for a, b in zip([0, *steps], steps, strict=False)]
         assert max(gaps) - min(gaps) <= 1
+
+
+def test_a_copy_of_a_record_is_no_further_split(tmp_path: Path) -> None:
+    write_record(tmp_path, record())
+    (file,) = (tmp_path / "runs").iterdir()
+    file.with_name("a-1-x-lam1-seed0 (copy).json").write_bytes(file.read_bytes())
+    with pytest.raises(DataError, match=r"\(copy\)\.json: .* that of 'a-1-x-lam1-seed0'.* remove"):
+        read_records(tmp_path)
+
+
+@pytest.mark.parametrize("other", [{"experiment": "mnist"}, {"profile": "paper"}])
+def test_a_record_of_another_experiment_is_refused(
+    tmp_path: Path, tiny: Tiny, other: dict[str, str]
+) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    write_record(tmp_path, record())
+    assert finished(tmp_path) == [record()]
+    write_record(tmp_path, record(key="b", **other))
+    (value,) = other.values()
+    with pytest.raises(DataError, match=f"b.json: .* run of 'tiny' at .*; got one of .*'{value}'"):
+        finished(tmp_path)
+
+
+def test_runs_on_real_and_on_made_up_rows_are_not_mixed(tmp_path: Path, tiny: Tiny) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    settings = {"data": {"name": "mnist"}}
+    write_record(tmp_path, record(data="mnist", settings=settings))
+    write_record(tmp_path, record(key="b", data="rings", settings={"data": {"name": "rings"}}))
+    assert len(finished(tmp_path)) == 2
+    write_record(tmp_path, record(key="c", data="mnist (generated)", settings=settings))
+    with pytest.raises(DataError, match=r"as 'mnist' in all runs; got mnist and mnist \(generated"):
+        finished(tmp_path)

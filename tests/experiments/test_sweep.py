@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 import torch
 
+from dessl.data import DataError, SemiData
 from dessl.experiments import outcome, sweep
 from dessl.experiments.cells import cells_of
 from dessl.experiments.record import Record, read_records
-from dessl.experiments.specification import Experiment, experiment_names, load_experiment
+from dessl.experiments.specification import (
+    DataSetting,
+    Experiment,
+    experiment_names,
+    load_experiment,
+)
 from dessl.experiments.sweep import run_experiment
 from dessl.training import TrainPlan, loop
 from dessl.training.population_step import PopulationStep
@@ -148,6 +154,27 @@ def test_more_seeds_add_runs_to_those_that_are_there(tiny: Tiny, tmp_path: Path)
     after = files(tmp_path)
     assert len(after) == 2 * len(before) == 4
     assert {name: after[name] for name in before} == before
+
+
+def test_a_sweep_does_not_go_on_with_other_data_nor_past_a_damaged_record(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_experiment(tiny(seeds=1), tmp_path)
+    before, data = files(tmp_path), sweep.experiment_data
+
+    def found(setting: DataSetting, *, curve: str) -> SemiData:
+        rows = data(setting, curve=curve)
+        rows.name = "mnist"  # as if the set had come to the disk
+        return rows
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "experiment_data", found)
+        with pytest.raises(DataError, match=r"got mnist and mnist \(generated\)\. Remove the runs"):
+            run_experiment(tiny(seeds=2), tmp_path)
+    assert files(tmp_path) == before
+    (tmp_path / "runs" / next(iter(before))).write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        run_experiment(tiny(seeds=2), tmp_path)
 
 
 @pytest.mark.parametrize("population", [0, 8])

@@ -87,9 +87,56 @@ def write_record(out: Path, record: Record) -> None:
 
 
 def read_records(out: Path) -> list[Record]:
-    """Every record in a folder, by name."""
-    files = sorted((out / RUNS).glob("*.json"))
-    return [Record.from_dict(_json(file), file) for file in files]
+    """Every record in a folder, by name.
+
+    Raises:
+        DataError: A file is no record, or a copy of another.
+    """
+    records = []
+    for file in sorted((out / RUNS).glob("*.json")):
+        record = Record.from_dict(_json(file), file)
+        if record.key != file.stem:  # a copy would count as one more split
+            raise _damaged(file, f"that of {record.key!r}")
+        records.append(record)
+    return records
+
+
+def finished(out: Path) -> list[Record]:
+    """The records of a folder's experiment.
+
+    Raises:
+        DataError: A file is no record of this experiment, or runs differ in what data they had.
+    """
+    experiment, records = read_experiment(out), read_records(out)
+    wanted = experiment["name"], experiment.get("profile")
+    for record in records:
+        if (record.experiment, record.profile) != wanted:
+            raise DataError.of(
+                out / RUNS / f"{record.key}.json",
+                expected="a run of {!r} at profile {!r}".format(*wanted),
+                got=f"one of {record.experiment!r} at profile {record.profile!r}",
+                do="Move it to the folder of its own experiment.",
+            )
+    for asked in {_asked(record) for record in records}:
+        one_data_set(out, asked, data_names(records, asked))
+    return records
+
+
+def data_names(records: Iterable[Record], asked: str) -> set[str]:
+    """What was found as the data set of a name in the experiment, in all runs on it."""
+    return {record.data for record in records if _asked(record) == asked}
+
+
+def one_data_set(out: Path, asked: str, found: Iterable[str]) -> None:
+    """Refuse runs some of which had made-up or rebuilt rows, and others not."""
+    names = sorted(set(found))
+    if len(names) > 1:
+        raise DataError.of(
+            out,
+            expected=f"one data set as {asked!r} in all runs",
+            got=" and ".join(names),
+            do=f"Remove the runs on one of them from {RUNS}/, or choose another --out.",
+        )
 
 
 def read_experiment(out: Path) -> dict[str, Any]:
@@ -148,6 +195,11 @@ def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:
     if n > EVENTS:
         chosen = sorted({round((k + 1) * n / EVENTS) - 1 for k in range(EVENTS)})
     return [json.loads(history[k].as_line()) for k in chosen]
+
+
+def _asked(record: Record) -> str:
+    setting = record.settings.get("data")
+    return str(setting.get("name", record.data)) if isinstance(setting, dict) else record.data
 
 
 def _json(path: Path) -> Any:

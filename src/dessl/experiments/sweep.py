@@ -14,7 +14,15 @@ from dessl.data import SemiData
 from dessl.experiments.cells import Cell, cells_of, common_name, populations
 from dessl.experiments.outcome import Diverged, Ended, Spent, training_record
 from dessl.experiments.parts import network, shown, term
-from dessl.experiments.record import RUNS, TRAINING, Record, begin, write_record
+from dessl.experiments.record import (
+    TRAINING,
+    Record,
+    begin,
+    data_names,
+    finished,
+    one_data_set,
+    write_record,
+)
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment
 from dessl.experiments.toy_record import toy_record
@@ -54,12 +62,14 @@ def run_experiment(
     begin(out, experiment, resume=resume)
     training = out / TRAINING
     with locked_folder(training):
-        left = {cell.key for cell in cells if not (out / RUNS / f"{cell.key}.json").is_file()}
+        done = finished(out)
+        left = {cell.key for cell in cells} - {record.key for record in done}
         groups = _groups(experiment, cells, left, training)
         for setting, some in groupby(groups, lambda group: group[0].data):
             data = None
             if experiment.kind != "toy":
                 data = experiment_data(setting, curve=experiment.curve).to(device)
+                one_data_set(out, setting.name, [data.name, *data_names(done, setting.name)])
             for group in some:
                 name = common_name(group)
                 if notice:

@@ -93,7 +93,9 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path, smoke: Callable[[str],
         write_reproduction(tmp_path)
     experiment = (smoke("toy") / "experiment.json").read_bytes()
     (tmp_path / "experiment.json").write_bytes(experiment)
-    with pytest.raises(DataError, match=r"one finished run at least.*Run it: dessl reproduce toy"):
+    with pytest.raises(
+        DataError, match=r"one finished.*Run it: dessl reproduce toy --profile smoke"
+    ):
         write_reproduction(tmp_path)
 
 

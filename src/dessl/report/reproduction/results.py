@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dessl.data import DataError
-from dessl.experiments.record import RUNS, Record, read_experiment, read_records
+from dessl.experiments.record import RUNS, Record, finished, read_experiment
 
 Shape = Literal["sweep", "methods", "probe", "toy"]
 
@@ -120,14 +120,15 @@ def read_results(folder: Path) -> Results:
     """Read the folder of an experiment.
 
     Raises:
-        DataError: It is none, or it has no finished run yet.
+        DataError: It is none, or it has no finished run yet, or runs that do not belong together.
     """
-    experiment, records = read_experiment(folder), read_records(folder)
+    experiment, records = read_experiment(folder), finished(folder)
     if not records:
         raise DataError.of(
             folder,
             expected=f"one finished run at least in {RUNS}/",
             got="none",
-            do=f"Run it: dessl reproduce {experiment['name']} --out {folder}.",
+            do=f"Run it: dessl reproduce {experiment['name']} --profile "
+            f"{experiment.get('profile', 'fast')} --out {folder}.",
         )
     return Results(experiment, tuple(records))
