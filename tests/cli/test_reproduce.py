@@ -77,6 +77,17 @@ def test_json_is_all_that_stands_on_stdout(cli: Cli, tmp_path: Path) -> None:
     assert {mean["n"] for mean in summary["means"]} == {2}
 
 
+def test_no_number_is_cut_off_on_a_narrow_terminal(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = cli("reproduce", "lambda-opt", *SMOKE, "--out", tmp_path / "l")
+    assert code == 0, err
+    assert "…" not in out
+    for mean in json.loads((tmp_path / "l" / "summary.json").read_text())["means"]:
+        assert f"{mean['mean']:.3f}".replace("-", "−") in out
+
+
 def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Path) -> None:
     assert cli("reproduce", "toy", *SMOKE)[0] == 0
     runs = Path("results/toy/runs")  # the folder, where none is given

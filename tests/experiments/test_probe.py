@@ -191,6 +191,15 @@ def test_a_term_that_never_speaks_leaves_the_complete_case(trained, name) -> Non
         assert arrays["ratio_theory"] == arrays["ratio_empirical"] == [1.0] * 11
 
 
+def test_a_model_that_is_sure_of_no_row_has_no_lambda_of_the_sure_ones(trained) -> None:
+    model, data = trained
+    shy = {"name": "pseudo_label", "as": "shy", "threshold": 1.0, "confident_rows_alone": True}
+    experiment = changed(load_experiment("lambda-opt", "smoke"), terms=[shy, {"name": "entropy"}])
+    metrics, _ = probed(experiment, model, data)
+    assert (metrics["lam_opt.shy"], metrics["rows.shy"]) == (None, 0)
+    assert metrics["lam_opt.entropy"] is not None
+
+
 def test_what_is_not_finite_is_none(trained) -> None:
     model, data = trained
     rows = torch.zeros(120, dtype=torch.int64)

@@ -15,9 +15,11 @@ from dessl.cli.output import say, show, show_json
 from dessl.experiments.cells import cells_of
 from dessl.experiments.specification import PROFILES, experiment_names, load_experiment
 from dessl.report.measures import metric_text, written
+from dessl.report.reproduction.wording import heading
 from dessl.report.reproduction.write import SUMMARY, write_reproduction
 
 WIDTH = 24  # of the bar over an experiment's runs
+COLUMNS = 4  # metrics that a terminal has room for side by side
 
 
 def show_experiments(*, as_json: bool) -> None:
@@ -93,14 +95,24 @@ def show_results(summary: dict[str, Any], files: list[Path]) -> None:
 
 
 def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
+    """A row for each method and λ; a row for each metric where they are too many for columns."""
     metrics = list(dict.fromkeys(mean["metric"] for mean in means))
+    runs = list(dict.fromkeys((mean["title"], mean["lam"]) for mean in means))
     cells = {(mean["title"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}
     table = Table(title=Text(title), box=SIMPLE)
+    if len(metrics) > COLUMNS:
+        table.add_column("metric")
+        for method, lam in runs:
+            table.add_column(Text(f"{method}, λ = {lam:.3g}"), justify="right")
+        for metric in metrics:
+            found = [cells.get((*run, metric), "–") for run in runs]
+            table.add_row(Text(heading(metric)), *found)
+        return table
     table.add_column("method", no_wrap=True)
     table.add_column("λ", justify="right")
     for metric in metrics:
         table.add_column(Text(metric_text(metric)), justify="right")
-    for method, lam in dict.fromkeys((mean["title"], mean["lam"]) for mean in means):
+    for method, lam in runs:
         found = [cells.get((method, lam, metric), "–") for metric in metrics]
         table.add_row(method, f"{lam:.3g}", *found)
     return table

@@ -142,6 +142,10 @@ def _lambda_opt(experiment: Experiment, model: nn.Module, test: Part) -> Outcome
         above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
         loss, h, confidence = loss_and_term(term(own, experiment.views), model, test)
         loss, h = loss[confidence > above], h[confidence > above]
+        metrics[f"rows.{name}"] = len(h)
+        if not len(h):  # a model that is sure of nothing
+            metrics[f"lam_opt.{name}"] = None
+            continue
         best = oracle_lambda(loss, h, n_labelled=n_l, n_unlabelled=n_u)
         metrics |= {
             f"lam_opt.{name}": best.lam,
@@ -153,7 +157,6 @@ def _lambda_opt(experiment: Experiment, model: nn.Module, test: Part) -> Outcome
             f"regime_high.{name}": max(0.0, 2 * best.lam),
             f"mean_loss.{name}": float(loss.mean()),
             f"mean_h.{name}": float(h.mean()),
-            f"rows.{name}": len(h),
         }
     return metrics, {}
 

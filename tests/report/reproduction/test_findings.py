@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dessl.experiments.record import Record
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.finding import Finding, counted
@@ -87,6 +88,19 @@ def test_a_diverged_run_is_named_and_left_out(fixmatch: Results) -> None:
     assert text.endswith("FixMatch at λ = 0.5, split 0.")
 
 
+def test_diverged_runs_of_several_data_sets_are_told_apart(
+    record_of: Callable[..., Record],
+) -> None:
+    experiment = load_experiment("medmnist", "paper")
+    dead = {"training": {"diverged": "risk is NaN"}}
+    records = [record_of(experiment, "pl", 1.0, 0, {}, place, **dead) for place in (0, 3)]
+    (found,) = findings_of(Results(experiment.as_dict(), tuple(records)))
+    assert found.text.endswith(
+        "breastmnist, 78 labels: PseudoLabel at λ = 1, split 0 and "
+        "dermamnist, 1,000 labels: PseudoLabel at λ = 1, split 0."
+    )
+
+
 def test_signs_over_several_data_sets_are_counted(record_of: Callable[..., object]) -> None:
     experiment = load_experiment("medmnist", "paper")
     experiment = dataclasses.replace(experiment, metrics=("cross_entropy",))
@@ -152,3 +166,14 @@ def test_variance_is_judged_by_the_theorem_and_by_the_sign_of_lambda(
     record = dataclasses.replace(results.records[0], arrays={"ratio_theory": [1.0]})
     found = probe_findings(dataclasses.replace(results, records=(record,)))
     assert [one.outcome for one in found] == [outcome]
+
+
+def test_a_term_that_never_speaks_decides_nothing(results_of: Callable[..., Results]) -> None:
+    metrics = {"lam_opt": 0.0, "least_ratio": 1.0, "least_ratio_empirical": 1.0}
+    results = results_of(
+        load_experiment("gradient-variance", "paper"), {("complete_case", 0.0): [metrics]}
+    )
+    flat = dataclasses.replace(results.records[0], arrays={"ratio_theory": [1.0, 1.0, 1.0]})
+    (found,) = probe_findings(dataclasses.replace(results, records=(flat,)))
+    assert found.outcome == "open"
+    assert "the complete case's at every λ" in found.text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dessl.report.reproduction.averages import Average, average
 from dessl.report.reproduction.classes import benefit_ratios, class_accuracies, class_names
 from dessl.report.reproduction.figures.panels import legend_below
+from dessl.report.reproduction.figures.scale import inside
 from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import paper_classes
 from dessl.report.reproduction.results import Block, Results
@@ -70,6 +71,8 @@ def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: floa
                   label="paper (open)")  # fmt: skip
     if times == 1.0:
         axes.axhline(1.0, color="#333333", linewidth=0.9, linestyle="--")
+    else:
+        axes.set_ylim(inside(axes.get_ylim(), "accuracy"))
     _class_axis(axes, block, len(next(iter(rows.values()))))
 
 
@@ -77,7 +80,7 @@ def _class_axis(axes: "Axes", block: Block, count: int) -> None:
     names = class_names(block, count)
     width = max(9, 100 // count)
     folded = [textwrap.wrap(name, width, break_long_words=False) for name in names]
-    axes.set_xticks(range(count), ["\n".join(lines[:3]) for lines in folded])
+    axes.set_xticks(range(count), ["\n".join(lines) for lines in folded])
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     for edge in range(1, count):

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import average, values_of
-from dessl.report.reproduction.figures.scale import scale
+from dessl.report.reproduction.figures.scale import inside, scale
 from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
@@ -65,6 +65,7 @@ def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.35, -0.5)
     axes.margins(x=0.08)
+    axes.set_xlim(inside(axes.get_xlim(), metric))
     return paper
 
 

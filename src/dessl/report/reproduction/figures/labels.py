@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.figures.panels import legend_below, panels
-from dessl.report.reproduction.figures.scale import scale
+from dessl.report.reproduction.figures.scale import inside, scale
 from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import title
@@ -47,4 +47,4 @@ def _panel(axes: "Axes", results: Results, blocks: list[Block], metric: str) -> 
     places = [block.labels for block in blocks]
     axes.set_xticks(places, [f"{place:,}" for place in places])
     axes.set_xticks([], minor=True)
-    axes.set(xlabel="labels", ylabel=heading(metric))
+    axes.set(xlabel="labels", ylabel=heading(metric), ylim=inside(axes.get_ylim(), metric))

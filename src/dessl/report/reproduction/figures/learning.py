@@ -72,17 +72,18 @@ def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> None:
     if paper:
         axes.plot([], [], color="#777777", linewidth=1.0, linestyle=":", label="paper, at the end")
     shown = [times * value for curve in curves.values() for value in curve.values()]
-    _zoom(axes, sorted(shown), paper, rising=higher_is_better(metric))
-    axes.locator_params(axis="x", nbins=5)
+    ends = [times * curve[max(curve)] for curve in curves.values()]
+    _zoom(axes, sorted(shown), [*ends, *paper], rising=higher_is_better(metric))
+    axes.locator_params(axis="x", nbins=5, integer=True)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
     axes.set(xlabel="step", ylabel=heading(metric))
 
 
-def _zoom(axes: "Axes", values: list[float], paper: list[float], *, rising: bool) -> None:
-    """Leave the steep beginning out of sight, so that the end can be read."""
+def _zoom(axes: "Axes", values: list[float], kept: list[float], *, rising: bool) -> None:
+    """Leave the steep beginning out of sight, so that the end can be read, of every curve."""
     hidden = int(HIDDEN * len(values))
-    low = min([values[hidden] if rising else values[0], *paper])
-    high = max([values[-1] if rising else values[-1 - hidden], *paper])
+    low = min([values[hidden] if rising else values[0], *kept])
+    high = max([values[-1] if rising else values[-1 - hidden], *kept])
     room = 0.05 * (high - low)
     if len(values) >= ENOUGH and room > 0:
         axes.set_ylim(low - room, high + room)

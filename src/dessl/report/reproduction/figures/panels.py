@@ -23,15 +23,22 @@ def panels(count: int) -> "tuple[Figure, list[Axes]]":
 
 
 def legend_below(figure: "Figure", axes: "Axes", order: list[str], columns: int = 4) -> None:
-    """One legend for all panels, its entries in the given order and others after them."""
+    """One legend for all panels, its entries in the given order and others after them.
+
+    It has so many columns, or as many as the figure is wide enough for.
+    """
     handles, names = axes.get_legend_handles_labels()
     ranked = sorted(
         zip(names, handles, strict=True),
         key=lambda entry: order.index(entry[0]) if entry[0] in order else len(order),
     )
-    figure.legend(
-        [handle for _, handle in ranked],
-        [name for name, _ in ranked],
-        loc="outside lower center",
-        ncols=min(len(ranked), columns),
-    )
+    for count in range(max(1, min(len(ranked), columns)), 0, -1):
+        legend = figure.legend(
+            [handle for _, handle in ranked],
+            [name for name, _ in ranked],
+            loc="outside lower center",
+            ncols=count,
+        )
+        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dessl.report.measures import measure_of
+from dessl.report.measures import measure_of, shown_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 def scale(metric: str) -> float:
     """100 for shares, 1 for anything else."""
     return 100.0 if measure_of(metric).percent else 1.0
+
+
+def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
+    """Ends of an axis, moved to what a metric can be: intervals from two splits reach far past it.
+
+    >>> inside((-500.0, 60.0), "accuracy"), inside((20.0, 60.0), "accuracy")
+    ((-3.0, 60.0), (20.0, 60.0))
+    """
+    least, most = shown_range(metric)
+    low, high = max(limits[0], least), min(limits[1], most)
+    room = 0.05 * (high - low)
+    return max(limits[0], least - room), min(limits[1], most + room)
 
 
 def zero_place(lams: Sequence[float]) -> float:

@@ -1,11 +1,12 @@
 """The figure of a λ-sweep: a panel for each metric, and the tests' p-values under them."""
 
+import math
 from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import Average, average, values_of
 from dessl.report.reproduction.comparison import CLEAR, over_lambda
 from dessl.report.reproduction.figures.panels import legend_below
-from dessl.report.reproduction.figures.scale import lambda_axis, scale, zero_place
+from dessl.report.reproduction.figures.scale import inside, lambda_axis, scale, zero_place
 from dessl.report.reproduction.figures.style import Style, drawing, headline, pictures, styles
 from dessl.report.reproduction.paper import paper_curve
 from dessl.report.reproduction.results import Block, Results
@@ -75,14 +76,14 @@ def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:
         axes.plot([], [], label="paper", color="#777777", marker="o", linestyle=":",
                   markerfacecolor="none", linewidth=1.0, markersize=4.5)  # fmt: skip
     lambda_axis(axes, lams)
-    axes.set_ylabel(heading(metric))
+    axes.set(ylabel=heading(metric), ylim=inside(axes.get_ylim(), metric))
 
 
 def _level(
     axes: "Axes", found: Average, times: float, look: Style, place: float, name: str
 ) -> None:
     """The complete case: a point at λ = 0 and a level across."""
-    if found.n == 0:
+    if not math.isfinite(found.mean):
         return
     mean, half = times * found.mean, times * (found.half_width or 0.0)
     axes.axhspan(mean - half, mean + half, color=look.colour, alpha=0.12, linewidth=0)

@@ -7,7 +7,8 @@ from dessl.report.reproduction.findings.methods import method_findings
 from dessl.report.reproduction.findings.probe import probe_findings
 from dessl.report.reproduction.findings.sweep import sweep_findings
 from dessl.report.reproduction.findings.toy import toy_findings
-from dessl.report.reproduction.results import Results, Shape, diverged
+from dessl.report.reproduction.results import Results, Shape, block_of, diverged
+from dessl.report.reproduction.titles import data_title
 from dessl.report.reproduction.wording import lambda_text, listed
 
 SMOKE = "This is a smoke run: it shows that all works, and its numbers say nothing of the paper."
@@ -36,5 +37,10 @@ def _divergences(results: Results) -> list[Finding]:
     dead = [record for record in results.records if diverged(record)]
     if not dead:
         return []
-    said = sorted({f"{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}" for r in dead})
+    several = len(results.blocks) > 1
+    said = sorted(
+        f"{f'{data_title(results, block_of(r))}: ' if several else ''}"
+        f"{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
+        for r in dead
+    )
     return [Finding("fact", f"Diverged, and left out of every mean: {listed(said)}.")]

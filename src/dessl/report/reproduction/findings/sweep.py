@@ -91,5 +91,5 @@ def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
     )
     papers = [abs(one.paper) for one in with_paper(known)]
     if papers:
-        text += f"; in the paper, at the same λ, {amount('accuracy', max(papers))}"
+        text += f"; in the paper, over the same λ, {amount('accuracy', max(papers))}"
     yield Finding("fact", f"{text}.")

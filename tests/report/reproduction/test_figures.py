@@ -1,0 +1,130 @@
+"""Figures that can be read: nothing cut off, no method out of sight, no impossible scales."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+
+import pytest
+from matplotlib.figure import Figure
+
+from dessl.experiments.specification import load_experiment
+from dessl.report.reproduction.figures.classes import classes_figure
+from dessl.report.reproduction.figures.dots import dots_figure
+from dessl.report.reproduction.figures.learning import learning_figure
+from dessl.report.reproduction.figures.panels import legend_below, panels
+from dessl.report.reproduction.figures.sweep import sweep_figure
+from dessl.report.reproduction.results import Results
+
+
+def texts(pictures: dict[str, bytes] | None) -> list[str]:
+    """Every text of a figure: its SVG names each before drawing it."""
+    assert pictures is not None
+    return re.findall(r"<!-- (.*?) -->", pictures["svg"].decode())
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are drawn while a test runs."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def saved(self: Figure, *arguments: object, **options: object) -> None:
+        figures.append(self)
+        save(self, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", saved)
+    return figures
+
+
+@pytest.mark.parametrize("longest", [5, 30, 60])
+def test_a_legend_is_never_wider_than_its_figure(longest: int) -> None:
+    figure, axes = panels(4)
+    names = [f"{number} {'n' * longest}" for number in range(7)]
+    for name in names:
+        axes[0].plot([0, 1], [0, 1], label=name)
+    legend_below(figure, axes[0], names, columns=6)
+    (legend,) = figure.legends
+    figure.draw_without_rendering()
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+    assert [text.get_text() for text in legend.get_texts()] == names
+
+
+ENDS = {
+    ("complete_case", 0.0): 0.3,
+    ("fixmatch", 0.5): 0.7,
+    ("de_fixmatch", 0.5): 0.8,
+    ("fixmatch_star", 1.0): 0.9,
+}
+
+
+def watched(results_of: Callable[..., Results], steps: int) -> Results:
+    """Accuracies that rise to their ends, the complete case's far below the others'."""
+    experiment = load_experiment("fixmatch-cifar10", "fast")
+    experiment = dataclasses.replace(experiment, metrics=("accuracy", "cross_entropy"), targets="")
+    results = results_of(experiment, {cell: [{"accuracy": end}] for cell, end in ENDS.items()})
+    for record in results.records:
+        for step in range(1, steps + 1):
+            level = record.metrics["accuracy"] - 0.01 * (steps - step)
+            seen = {"accuracy": level, "cross_entropy": 2 - level}
+            record.history.append({"step": step, "validation": seen})
+    return results
+
+
+def test_every_learning_curve_is_seen_to_its_end(
+    results_of: Callable[..., Results], shown: list[Figure]
+) -> None:
+    results = watched(results_of, steps=10)
+    learning_figure(results, results.blocks[0])
+    accuracy, loss = (panel.get_ylim() for panel in shown[0].axes)
+    for end in ENDS.values():
+        assert accuracy[0] < 100 * end < accuracy[1]
+        assert loss[0] < 2 - end < loss[1]
+
+
+def test_steps_are_whole_numbers_each_once(
+    results_of: Callable[..., Results], shown: list[Figure]
+) -> None:
+    results = watched(results_of, steps=2)
+    learning_figure(results, results.blocks[0])
+    assert all(tick == int(tick) for tick in shown[0].axes[0].get_xticks())
+
+
+def test_names_of_classes_are_whole(results_of: Callable[..., Results]) -> None:
+    accuracies = {"per_class_accuracy": [0.1 * k for k in range(7)]}
+    results = results_of(load_experiment("medmnist", "fast"), {("pl", 1.0): [accuracies]})
+    said = texts(classes_figure(results))
+    assert [said.index(line) for line in ("actinic", "keratoses and", "intraepithelial")]
+    assert "carcinoma" in said[said.index("intraepithelial") :][:2]
+
+
+def test_intervals_of_two_splits_do_not_stretch_an_axis_past_the_possible(
+    results_of: Callable[..., Results], shown: list[Figure]
+) -> None:
+    experiment = load_experiment("medmnist", "fast")
+    splits = [
+        {"accuracy": level, "cross_entropy": level, "per_class_accuracy": [level] * 7}
+        for level in (0.1, 0.9)
+    ]
+    results = results_of(experiment, {("pl", 1.0): splits, ("complete_case", 0.0): splits})
+    classes_figure(results)
+    dots_figure(results)
+    sweep_figure(results, results.blocks[0])
+    classes, dots, sweep = shown[::2]  # each is saved as PNG and as SVG
+    for low, high in (
+        classes.axes[0].get_ylim(),
+        dots.axes[0].get_xlim(),
+        sweep.axes[0].get_ylim(),
+    ):
+        assert -6 < low < 0
+        assert 100 < high < 106
+    assert -1 < dots.axes[1].get_xlim()[0] < 0  # a loss has no upper end
+    assert dots.axes[1].get_xlim()[1] > 5
+
+
+def test_an_infinite_complete_case_can_be_drawn(results_of: Callable[..., Results]) -> None:
+    endless, finite = {"cross_entropy": "Infinity"}, {"cross_entropy": 0.5}
+    cells = {("complete_case", 0.0): [endless], ("pl", 1.0): [finite], ("de_pl", 1.0): [finite]}
+    results = results_of(load_experiment("mnist", "fast"), cells)
+    assert "DePseudoLabel" in texts(sweep_figure(results, results.blocks[0]))
