@@ -107,18 +107,20 @@ def test_unlabelled_rows_shorten_the_interval(models) -> None:
     assert without.difference == alone.value
 
 
-def test_a_label_that_one_model_alone_excludes_has_no_finite_variance(models) -> None:
+@pytest.mark.parametrize("share", [0.2, 1e-30])
+def test_a_label_that_one_model_excludes_is_as_one_it_nearly_excludes(models, share) -> None:
+    """Of which the other model thinks more, or no more than that of a rounded softmax."""
     a, b, y = models(300)
-    sure = torch.nn.functional.one_hot(y[:1], 3).double()
-    excluding = torch.cat([sure, b[1:]])
-    message = "infinite: 1 of 300 rows give probability 0"
-    with pytest.raises(ValueError, match=message):
-        compare_models("cross_entropy", a, excluding, y, a, b)
-    with pytest.raises(ValueError, match=message):
-        compare_models("cross_entropy", a, b, y, a, excluding)
-    both = torch.cat([sure, a[1:]])
-    assert compare_models("cross_entropy", both, excluding, y, a, b).p_value < 1
-    assert compare_models("brier", a, excluding, y, a, b).p_value < 1
+    believed = torch.tensor([[1.0 - share, share, 0.0]], dtype=torch.float64)
+    none, hardly = (torch.tensor([[1.0, p, 0.0]], dtype=torch.float64) for p in (0.0, 1e-307))
+    one = torch.cat([believed, a])
+    without = compare_models("cross_entropy", a, b, y, a, b)
+    found, near = (
+        compare_models("cross_entropy", a, b, y, one, torch.cat([row, b])) for row in (none, hardly)
+    )
+    assert found[:3] == pytest.approx(near[:3], rel=0.01)
+    wider = (found.high - found.low) / (without.high - without.low)
+    assert wider > 1.02 if share == 0.2 else wider == pytest.approx(1, abs=1e-3)
 
 
 def test_coverage_by_simulation(models) -> None:

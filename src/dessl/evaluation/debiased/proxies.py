@@ -24,6 +24,8 @@ from dessl.evaluation.metrics.scoring import true_class
 
 MetricName = Literal["accuracy", "error", "brier", "cross_entropy"]
 
+# −log of the least normal float64, for a label that one of two models excludes and the other not.
+LARGEST_SURPRISE = -math.log(torch.finfo(torch.float64).tiny)
 ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so that a large one is never copied whole
 
 
@@ -153,9 +155,9 @@ def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
         surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
         filled = slice(start, start + len(values))
         h[filled] = _believed(metric, block, law, values)
+        values = values.clamp(-LARGEST_SURPRISE, LARGEST_SURPRISE)
         for k in (1, 2, 3):
             moments[k - 1, filled] = _expected(surprised, values**k)
-    _finite(moments[1])  # where one model excludes a label that the other does not
     return Proxies(_finite(h), moments)
 
 
