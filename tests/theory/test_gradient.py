@@ -114,6 +114,14 @@ def test_logit_gradients_are_those_of_autograd_row_by_row() -> None:
     assert not logits.requires_grad
 
 
+def test_logits_of_inference_mode_have_gradients_too() -> None:
+    with torch.inference_mode():
+        logits = torch.tensor([[1.0, 0.0, -1.0]])
+    torch.testing.assert_close(
+        logit_gradients(entropy, logits), torch.tensor([[-0.28258745, 0.14077036, 0.14181709]])
+    )
+
+
 def test_a_gradient_that_does_not_vary_says_nothing() -> None:
     g_loss = torch.randn(5, 2, generator=torch.Generator().manual_seed(6))
     estimate = optimal_lambda_gradient(g_loss, torch.ones(5, 2), 10)

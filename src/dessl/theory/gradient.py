@@ -122,7 +122,7 @@ def logit_gradients(per_sample: Callable[[Tensor], Tensor], logits: Tensor) -> T
     >>> logit_gradients(entropy, torch.tensor([[1.0, 0.0, -1.0]]))
     tensor([[-0.2826,  0.1408,  0.1418]])
     """
-    leaf = logits.detach().requires_grad_()
+    leaf = logits.detach().clone().requires_grad_()  # a clone: inference_mode's tensors take none
     with torch.enable_grad():
         values = _checks.per_sample("per_sample(logits)", per_sample(leaf), hint="Do not average.")
         _checks.same_length("per_sample(logits)", values, "logits", leaf)
