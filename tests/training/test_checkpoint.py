@@ -82,6 +82,17 @@ def test_a_resumed_run_ends_bit_identical(
     assert_same_run(whole, again)  # a finished run is only read
 
 
+def test_weights_selected_before_a_stop_are_selected_after_it(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(select="accuracy")
+    whole = train(make_model, Entropy(), make_data(), plan)
+    assert whole.step == 4  # or the test shows nothing
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
+    assert_same_run(whole, train(make_model, Entropy(), make_data(), plan, out=tmp_path))
+
+
 def test_lines_after_the_last_checkpoint_come_once(
     make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:

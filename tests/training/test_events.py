@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dessl import SemiData, evaluate
+from dessl.data import LabelDraw
 from dessl.surrogates import Entropy, FixMatch, PseudoLabel
 from dessl.training import Event, train
 
@@ -46,6 +47,29 @@ def test_events_report_what_happened(
     assert last.steps_per_second > 0
     metrics = evaluate(result.model, data.validation.x, data.validation.y)
     assert last.validation["cross_entropy"] == pytest.approx(metrics.cross_entropy)
+
+
+class Watched(Entropy):
+    """Notes the ids of the rows that it is shown at evaluations."""
+
+    def forward(self, model: Any, rows: Any) -> Any:
+        if not torch.is_grad_enabled():
+            self.seen = rows.ids.tolist()
+        return super().forward(model, rows)
+
+
+def test_validation_rows_go_by_ids_that_no_training_row_has(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data, term = make_data(), Watched()
+    train(make_model, term, data, make_plan())
+    assert term.seen == list(range(120, 160))
+    ids = torch.arange(120).flip(0) * 2
+    held_out = SemiData(data.x, data.y, ids=ids).with_labels(
+        LabelDraw(torch.arange(10), torch.arange(10, 20), torch.arange(20, 120))
+    )
+    train(make_model, term, held_out, make_plan())
+    assert term.seen == ids[10:20].tolist()
 
 
 def test_the_live_lambda_is_the_regression_slope(
