@@ -30,7 +30,7 @@ class SoftMatch(WeakToStrong):
 
     Args:
         momentum: m.
-        n_sigma: s, deviations below the mean that still weigh exp(−½).
+        n_sigma: s; a row that is 1/s deviations below the mean weighs exp(−½).
         weak: View that labels are guessed from.
         strong: View that they teach.
         seed: Seed of the views' draws.
