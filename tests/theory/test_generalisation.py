@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from dessl.risk import debiased_risk
 from dessl.theory import generalisation_bound, generalisation_constant
@@ -85,6 +88,27 @@ def test_the_bound_holds_in_simulation() -> None:
         )
         failures += bool((result.bound.numpy() < truth).any())
     assert failures <= 200 * 0.05
+
+
+class LargestTensor(TorchFunctionMode):
+    """Notes the most entries that a tensor had while it was on."""
+
+    entries = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.entries = max(self.entries, result.numel())
+        return result
+
+
+def test_many_rows_do_not_take_many_sign_vectors_at_once() -> None:
+    loss, h_unlabelled = torch.ones(2, 50_000), torch.ones(2, 150_000)
+    with LargestTensor() as largest:
+        generalisation_bound(loss, loss, h_unlabelled, maximum=1.0, draws=100)
+    assert 4 * largest.entries < 100 * 200_000
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 
+SIGNS_AT_ONCE = 2**22  # 32 MB of int64, and as much of float64
+
 
 class GeneralisationBound(NamedTuple):
     """The bound and its parts.
@@ -109,8 +111,9 @@ def _rademacher(rows: Tensor, draws: int, generator: torch.Generator | None) -> 
     n = rows.shape[1]
     source = torch.Generator().manual_seed(0) if generator is None else generator
     suprema = []
-    for start in range(0, draws, 256):  # a block of sign vectors at a time, to spare memory
-        size = (min(256, draws - start), n)
+    block = max(1, SIGNS_AT_ONCE // n)
+    for start in range(0, draws, block):
+        size = (min(block, draws - start), n)
         bits = torch.randint(2, size, generator=source, device=source.device)
         signs = (2 * bits - 1).to(rows)
         suprema.append((signs @ rows.T / n).amax(1))
