@@ -175,9 +175,18 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     code, _, err = cli(*command, "--no-resume")
     assert code == 2
     assert "Leave --no-resume out to go on with it" in err
-    code, _, err = cli(*command, "--seed", 1)
-    assert code == 2
-    assert "holds another run" in err
+    for other, told in (
+        (("--seed", 1), "seed: 0 there, 1 now"),
+        (("--risk", "ssl"), "(risk: debiased there, ssl now)"),
+        (("--networks", 2), "(networks: 1 there, 2 now)"),
+        (("--lam", 0), "(lam: 0.5 there, 0.0 now)"),
+        (("--lam", "auto"), "(lam: 0.5 there, auto now)"),
+    ):
+        code, _, err = cli(*command, *other)
+        assert code == 2
+        assert "holds another run" in err
+        assert told in err
+    assert read_facts(tmp_path).runs == first.runs
 
 
 @pytest.mark.parametrize("at", ["training_data", "run_trial", "trial_facts", "write_report"])

@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import json
 import shlex
 import shutil
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from dessl._files import write_whole
 from dessl.cli import fit_options as options
 from dessl.cli.device import device_named
 from dessl.cli.errors import command, resumable, writable_folder
@@ -89,6 +91,7 @@ def fit(
 
 def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path, *, resume: bool) -> Trial:
     _prepare(out, resume=resume)
+    _claim(out, recipe)
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
@@ -123,6 +126,28 @@ def _prepare(out: Path, *, resume: bool) -> None:
                 f"{out / name} is there already and is of no run. Choose another folder."
             )
     writable_folder(out)
+
+
+def _claim(out: Path, recipe: Recipe) -> None:
+    """Note which run the folder is of, or refuse to go on with another one.
+
+    What is different within a network's training is found there; here is what is beside it.
+    """
+    now = {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
+    place = out / TRAINING / "settings.json"
+    if not place.exists():
+        write_whole(place, json.dumps(now) + "\n")
+    there = json.loads(place.read_text(encoding="utf-8"))
+    changed = [
+        f"{name}: {there.get(name)} there, {now[name]} now"
+        for name in now
+        if there.get(name) != now[name]
+    ]
+    if changed:
+        raise FileExistsError(
+            f"{out} holds another run ({'; '.join(changed)}). Choose another folder, or fit with "
+            "what that run was begun with."
+        )
 
 
 def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
