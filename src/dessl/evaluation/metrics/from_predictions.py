@@ -135,7 +135,7 @@ def evaluate(
 ) -> Metrics:
     """Measure a model on labelled rows.
 
-    All logits are held together, 8·n·classes bytes and some; past what fits use StreamingMetrics.
+    All logits are held together, some 30·n·classes bytes; past what fits use StreamingMetrics.
 
     Args:
         model: maps (batch, ...) to logits, (batch, classes), or (batch, 1) for two classes.

@@ -26,12 +26,12 @@ def log_odds(logits: Tensor) -> Tensor:
     >>> log_odds(torch.tensor([[0.0, 100.0]], dtype=torch.float64))
     tensor([[-100.,  100.]], dtype=torch.float64)
     """
-    log_p = torch.log_softmax(logits, dim=1)
     # 1 − p_k cancels for the likeliest class alone: there the rest is summed without it.
     top = logits.argmax(dim=1, keepdim=True)
     rest = logits.scatter(1, top, -math.inf).logsumexp(dim=1, keepdim=True)
-    odds = log_p - torch.log1p(-log_p.exp().clamp(max=0.5))
-    return odds.scatter(1, top, logits.gather(1, top) - rest)
+    odds = torch.log_softmax(logits, dim=1)
+    odds -= odds.exp().clamp_(max=0.5).neg_().log1p_()
+    return odds.scatter_(1, top, logits.gather(1, top) - rest)
 
 
 def class_auc(scores: Tensor, y: Tensor, *, rounding: float = 0.0) -> Tensor:
