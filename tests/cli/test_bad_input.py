@@ -94,6 +94,9 @@ CASES = {
     "option of another kind": Case(
         lambda folder: ["digits", "--label", "x"], "--label is for tables, and DATA is none."
     ),
+    "a run among the classes": Case(
+        lambda folder: [folder], "where every folder is a class. Choose one elsewhere."
+    ),
     "unknown surrogate": Case(
         lambda folder: [*table(good_rows())(folder), "--surrogate", "magic"],
         "surrogate must be one of 'entropy'",
@@ -216,6 +219,9 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     assert fit(cli, tmp_path, run)[0] == 0
     people = tmp_path / "people.csv"
     refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder. Give the")
+    before = people.read_text()
+    refused(cli("predict", run, people, "--out", run / ".." / "people.csv"), "is DATA itself")
+    assert people.read_text() == before
     (tmp_path / "folder.csv").mkdir()
     refused(
         cli("predict", run, people, "--out", tmp_path / "folder.csv"),

@@ -58,6 +58,10 @@ def fit(
     Example: dessl fit mnist --labels 1000 --out runs/mnist
     """
     started = time.perf_counter()
+    if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
+        raise ValueError(
+            f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
+        )
     with resumable(out), noted_warnings() as notes:
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size

@@ -34,6 +34,8 @@ def predict(
     """
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet; got {out}.")
+    if out.resolve() == Path(data).resolve():
+        raise ValueError(f"--out {out} is DATA itself, which is not written over. Name another.")
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
         rows = new_rows(data, Expected.of(model))
