@@ -77,9 +77,11 @@ def test_a_seed_gives_one_draw_and_another_seed_another() -> None:
 
 
 def test_mcar_warns_of_a_class_without_labels() -> None:
-    y = torch.tensor([0] * 50 + [1] * 50 + [2] * 50 + [7])
-    with pytest.warns(UserWarning, match=r"no label of class\(es\) 7 was drawn to train on"):
-        draw_labels(y, 30, generator=seeded())
+    for rare in (7, 2**60):  # whose size costs no memory
+        y = torch.tensor([0] * 50 + [1] * 50 + [2] * 50 + [rare])
+        message = rf"no label of class\(es\) {rare} was drawn to train on"
+        with pytest.warns(UserWarning, match=message):
+            draw_labels(y, 30, generator=seeded())
 
 
 def test_a_class_whose_only_labels_are_held_out_is_warned_of() -> None:

@@ -234,9 +234,8 @@ def _warn_of_imbalance(frequency: Tensor) -> None:
 
 def _split(y: Tensor, drawn: Tensor, n_validation: int) -> LabelDraw:
     validation, labelled = drawn[:n_validation].sort().values, drawn[n_validation:].sort().values
-    known = y[y != MISSING].bincount() > 0
-    trained = y[labelled].bincount(minlength=len(known)) > 0
-    absent = (known & ~trained).nonzero().flatten().tolist()
+    known, trained = (set(torch.unique(seen).tolist()) for seen in (y[y != MISSING], y[labelled]))
+    absent = sorted(known - trained)
     if absent:
         warnings.warn(
             f"no label of class(es) {', '.join(map(str, absent))} was drawn to train on: a model "

@@ -17,6 +17,17 @@ class Part(NamedTuple):
     y: Tensor
 
 
+def as_pair(name: str, pair: Any) -> tuple[Any, Any]:
+    """The features and the labels of a part, refusing anything but two entries."""
+    entries = tuple(pair) if isinstance(pair, tuple | list) else (pair,)
+    if len(entries) != 2:
+        raise ValueError(
+            f"{name} must be a pair (x, y) of features and labels; got {len(entries)} "
+            f"({', '.join(type(entry).__name__ for entry in entries)})."
+        )
+    return entries
+
+
 def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
     """The part, refusing rows unlike those of ``like`` and missing labels."""
     if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:

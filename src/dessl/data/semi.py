@@ -16,7 +16,7 @@ from dessl.data.dataset import dataset_arrays
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes
-from dessl.data.parts import Part, as_long_as, labelled_part, row_ids
+from dessl.data.parts import Part, as_long_as, as_pair, labelled_part, row_ids
 
 if TYPE_CHECKING:
     from dessl.data.formats.arrays import RawData
@@ -64,7 +64,7 @@ class SemiData:
         layout: str | None = None,
     ) -> None:
         parts = {"validation": validation, "test": test}
-        pairs = {key: pair for key, pair in parts.items() if pair is not None}
+        pairs = {key: as_pair(key, pair) for key, pair in parts.items() if pair is not None}
         self.x = feature_tensor("x", x, layout=layout)
         columns = {"y": y} | {f"{key} y": pair[1] for key, pair in pairs.items()}
         codes, self.class_names = label_codes(columns, class_names)
