@@ -139,7 +139,7 @@ def test_a_bound_held_rarely_is_the_other_bound_held_often(metric, method, predi
 
 def test_without_unlabelled_rows_the_labelled_ones_speak(predictions) -> None:
     p, y = predictions()
-    for nothing in (None, p[:0], np.empty((0, 3))):
+    for nothing in (None, p[:0], np.empty((0, 3)), []):
         estimate = estimate_metric("accuracy", p, y, nothing)
         assert estimate[:3] == estimate.labelled_only
         assert (estimate.lam, estimate.n_unlabelled) == (0.0, 0)
@@ -252,6 +252,7 @@ def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
             r"at least 3 labelled rows; got 2",
         ),
         ({"probabilities_labelled": np.empty((0, 2))}, r"at least 3 labelled rows; got 0"),
+        ({"probabilities_labelled": [], "y": []}, r"at least 3 labelled rows; got 0"),
         ({"y": []}, r"one label for each row of the predictions; got 0 labels and 4 rows"),
         ({"y": [0, 1, 0]}, r"one label for each row of the predictions; got 3 labels and 4 rows"),
         ({"y": [0, 1, 0, -1]}, r"labelled throughout; 1 of its 4 rows"),

@@ -201,6 +201,8 @@ def _rows(array: Matrix, start: int, stop: int) -> Matrix:
 def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
     arrays = [a.detach() if isinstance(a, Tensor) else np.asarray(a) for a in matrices]
     shapes = [tuple(array.shape) for array in arrays]
+    if set(shapes) == {(0,)}:  # empty lists
+        return []
     if any(len(shape) != 2 for shape in shapes) or len(set(shapes)) > 1:
         got = " and ".join(str(shape) for shape in shapes)
         raise ValueError(f"{name} must have shape (n, classes), one for all models; got {got}.")
