@@ -299,3 +299,11 @@ def test_bad_input_is_refused_with_a_remedy(
 
 def test_log_probabilities_sum_to_one() -> None:
     torch.testing.assert_close(log_probabilities(EXTREME).exp().sum(-1), torch.ones(4).double())
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1), (2, 1, 3), (1, 3, 2), (2, 2, 3, 1)])
+def test_log_probabilities_of_views_are_those_of_each_view(shape: tuple[int, ...]) -> None:
+    views = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = torch.stack([log_probabilities(row[None]) for row in views.flatten(0, -2)])
+    found = log_probabilities(views)
+    torch.testing.assert_close(found, expected.view(*shape[:-1], -1))
