@@ -35,7 +35,7 @@ def test_a_run_of_the_demonstration_is_the_run_that_train_gives() -> None:
     assert result.runs[-1].result.history[0].loss == pytest.approx(alone.history[0].loss, rel=0.02)
 
 
-@pytest.mark.parametrize("wrong", [{"steps": 0}, {"seeds": 0}, {"labels": 1.5}, {"first_seed": -1}])
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"seeds": 1}, {"labels": 1.5}, {"first_seed": -1}])
 def test_settings_that_cannot_run_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises((TypeError, ValueError), match=f"{next(iter(wrong))} must be"):
         DemoPlan(**wrong)

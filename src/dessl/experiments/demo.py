@@ -44,8 +44,9 @@ class DemoPlan:
 
     def __post_init__(self) -> None:
         """Refuse settings that cannot run."""
-        for name in ("labels", "seeds", "steps"):
+        for name in ("labels", "steps"):
             _checks.whole_number(name, getattr(self, name), low=1)
+        _checks.whole_number("seeds", self.seeds, low=2)  # one has no interval, and no verdict
         for name in ("validation", "first_seed"):
             _checks.whole_number(name, getattr(self, name))
 
