@@ -202,6 +202,13 @@ def test_for_a_calibrated_model_the_entropys_slope_is_one() -> None:
     assert best == pytest.approx(0.9)
 
 
+def test_a_subset_of_all_unlabelled_rows_takes_h_back_whole() -> None:
+    """mean_U H − mean_U H: no λ changes anything, and the answer is 0."""
+    for lam in (0.0, 5.0):
+        assert risk_variance(*MOMENTS, 4, 12, lam, subset=(0, 12)) == MOMENTS[0] / 4
+    assert optimal_lambda_from_moments(*MOMENTS[1:], 4, 12, subset=(0, 12)) == 0.0
+
+
 def test_rounding_makes_no_variance_negative() -> None:
     for n_l, n_u in product(range(1, 30), repeat=2):
         best = optimal_lambda_from_moments(1.0, 1.0, n_l, n_u)
