@@ -109,7 +109,9 @@ def test_a_metric_that_is_never_a_number_selects_the_last(
 ) -> None:
     data = make_data()
     one_class = SemiData(data.x, data.y, validation=(data.x[:4], torch.zeros(4, dtype=torch.long)))
-    chosen = train(make_model, Entropy(), one_class, make_plan(select="auc"))
+    with pytest.warns(UserWarning, match="'auc' has no value .* the last weights are kept") as told:
+        chosen = train(make_model, Entropy(), one_class, make_plan(select="auc"))
+    assert len(told) == 1  # of three evaluations
     last = train(make_model, Entropy(), one_class, make_plan())
     assert chosen.step == 12
     assert same(weights(chosen.model), weights(last.model))

@@ -14,6 +14,7 @@ from dessl import Batches, SemiData
 from dessl.surrogates import SURROGATES, Entropy, FixMatch, FixMatchStar, MeanTeacher, PseudoLabel
 from dessl.training import TrainPlan, train
 from dessl.training.average import WeightAverage
+from dessl.training.optimisers import Optimisers, decays
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -75,12 +76,17 @@ def test_every_optimiser_learns(
     assert last.validation["accuracy"] > 0.8
 
 
+def test_normalisation_does_not_decay_whatever_its_shape() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm((4, 3)), nn.BatchNorm1d(4))
+    decayed, other = decays(model)
+    assert [id(p) for p in decayed] == [id(model[0].weight)]
+    assert len(other) == 5
+
+
 def test_muon_moves_convolutions_as_matrices() -> None:
     torch.manual_seed(0)
     conv = nn.Conv2d(3, 4, 3, bias=False)
     matrix = nn.Parameter(conv.weight.detach().reshape(4, 27).clone())
-    from dessl.training.optimisers import Optimisers
-
     plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1)
     ours = Optimisers(conv, plan, torch.device("cpu"))
     theirs = torch.optim.Muon([matrix], 0.1, 0.0, 0.9, adjust_lr_fn="match_rms_adamw")

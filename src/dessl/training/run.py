@@ -2,6 +2,7 @@
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,15 @@ class Selection:
         count against the waiting.
         """
         if value is None or math.isnan(value):
+            if not self.step and not self.waited:
+                warnings.warn(
+                    f"select={plan.select!r} has no value on the validation rows at step {step}; a "
+                    "class may be missing among them. Such evaluations are never selected, and the "
+                    "last weights are kept where none is. Hold out more rows, or select by another "
+                    "metric.",
+                    UserWarning,
+                    stacklevel=2,
+                )
             self.waited += 1
             return False
         higher = HIGHER_IS_BETTER[plan.select]
