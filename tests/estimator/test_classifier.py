@@ -18,7 +18,7 @@ from torch import nn
 import dessl
 from dessl import DeSSLClassifier
 from dessl.saved import SavedModelError
-from dessl.surrogates import Entropy
+from dessl.surrogates import Entropy, Smooth, Teacher
 
 FAST = {"steps": 15, "members": 1, "random_state": 0}
 
@@ -225,6 +225,36 @@ class TestImagesAndModules:
         assert isinstance(clf._saved.model.members[0], nn.Linear)
         built = DeSSLClassifier(module=lambda: nn.Linear(4, 3), **FAST).fit(X, few)
         assert built.predict_proba(X).shape == (200, 3)
+
+
+class TestRowNumbers:
+    @pytest.fixture
+    def taught(self, rows: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray, Teacher]:
+        """Rows, few labels, all labels, and a teacher that knows them, row by row."""
+        X, few, y = rows
+        return X, few, y, Teacher(0.85 * np.eye(3)[y] + 0.05)
+
+    def test_a_teacher_is_asked_of_the_row_that_it_knows(self, taught: tuple) -> None:
+        X, few, _, teacher = taught
+        options = {"risk": "ssl", "members": 1, "random_state": 0, "steps": 60}
+        clf = DeSSLClassifier(teacher, lam=2.0, **options).fit(X, few)
+        assert clf.history_[0][-1]["h_unlabelled"] < 0.75  # 1.1 and more of other rows' answers
+        apart = DeSSLClassifier(teacher, lam=2.0, **options).fit(
+            X[:80], few[:80], X_unlabelled=X[80:]
+        )
+        assert apart.history_[0][-1]["h_unlabelled"] < 0.75
+
+    def test_a_teacher_goes_with_lambda_by_held_out_labels(self, taught: tuple) -> None:
+        X, few, _, teacher = taught
+        clf = DeSSLClassifier(Smooth(teacher), random_state=0, steps=10, members=1).fit(X, few)
+        assert "8 held-out labels" in clf.verdict_
+
+    def test_a_teacher_that_does_not_know_copies_of_heavy_rows_is_refused(
+        self, taught: tuple
+    ) -> None:
+        X, few, _, teacher = taught
+        with pytest.raises(ValueError, match="a row for each of the 400 row ids"):
+            DeSSLClassifier(teacher, lam=0.5, **FAST).fit(X, few, np.where(few < 0, 1, 6.0))
 
 
 class TestSaved:

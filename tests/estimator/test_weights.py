@@ -67,9 +67,24 @@ def test_the_order_of_labelled_rows_does_not_matter() -> None:
     x, codes = generator.normal(size=(20, 2)), np.arange(20) % 2
     order = generator.permutation(20)
     first, second = (weighted_rows(x[o], codes[o], np.ones(20)) for o in (np.arange(20), order))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(first[:3], second[:3], strict=True))
+    assert np.array_equal(first.ids, order[second.ids])
 
 
 def test_one_class_with_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 2 classes must have a sample_weight above 0"):
         weighted_rows(np.ones((3, 1)), np.array([0, 1, -1]), np.array([1.0, 0.0, 1.0]))
+
+
+@given(arrays(np.int64, (25, 3), elements=st.integers(0, 2)), st.booleans())
+def test_rows_keep_the_numbers_that_they_came_with(drawn: np.ndarray, weighted: bool) -> None:
+    x, codes = drawn[:, :1] / 2, np.concatenate([[0, 1], drawn[2:, 1] - 1])
+    weights = 1.0 + drawn[:, 2] * weighted
+    rows = weighted_rows(x, codes, weights)
+    assert len(set(rows.ids)) == len(rows.ids)
+    known = rows.ids < 25
+    assert np.array_equal(x[rows.ids[known]], rows.x[known])
+    assert np.array_equal(codes[rows.ids[known]], rows.codes[known])
+    assert np.array_equal(np.sort(rows.ids[~known]), 25 + np.arange((~known).sum()))
+    if not weighted:
+        assert set(rows.ids) == set(range(25)) or (codes >= 0).all()  # all twice is all once

@@ -15,7 +15,7 @@ from dessl.data import load
 from dessl.models import MLP, LeNet
 from dessl.recipes import Predictor, fit, recipe_for
 from dessl.recipes.folds import fold_data, fold_numbers
-from dessl.recipes.held_out import held_out_check, held_out_lambda
+from dessl.recipes.held_out import held_out_check, held_out_lambda, losses_and_h
 from dessl.recipes.scaling import scaling_of, standardised_data
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
 
@@ -174,6 +174,20 @@ class TestHeldOut:
         assert held_out_lambda(-0.4 * h + noise, h, data, math.inf).lam == 0
         assert held_out_lambda(h[:2], h[:2], data, math.inf) is None
 
+    def test_many_rows_are_looked_at_in_turn(self) -> None:
+        data, x, y = blobs(100, 25)
+        x, y = x.repeat(3, 1)[:1203], y.repeat(3)[:1203]
+        sizes: list[int] = []
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        model.register_forward_hook(lambda _, rows, __: sizes.append(len(rows[0])))
+        part = SemiData(data.x, data.y, validation=(x, y))
+        loss, h = losses_and_h([model, model], Entropy(), [part, part])
+        assert max(sizes) <= 512
+        log_p = model(x).log_softmax(1).double()
+        assert torch.allclose(loss, F.nll_loss(log_p, y, reduction="none").float().repeat(2))
+        assert torch.allclose(h, -(log_p.exp() * log_p).sum(1).float().repeat(2))
+
 
 class TestPredictor:
     def test_the_mean_is_of_log_probabilities_of_standardised_rows(self) -> None:
@@ -307,6 +321,12 @@ class TestFit:
         fitted.model(images)
         assert seen[True] == seen[False]
         assert len(seen[True]) == 2
+
+    @pytest.mark.parametrize("shape", [(3,), (60,), (20, 2)])
+    def test_groups_are_of_the_labelled_rows(self, shape: tuple[int, ...]) -> None:
+        data, _, _ = blobs(60, 20)
+        with pytest.raises(ValueError, match=r"each of the 20 labelled rows, shape \(20,\); got"):
+            fit(data, recipe_for(data, steps=2), groups=torch.zeros(shape), progress=False)
 
     def test_a_validation_part_takes_the_place_of_the_folds(self) -> None:
         data, x, y = blobs(100, 20)

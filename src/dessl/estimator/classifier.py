@@ -18,7 +18,7 @@ from dessl.data import SemiData
 from dessl.data.features import feature_tensor
 from dessl.estimator.stored import restored, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes
-from dessl.estimator.weights import weighted_rows
+from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
@@ -37,6 +37,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
+            Rows are known to it by their number in X, and in X_unlabelled after that.
         risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
         lam: λ, its weight; ``"auto"`` chooses it on held-out labels, 0 where it does not help.
         module: A network of your own, from standardised rows (or images as the views of your
@@ -128,10 +129,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.concatenate([rows, more])
             codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
             weights = np.concatenate([weights, np.ones(len(more))])
-        return self._fit(*weighted_rows(rows, codes, weights))
+        return self._fit(weighted_rows(rows, codes, weights))
 
-    def _fit(self, x: NDArray[Any], codes: NDArray[np.int64], groups: NDArray[np.int64]) -> Self:
-        data = SemiData(x, codes, class_names=[str(name) for name in self.classes_])
+    def _fit(self, rows: WeightedRows) -> Self:
+        names = [str(name) for name in self.classes_]
+        data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
         recipe = recipe_for(
             data,
             surrogate=copy.deepcopy(self.surrogate),
@@ -142,7 +144,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model=self._network(),
             members=self.members,
         )
-        labelled = torch.from_numpy(groups[codes >= 0])
+        labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
         data = data if self.device is None else data.to(self.device)
         fitted = fit(data, recipe, groups=labelled, progress=False)
         self.lam_ = fitted.lam

@@ -19,14 +19,16 @@ LARGEST_WHOLE = 2.0**53  # past it, floats leave whole numbers out
 
 
 class WeightedRows(NamedTuple):
-    """Rows to train on: x (m, ...), class numbers (m,), and which original row each copies (m,).
+    """Rows to train on: x (m, ...), class numbers (m,), which rows are copies of one (m,), and ids.
 
-    The labelled rows come first.
+    The labelled rows come first. The id of a row is its number among those that came, by which a
+    surrogate such as ``Teacher`` knows it; copies beyond those that came have numbers after them.
     """
 
     x: NDArray[Any]
     codes: NDArray[np.int64]
     groups: NDArray[np.int64]
+    ids: NDArray[np.int64]
 
 
 def weighted_rows(
@@ -43,6 +45,8 @@ def weighted_rows(
     >>> rows = weighted_rows(x, np.array([0, 1, 0, -1]), np.array([1.0, 2.0, 2.0, 1.0]))
     >>> rows.x.ravel().tolist(), rows.codes.tolist(), rows.groups.tolist()
     ([1.0, 1.0, 2.0, 2.0, 2.0, 5.0], [1, 1, 0, 0, 0, -1], [0, 0, 1, 1, 1, 2])
+    >>> rows.ids.tolist()
+    [1, 4, 0, 2, 5, 3]
     """
     labelled = np.flatnonzero((codes >= 0) & (weights > 0))
     unlabelled = np.flatnonzero((codes < 0) & (weights > 0))
@@ -55,10 +59,27 @@ def weighted_rows(
     _, first, merged = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     totals = np.bincount(merged.ravel(), weights[labelled]).astype(np.float64)
     rows = np.concatenate([labelled[first], unlabelled])
-    counts = copies(totals, weights[unlabelled], came=len(labelled) + len(unlabelled))
+    came = np.concatenate([labelled[np.argsort(merged.ravel(), kind="stable")], unlabelled])
+    sizes = np.concatenate([np.bincount(merged.ravel()), np.ones(len(unlabelled), np.int64)])
+    counts = copies(totals, weights[unlabelled], came=len(came))
     groups = np.repeat(np.arange(len(rows)), counts)
     chosen = rows[groups]
-    return WeightedRows(x[chosen], codes[chosen], groups)
+    return WeightedRows(x[chosen], codes[chosen], groups, _ids(came, sizes, counts, len(codes)))
+
+
+def _ids(
+    came: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64], n: int
+) -> NDArray[np.int64]:
+    """The numbers of the rows that came, ``sizes`` of each, as far as ``counts`` copies need them.
+
+    Copies beyond them are numbered from n.
+    """
+    turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = np.repeat(np.cumsum(sizes) - sizes, counts) + turn
+    extra = turn >= np.repeat(sizes, counts)
+    ids = came[np.where(extra, 0, place)]
+    ids[extra] = n + np.arange(extra.sum())
+    return ids
 
 
 def copies(

@@ -211,6 +211,11 @@ def _parts(data: SemiData, recipe: Recipe, groups: Tensor | None) -> tuple[SemiD
         return (data,)
     y = data.y[data.labelled_rows]
     numbers = torch.arange(len(y)) if groups is None else groups
+    if numbers.shape != y.shape:
+        raise ValueError(
+            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
+            f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
+        )
     folds = fold_numbers(y, numbers, recipe.plan.seed)
     if not bool((folds >= 0).any()):
         return (data,)

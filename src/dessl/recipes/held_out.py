@@ -15,6 +15,7 @@ from dessl.theory import LambdaEstimate, optimal_lambda
 
 LARGEST_LAM = 1.0
 LEAST_ROWS = 3  # for a slope with an error
+ROWS_AT_ONCE = 512  # so that many held-out images fit in memory
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,19 @@ def losses_and_h(
         part = data.validation
         if part is None:
             raise ValueError("every part must hold rows out.")
+        ids, n_rows = data.ids[data.validation_rows], int(data.ids.max()) + 1
+        if not len(ids):
+            ids = n_rows + torch.arange(len(part.y), device=part.x.device)
+            n_rows += len(part.y)
         own = copy.deepcopy(surrogate)
-        own.prepare(model, int(data.ids.max()) + 1 + len(part.y), data.n_classes)
-        ids = data.ids[data.validation_rows] if len(data.validation_rows) else None
-        if ids is None:
-            ids = int(data.ids.max()) + 1 + torch.arange(len(part.y), device=part.x.device)
-        h, logits = own.to(data.device)(model.eval(), Rows(part.x, ids))
-        views = [cross_entropy(view.float(), part.y) for view in logits]
-        losses.append(torch.stack(views).mean(0))
-        hs.append(h.float())
+        own.prepare(model, n_rows, data.n_classes)
+        own.to(data.device)
+        for first in range(0, len(part.y), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            h, logits = own(model.eval(), Rows(part.x[rows], ids[rows]))
+            views = [cross_entropy(view.float(), part.y[rows]) for view in logits]
+            losses.append(torch.stack(views).mean(0))
+            hs.append(h.float())
     return torch.cat(losses), torch.cat(hs)
 
 
