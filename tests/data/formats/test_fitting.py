@@ -199,6 +199,22 @@ def test_numbers_that_differ_in_their_last_digit_are_different_categories(kind) 
     )
 
 
+def test_truth_values_are_the_same_in_both_kinds_of_file(tmp_path: Path) -> None:
+    truth = np.arange(20) % 3 == 0
+    frame = pd.DataFrame({"t": truth, "n": np.arange(20) % 7, "y": np.arange(20) % 2 == 0})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    data, encoding = read_table(tmp_path / "a.csv", label="y")
+    assert encoding.feature_names == ("t=False", "t=True", "n")
+    other = read_new_table(tmp_path / "a.parquet", encoding)
+    np.testing.assert_array_equal(other.x, data.x)
+    np.testing.assert_array_equal(other.y, data.y)
+    parquet, _ = read_table(tmp_path / "a.parquet", label="y")
+    assert parquet.class_names == ("False", "True")
+    np.testing.assert_array_equal(parquet.y, frame["y"])
+    assert parquet.feature_names == ("t", "n")
+
+
 @pytest.mark.parametrize("word", ["NA", "?", "-1"])
 def test_a_label_that_may_stand_for_none_is_warned_of(tmp_path: Path, word: str) -> None:
     rows = [f"{k % 4},{(0, 1, word)[k % 3]}" for k in range(12)]

@@ -117,13 +117,17 @@ def numbers(table: Table, column: Column) -> NDArray[np.float64]:
 
 
 def as_text(column: Column) -> Column:
-    """A column of numbers as one of texts, whole numbers without a point."""
+    """A column of numbers as one of texts, as a CSV has them: whole numbers without a point."""
     if column.numbers is None:
         return column
     distinct, codes = np.unique(column.numbers, return_inverse=True)
-    # The shortest text that tells a number from its neighbours; 0 + x makes 0 of -0.
-    texts = ["" if np.isnan(x) else np.format_float_positional(0 + x, trim="-") for x in distinct]
+    texts = ["" if np.isnan(value) else _written(value, column.truth) for value in distinct]
     return Column(column.name, None, np.array(texts, np.object_), codes.astype(np.int64))
+
+
+def _written(value: float, truth: bool) -> str:
+    # The shortest text that tells a number from its neighbours; 0 + x makes 0 of -0.
+    return str(bool(value)) if truth else np.format_float_positional(0 + value, trim="-")
 
 
 def _parsed(column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -202,7 +202,8 @@ def _numeric(table: Table, column: Column) -> EncodedColumn | str:
 
 def _class_names(table: Table, label: str) -> tuple[str, ...]:
     """The labels that occur: numbers in the order of their size, else in that of the alphabet."""
-    texts = [str(text) for text in as_text(table.columns[label]).texts if text]
+    column = as_text(table.columns[label])
+    texts = [str(text) for text in column.texts if text]
     if not 2 <= len(texts) <= MAX_CLASSES:
         raise DataError.of(
             table.source,
@@ -220,6 +221,6 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
             UserWarning,
             stacklevel=4,
         )
-    if numeric_share(table.columns[label]) == 1.0 and not MISSING_NUMBERS.intersection(texts):
+    if numeric_share(column) == 1.0 and not MISSING_NUMBERS.intersection(texts):
         return tuple(sorted(texts, key=float))
     return tuple(sorted(texts))

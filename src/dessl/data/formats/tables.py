@@ -30,12 +30,14 @@ class Column:
         numbers: float64 (n,) with NaN for missing, where the file itself says it holds numbers.
         texts: The distinct texts, trimmed; "" is a missing cell.
         codes: (n,) which of ``texts`` each row holds.
+        truth: Whether the numbers are truth values, False and True in text.
     """
 
     name: str
     numbers: NDArray[np.float64] | None
     texts: NDArray[np.object_]
     codes: NDArray[np.int64]
+    truth: bool = False
 
     def __len__(self) -> int:
         return len(self.codes if self.numbers is None else self.numbers)
@@ -194,7 +196,8 @@ def _column(source: Path, name: str, values: Any) -> Column:
     if types.is_boolean(kind) or types.is_floating(kind):
         numbers = compute.cast(values, arrow.float64(), safe=False).to_numpy()
         none = np.empty(0, np.object_)
-        return Column(name, numbers.astype(np.float64), none, np.empty(0, np.int64))
+        truth = bool(types.is_boolean(kind))
+        return Column(name, numbers.astype(np.float64), none, np.empty(0, np.int64), truth)
     if not (_is_text(content) or types.is_null(kind)):
         raise DataError.of(
             source,
