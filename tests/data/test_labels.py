@@ -22,6 +22,7 @@ def coded(y, names=None):
         [0, 2, math.nan, 1.0],
         np.array([0, 2, -1, 1], dtype=np.int8),
         np.array([0, 2, np.nan, 1]),
+        np.array([0, 2, np.nan, 1], dtype=np.float16),
         np.array([0, 2, None, 1], dtype=object),
         [np.int64(0), np.float32(2), np.float32("nan"), np.uint8(1)],
         torch.tensor([0, 2, -1, 1]),

@@ -110,7 +110,7 @@ def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
                 "whole; for classes that are not numbers, pass them as text."
             )
     for extreme in (values.min(), values.max()) if values.size else ():
-        if not MISSING <= extreme < 2**63:
+        if not MISSING <= float(extreme) < 2**63:
             raise ValueError(
                 f"{name} must be -1 (missing) or a class number 0, 1, ...; got {extreme:g}."
             )
