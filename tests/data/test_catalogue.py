@@ -287,6 +287,11 @@ def test_archives_are_unpacked_and_removed(
     url = f"{serve(source)}/cifar-10-binary.tar.gz"
     new = RemoteFile(old.path, (url,), checksum, old.members)
     shrink(monkeypatch, "cifar10", sizes=(10, 0, 2), remote=(new,))
+    (tmp_path / "by hand").mkdir()
+    (tmp_path / "by hand" / packed.name).write_bytes(packed.read_bytes())
+    shrink(monkeypatch, "cifar10", remote=(dataclasses.replace(new, urls=("http://no.where/x",)),))
+    assert load("cifar10", root=tmp_path / "by hand", progress=False).y.tolist() == [1] * 10
+    shrink(monkeypatch, "cifar10", remote=(new,))
     data = load("cifar10", root=tmp_path / "root", progress=False)
     assert data.y.tolist() == [1] * 10
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["cifar-10-batches-bin"]

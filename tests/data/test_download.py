@@ -86,6 +86,17 @@ def test_a_file_is_fetched_and_named_when_complete(tmp_path: Path, server: Serve
     assert server.asked == [None]
 
 
+def test_a_file_put_there_by_hand_is_taken_if_it_is_right(tmp_path: Path, server: Server) -> None:
+    target = tmp_path / "data.bin"
+    target.write_bytes(CONTENT)
+    download([server.url], target, checksum=MD5, progress=False)
+    assert server.asked == []
+    target.write_bytes(CONTENT[:-1])
+    download([server.url], target, checksum=MD5, progress=False)
+    assert target.read_bytes() == CONTENT
+    assert server.asked == [None]
+
+
 def test_a_broken_download_goes_on_where_it_stopped(tmp_path: Path, server: Server) -> None:
     server.break_after = [1_000_000, 700_000]
     target = tmp_path / "data.bin"

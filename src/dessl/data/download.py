@@ -27,7 +27,8 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
     """Fetch one file from the first of some addresses that gives the right bytes.
 
     The bytes gather in ``<target>.part``; a broken download goes on from there, in this call or a
-    later one, if the server can. The file gets its name only after the checksum fits.
+    later one, if the server can. The file gets its name only after the checksum fits; one that is
+    there already and fits is left as it is.
 
     Args:
         urls: Addresses of the same file, tried in order.
@@ -40,6 +41,8 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
     """
     problems = []
     with reading(target, "a folder that can be written to"):
+        if target.is_file() and _has_checksum(target, checksum):
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f"{target.name}.part")
         for url in urls:
