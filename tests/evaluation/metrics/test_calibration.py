@@ -58,6 +58,12 @@ def test_adaptive_ece_against_loops_over_the_sorted_rows(draw, n, norm):
     assert value == pytest.approx(reduced(found, norm), abs=1e-13)
 
 
+def test_a_timid_model_leaves_the_upper_bins_empty():
+    diagram = reliability([[0.6, 0.4], [0.45, 0.55]], [0, 0], bins=10)
+    assert diagram.rows.tolist() == [0, 0, 0, 0, 0, 2, 0, 0, 0, 0]
+    assert diagram.confidence.isnan().tolist() == (diagram.rows == 0).tolist()
+
+
 def test_rows_that_tie_share_a_bin_whatever_their_order():
     p = torch.tensor([[0.8, 0.2]] * 6 + [[0.6, 0.4]] * 2, dtype=torch.float64)
     y = torch.tensor([0, 1, 0, 1, 1, 1, 0, 1])

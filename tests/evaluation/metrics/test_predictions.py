@@ -39,6 +39,11 @@ def test_a_numpy_array_has_the_tolerance_of_its_own_type():
         checked_probabilities(row)
 
 
+def test_one_row_among_many_is_found_and_named():
+    with pytest.raises(ValueError, match="row 2 sums to 0.9"):
+        checked_probabilities([[0.5, 0.5], [0.2, 0.8], [0.5, 0.4], [1.0, 0.0]])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_every_softmax_passes(dtype):
     logits = 5 * torch.randn(200, 1000, generator=torch.Generator().manual_seed(0))
