@@ -47,10 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "index.md", content=_from_readme(readme)))
     for module, title in _api().items():
         files.append(File.generated(config, _api_page(module), content=_api_text(module, title)))
-    for place in sorted((ROOT / "results").rglob("*")):
-        if place.suffix == ".png" or place.name == REPORT:
-            name = place.relative_to(ROOT).as_posix()
-            files.append(File(name, str(ROOT), config.site_dir, use_directory_urls=False))
+    for name in _results():
+        files.append(File(name, str(ROOT), config.site_dir, use_directory_urls=False))
     return files
 
 
@@ -89,6 +87,13 @@ def _from_docs(target: str) -> str:
 
 def _below(path: Path, folder: Path) -> str:
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+
+
+def _results() -> list[str]:
+    """The reports, and the figures that they and the pages show or link to."""
+    places = (ROOT / "results").rglob("*")
+    kept = [one for one in places if one.suffix in (".png", ".svg") or one.name == REPORT]
+    return sorted(one.relative_to(ROOT).as_posix() for one in kept)
 
 
 def _present(entry: str | dict[str, Any]) -> str | dict[str, Any] | None:

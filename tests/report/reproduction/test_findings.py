@@ -1,5 +1,4 @@
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -8,9 +7,13 @@ from scipy import stats
 
 from dessl.experiments.record import Record
 from dessl.experiments.specification import load_experiment
+from dessl.report.reproduction.averages import Average
+from dessl.report.reproduction.comparison import Comparison
 from dessl.report.reproduction.findings.all import findings_of, summary
+from dessl.report.reproduction.findings.directions import agreement
 from dessl.report.reproduction.findings.finding import Finding, counted
-from dessl.report.reproduction.findings.probe import probe_findings, ratio_error
+from dessl.report.reproduction.findings.levels import Level
+from dessl.report.reproduction.paper import Printed
 from dessl.report.reproduction.results import Results
 
 
@@ -69,6 +72,49 @@ def test_levels_agree_where_the_interval_holds_the_papers_mean(
     off = about(findings, "DePseudoLabel: ", "0 of 1 cells")
     assert off.outcome == "differs"
     assert "0.405 against 0.271 (0.134 above)" in off.text
+
+
+@pytest.mark.parametrize(
+    ("ours", "paper", "meets"),
+    [
+        (Average(0.90, 0.02, 3), Printed(0.915), True),
+        (Average(0.90, 0.02, 3), Printed(0.925), False),
+        (Average(0.90, 0.02, 3), Printed(0.925, 0.01), True),
+        (Average(0.90, 0.02, 3), Printed(0.935, 0.01), False),
+        (Average(0.90, 0.02, 3), Printed(0.865, 0.01), False),
+        (Average(0.90, None, 1), Printed(0.905, 0.01), True),
+    ],
+)
+def test_levels_meet_where_the_intervals_do(ours: Average, paper: Printed, meets: bool) -> None:
+    assert Level("a", ours, paper).meets == meets
+
+
+@pytest.mark.parametrize(
+    ("signs", "clear", "outcome"),
+    [
+        ([1, 1], [True, True], "agrees"),
+        ([1, -1], [True, False], "agrees"),
+        ([1, -1], [True, True], "in part"),
+        ([-1, 1], [True, False], "differs"),
+        ([-1, -1], [False, False], "open"),
+    ],
+)
+def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outcome: str) -> None:
+    found = [
+        Comparison("ece", "de_pl", "pl", 1.0, 3, sign, p_two_sided=0.01 if sure else 0.5, paper=0.1)
+        for sign, sure in zip(signs, clear, strict=True)
+    ]
+    assert agreement(found) == outcome
+
+
+@pytest.mark.parametrize(("ours", "outcome"), [(0.14, "agrees"), (0.16, "differs")])
+def test_the_toy_example_agrees_as_far_as_a_figure_can_be_read(
+    results_of: Callable[..., Results], ours: float, outcome: str
+) -> None:
+    cells = {("pseudo_label", 1.0): [{"overlap_posterior": ours}]}  # the paper's is 0.12
+    (found,) = findings_of(results_of(load_experiment("toy", "paper"), cells))
+    assert found.outcome == outcome
+    assert f"{ours:.3f}, {0.25 - ours:.3f} below the truth" in found.text
 
 
 def test_the_gap_to_the_headline_is_said(fixmatch: Results) -> None:
@@ -138,42 +184,21 @@ def test_counts_are_said_in_words() -> None:
     )
 
 
-def test_the_error_of_a_variance_ratio_is_that_of_simulated_splits() -> None:
-    generator = np.random.default_rng(0)
-    ratio, splits = 0.8, 100
-    best = generator.normal(size=(4000, splits)) * math.sqrt(ratio)  # the least variable estimate
-    other = best + generator.normal(size=best.shape) * math.sqrt(1 - ratio)  # a = best − λb
-    seen = np.log(best.var(axis=1) / other.var(axis=1))
-    assert seen.std() == pytest.approx(ratio_error(ratio, splits), rel=0.05)
-
-
 @pytest.mark.parametrize(
-    ("lam", "exact", "seen", "outcome"),
-    [
-        (24.2, 0.993, 1.017, "agrees"),
-        (24.2, 0.75, 0.77, "agrees"),
-        (24.2, 0.75, 1.2, "in part"),
-        (-10.5, 0.951, 0.945, "differs"),
-    ],
+    ("evener", "splits", "outcome"),
+    [("de_fixmatch", 2, "agrees"), ("fixmatch", 2, "differs"), ("de_fixmatch", 1, "open")],
 )
-def test_variance_is_judged_by_the_theorem_and_by_the_sign_of_lambda(
-    results_of: Callable[..., Results], lam: float, exact: float, seen: float, outcome: str
+def test_the_evenness_of_benefits_is_the_papers_or_not(
+    results_of: Callable[..., Results], evener: str, splits: int, outcome: str
 ) -> None:
-    metrics = {"lam_opt": lam, "least_ratio": exact, "least_ratio_empirical": seen}
-    results = results_of(
-        load_experiment("gradient-variance", "paper"), {("complete_case", 0.0): [metrics]}
-    )
-    record = dataclasses.replace(results.records[0], arrays={"ratio_theory": [1.0]})
-    found = probe_findings(dataclasses.replace(results, records=(record,)))
-    assert [one.outcome for one in found] == [outcome]
-
-
-def test_a_term_that_never_speaks_decides_nothing(results_of: Callable[..., Results]) -> None:
-    metrics = {"lam_opt": 0.0, "least_ratio": 1.0, "least_ratio_empirical": 1.0}
-    results = results_of(
-        load_experiment("gradient-variance", "paper"), {("complete_case", 0.0): [metrics]}
-    )
-    flat = dataclasses.replace(results.records[0], arrays={"ratio_theory": [1.0, 1.0, 1.0]})
-    (found,) = probe_findings(dataclasses.replace(results, records=(flat,)))
-    assert found.outcome == "open"
-    assert "the complete case's at every λ" in found.text
+    low, high = [0.5] * 10, [0.9] * 10
+    even, uneven = [0.8] * 9 + [0.7], [0.8] * 5 + [0.6] * 5
+    rows = {("complete_case", 0.0): low, ("supervised", 0.0): high}
+    rows |= {(m, 0.5): even if m == evener else uneven for m in ("fixmatch", "de_fixmatch")}
+    cells = {cell: [{"per_class_accuracy": row}] * splits for cell, row in rows.items()}
+    results = results_of(load_experiment("fixmatch-cifar10", "fast"), cells)
+    found = about(findings_of(results), "benefit ratio over classes")
+    assert found.outcome == outcome
+    ratios = [(np.array(row) - 0.5) / 0.4 for row in (even, uneven)]
+    for ratio in ratios:
+        assert f"{ratio.std(ddof=1):.3f}" in found.text

@@ -1,5 +1,6 @@
 """The page of a reproduction as a reader meets it, in headless Chromium."""
 
+import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from dessl.report.reproduction.write import write_reproduction
 
+ROOT = Path(__file__).parents[3]
 DRIVER = runpy.run_path(str(Path(__file__).parents[1] / "page" / "browser.py"))
 
 SHOWN = """(() => {
@@ -44,3 +46,13 @@ def test_the_page_fits_and_loads_nothing(
     assert shown["named"]
     assert shown["lists"] == len(shown["facts"]["findings"])
     assert shown["rows"] == 3 * 3 + 3 * 2  # λ with and without the complete case, three metrics
+
+
+def test_the_site_has_what_a_report_on_it_links_to() -> None:
+    pytest.importorskip("mkdocs", reason="the documentation's tools are not installed")
+    site = runpy.run_path(str(ROOT / "docs" / "hooks" / "pages.py"))["_results"]()
+    reports = [ROOT / name for name in site if name.endswith(".html")]
+    assert reports
+    for report in reports:
+        for link in re.findall(r'href="(?!data:)([^"#]+)"', report.read_text(encoding="utf-8")):
+            assert (report.parent / link).relative_to(ROOT).as_posix() in site
