@@ -40,7 +40,7 @@ def test_a_numpy_array_has_the_tolerance_of_its_own_type():
 
 
 def test_one_row_among_many_is_found_and_named():
-    with pytest.raises(ValueError, match="row 2 sums to 0.9"):
+    with pytest.raises(ValueError, match=r"row 2 sums to 0\.9"):
         checked_probabilities([[0.5, 0.5], [0.2, 0.8], [0.5, 0.4], [1.0, 0.0]])
 
 
