@@ -121,8 +121,9 @@ def test_a_broken_off_run_goes_on_from_its_checkpoint(
         assert timeless(one) == timeless(other)
 
 
+@pytest.mark.parametrize("then", [4, 2, 0])
 def test_a_population_broken_off_between_its_records_is_not_trained_again(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: int
 ) -> None:
     experiment = tiny(population=4)
     run_experiment(experiment, tmp_path / "whole")
@@ -141,7 +142,7 @@ def test_a_population_broken_off_between_its_records_is_not_trained_again(
             run_experiment(experiment, tmp_path / "broken")
     steps: list[int] = []
     monkeypatch.setattr(PopulationStep, "__call__", lambda self, step: steps.append(step))
-    run_experiment(experiment, tmp_path / "broken")
+    run_experiment(tiny(population=then), tmp_path / "broken")
     assert steps == []
     pairs = zip(read_records(tmp_path / "whole"), read_records(tmp_path / "broken"), strict=True)
     assert all(timeless(one) == timeless(other) for one, other in pairs)

@@ -117,7 +117,7 @@ def _records(
             yield toy_record(experiment, cell, progress=progress)
         return
     began = time.perf_counter()
-    if experiment.population:
+    if experiment.population or len(group) > 1:  # begun as a population, it ends as one
         results = _population(experiment, group, data, folder, progress=progress)
     else:
         results = [_alone(experiment, group[0], data, folder, progress=progress)]
