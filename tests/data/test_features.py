@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 
 from dessl.data.features import feature_tensor
@@ -84,10 +85,12 @@ def test_float_sequences_keep_their_shape() -> None:
             TypeError,
             r"got torch.int64. .*astype\('uint8'\)",
         ),
+        (np.zeros((5, 8, 8), np.int64), None, TypeError, "must be uint8 images or floats"),
         (np.zeros(5), None, ValueError, r"one row of features for each sample"),
         (np.zeros((0, 3)), None, ValueError, r"x must not be empty; got shape \(0, 3\)"),
         (np.zeros((5, 0)), None, ValueError, "must not be empty"),
         (np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), None, ValueError, "a masked array. Impute"),
+        (scipy.sparse.eye_array(3), None, TypeError, r"got dtype object.* \.toarray\(\)"),
         (np.array([["a", "b"]]), None, TypeError, "real numbers; got dtype <U1. Encode text"),
         (
             torch.zeros(2, 2, dtype=torch.complex64),

@@ -64,7 +64,8 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     if array.dtype.kind not in "buif":
         raise TypeError(
             f"{name} must be an array or a tensor of real numbers; got dtype {array.dtype}. "
-            "Encode text columns as numbers first."
+            "Encode text columns as numbers first; make a sparse matrix dense with .toarray(), and "
+            "a frame of several types one of numbers with .astype(float)."
         )
     size = array.dtype.itemsize
     readable = array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
