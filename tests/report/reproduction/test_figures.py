@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from matplotlib.figure import Figure
+from scipy import stats
 
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.figures.classes import classes_figure
@@ -121,6 +122,23 @@ def test_intervals_of_two_splits_do_not_stretch_an_axis_past_the_possible(
         assert 100 < high < 106
     assert -1 < dots.axes[1].get_xlim()[0] < 0  # a loss has no upper end
     assert dots.axes[1].get_xlim()[1] > 5
+
+
+def test_each_p_value_is_drawn_in_the_look_of_the_method_that_is_better(
+    results_of: Callable[..., Results], shown: list[Figure]
+) -> None:
+    losses = {("pl", 1.0): [0.5, 0.6, 0.8], ("de_pl", 1.0): [0.4, 0.55, 0.65]}
+    cells = {cell: [{"cross_entropy": loss} for loss in row] for cell, row in losses.items()}
+    experiment = dataclasses.replace(load_experiment("mnist", "paper"), metrics=("cross_entropy",))
+    results = results_of(experiment, cells)
+    sweep_figure(results, results.blocks[0])
+    metric, tests = shown[0].axes
+    looks = {line.get_label(): line.get_color() for line in metric.lines}
+    single = [line for line in tests.lines if len(line.get_xdata()) == 1]
+    drawn = {line.get_color(): line.get_ydata()[0] for line in single}
+    p = stats.ttest_rel(losses["de_pl", 1.0], losses["pl", 1.0], alternative="less").pvalue
+    assert drawn[looks["DePseudoLabel"]] == pytest.approx(p)
+    assert drawn[looks["PseudoLabel"]] == pytest.approx(1 - p)
 
 
 def test_an_infinite_complete_case_can_be_drawn(results_of: Callable[..., Results]) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.results import Results, read_results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.tables.all import tables_of
@@ -37,6 +39,30 @@ def test_a_sweep_has_means_intervals_and_tests_at_each_lambda(smoke: Callable[[s
     assert cell(table, "1", "paper's") == "–"
 
 
+def test_each_p_value_of_a_sweep_stands_beside_its_own_correction(
+    results_of: Callable[..., Results],
+) -> None:
+    experiment = dataclasses.replace(load_experiment("mnist", "paper"), metrics=("accuracy",))
+    splits = {
+        ("pl", 0.1): [0.90, 0.91, 0.93],
+        ("de_pl", 0.1): [0.91, 0.93, 0.94],
+        ("pl", 10.0): [0.90, 0.91, 0.93],
+        ("de_pl", 10.0): [0.88, 0.90, 0.90],
+    }
+    cells = {cell: [{"accuracy": value} for value in row] for cell, row in splits.items()}
+    (table,) = tables_of(results_of(experiment, cells))
+    for side, name in (("greater", "DePseudoLabel"), ("less", "PseudoLabel")):
+        p = {
+            lam: stats.ttest_rel(splits["de_pl", lam], splits["pl", lam], alternative=side).pvalue
+            for lam in (0.1, 10.0)
+        }
+        least = min(p, key=p.__getitem__)
+        for lam, value in p.items():
+            holm = min(1.0, 2 * p[least] if lam == least else max(2 * p[least], value))
+            shown = cell(table, f"{lam:g}", f"p, {name} better (Holm)")
+            assert shown == f"{value:.3f} ({holm:.3f})"
+
+
 def test_methods_stand_beside_the_paper(fixmatch: Results) -> None:
     levels, differences, classes, ratios = tables_of(fixmatch)
     assert cell(levels, "FixMatch", "paper's") == "93.87 ± 0.13"
@@ -51,6 +77,8 @@ def test_methods_stand_beside_the_paper(fixmatch: Results) -> None:
     p = stats.ttest_rel(a, b, alternative="greater").pvalue
     assert float(first[differences.headings.index("p, better")]) == pytest.approx(p, rel=0.06)
     assert first[differences.headings.index("paper's p, better")] == "6.5e-05"
+    others = [row for row in differences.rows if not row[0].endswith(" − FixMatch")]
+    assert {row[differences.headings.index("paper's p, better")] for row in others} == {"–"}
     assert cell(classes, "cat", "paper's", 2) == "87.16"
     rows = {
         name: np.mean([r.metrics["per_class_accuracy"] for r in runs], axis=0)
@@ -89,6 +117,12 @@ def test_probes_have_their_numbers(smoke: Callable[[str], Path]) -> None:
     mean = f"{np.mean(values):.3f}".replace("-", "−")
     assert cell(terms, "entropy", "λ_opt").startswith(f"{mean} ± ")
     assert cell(terms, "entropy", "paper's") == "1.670"
+    ends = (
+        np.mean([record.metrics[f"regime_{end}.entropy"] for record in results.records])
+        for end in ("low", "high")
+    )
+    regime = " to ".join(f"{end:.3f}".replace("-", "−") for end in ends)
+    assert cell(terms, "entropy", "variance below the complete case's for λ in") == regime
     (risk,) = tables_of(read_results(smoke("risk-quality")))
     (record,) = read_results(smoke("risk-quality")).records
     shown = cell(risk, "risk on all test rows (oracle)", "ours")

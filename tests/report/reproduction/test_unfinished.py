@@ -14,7 +14,7 @@ from dessl.report.reproduction.findings.all import findings_of
 from dessl.report.reproduction.results import Results, read_results
 from dessl.report.reproduction.summary import summary_entries
 from dessl.report.reproduction.tables.all import tables_of
-from dessl.report.reproduction.titles import run_count
+from dessl.report.reproduction.titles import made_with, run_count
 
 NAMES = ["mnist", "medmnist", "consistency-cifar10", "toy", "risk-quality", "lambda-opt"]
 
@@ -35,7 +35,10 @@ def test_any_part_of_the_records_can_be_reported(smoke: Callable[[str], Path], n
         results = Results(full.experiment, records)
         assert all(table.rows for table in tables_of(results))
         assert all(finding.text for finding in findings_of(results))
-        assert json.dumps(summary_entries(results, findings_of(results)), allow_nan=False)
+        summary = json.loads(
+            json.dumps(summary_entries(results, findings_of(results)), allow_nan=False)
+        )
+        assert all(mean["n"] for mean in summary["means"])  # of nothing there is no mean
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -52,3 +55,13 @@ def test_what_is_missing_is_counted(smoke: Callable[[str], Path]) -> None:
     assert run_count(full) == "10 runs"
     part = Results(full.experiment, (dead(full.records[0]), *full.records[1:4]))
     assert run_count(part) == "4 of 10 runs, 1 of them diverged"
+
+
+def test_every_machine_and_commit_is_named(smoke: Callable[[str], Path]) -> None:
+    full = read_results(smoke("mnist"))
+    *rest, last = full.records
+    other = last.made_with | {"device": "NVIDIA H200", "commit": "0123456789abcdef"}
+    moved = dataclasses.replace(last, made_with=other)
+    line = made_with(Results(full.experiment, (*rest, moved)))
+    assert "on NVIDIA H200 and cpu; " in line
+    assert "commit 0123456789ab" in line
