@@ -101,7 +101,10 @@ def test_lines_after_the_last_checkpoint_come_once(
         train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
     with (tmp_path / "history.jsonl").open("a") as file:  # a kill between line and checkpoint,
         file.write('{"step": 12, "ri')  # and in the middle of the line
+    unfinished = tmp_path / "checkpoints" / ".step-000000011"
+    unfinished.mkdir()
     train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert not unfinished.exists()
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
 

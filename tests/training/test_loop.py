@@ -83,18 +83,38 @@ def test_normalisation_does_not_decay_whatever_its_shape() -> None:
     assert len(other) == 5
 
 
-def test_muon_moves_convolutions_as_matrices() -> None:
+@pytest.mark.parametrize(
+    ("layout", "order"),
+    [(torch.contiguous_format, (0, 1, 2, 3)), (torch.channels_last, (0, 2, 3, 1))],
+)
+def test_muon_moves_convolutions_as_matrices(
+    layout: torch.memory_format, order: tuple[int, ...]
+) -> None:
     torch.manual_seed(0)
-    conv = nn.Conv2d(3, 4, 3, bias=False)
-    matrix = nn.Parameter(conv.weight.detach().reshape(4, 27).clone())
+    conv = nn.Conv2d(3, 4, 3, bias=False).to(memory_format=layout)
+    gradient = torch.randn(4, 3, 3, 3)
+    matrix = nn.Parameter(conv.weight.detach().permute(order).reshape(4, 27).clone())
     plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1)
     ours = Optimisers(conv, plan, torch.device("cpu"))
     theirs = torch.optim.Muon([matrix], 0.1, 0.0, 0.9, adjust_lr_fn="match_rms_adamw")
-    conv.weight.grad = torch.randn(4, 3, 3, 3)
-    matrix.grad = conv.weight.grad.reshape(4, 27).clone()
+    conv.weight.grad = gradient.to(memory_format=layout)
+    matrix.grad = gradient.permute(order).reshape(4, 27).clone()
     ours.step()
     theirs.step()
-    assert torch.equal(conv.weight.reshape(4, 27), matrix)
+    assert torch.equal(conv.weight.permute(order).reshape(4, 27), matrix)
+
+
+class Noting(Entropy):
+    """Notes the types of the scores that a step ends with."""
+
+    def after_step(self, model: Any, rows: Any, scores: Any) -> None:
+        self.types = {scores.h.dtype, scores.logits.dtype}
+
+
+def test_risks_are_taken_of_float32_scores(make_data: Any, make_plan: Any) -> None:
+    term = Noting()
+    train(nn.Linear(4, 2), term, make_data(), make_plan(precision="bf16"))
+    assert term.types == {torch.float32}
 
 
 def test_the_complete_case_never_touches_unlabelled_rows(

@@ -66,6 +66,10 @@ def small_mlp() -> nn.Module:
     return MLP(5, 3, hidden=(12,), dropout=0.0)
 
 
+def dropping() -> nn.Module:
+    return MLP(5, 3, hidden=(12,), dropout=0.3)
+
+
 def plan_of(**changes: Any) -> TrainPlan:
     settings = {"steps": 12, "labelled_batch": 8, "unlabelled_batch": 13, "evaluate_every": 5}
     return TrainPlan(**{**settings, **changes})
@@ -240,6 +244,19 @@ def test_without_a_metric_to_select_by_the_last_weights_are_kept() -> None:
     assert found.step == 12
 
 
+def test_a_validation_part_of_its_own_serves_every_run() -> None:
+    whole = table()
+    pair = whole.x[100:], whole.y[100:]
+    data = SemiData(whole.x[:100], whole.y[:100], validation=pair)
+    g = torch.Generator().manual_seed(0)
+    runs = [PopulationRun(seed, draw_labels(data.y, 30, generator=g)) for seed in range(2)]
+    plan = plan_of(select="cross_entropy")
+    results = train_population(small_mlp, Entropy(), data, runs, plan)
+    for run, found in zip(runs, results, strict=True):
+        alone = train(small_mlp, Entropy(), data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+
+
 class Sharing(nn.Module):
     """Two layers with one weight, and a buffer that no ``state_dict`` has."""
 
@@ -341,13 +358,16 @@ class BrokenOffError(RuntimeError):
     pass
 
 
-@pytest.mark.parametrize("settings", [{}, {"optimiser": "adamw", "ema": 0.9, "steps": 14}])
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [(small_mlp, {}), (dropping, {"optimiser": "adamw", "ema": 0.9, "steps": 14})],
+)
 def test_a_broken_off_sweep_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, settings: dict[str, Any]
 ) -> None:
     data = table()
     runs, plan = sweep(data), plan_of(**settings, select="accuracy")
-    whole = train_population(small_mlp, Entropy(), data, runs, plan)
+    whole = train_population(model, Entropy(), data, runs, plan)
     monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
     saved = module.save_checkpoint
 
@@ -359,26 +379,26 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
 
     monkeypatch.setattr(module, "save_checkpoint", breaking)
     with pytest.raises(BrokenOffError):
-        train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
+        train_population(model, Entropy(), data, runs, plan, out=tmp_path)
     monkeypatch.setattr(module, "save_checkpoint", saved)
-    went_on = train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path)
+    went_on = train_population(model, Entropy(), data, runs, plan, out=tmp_path)
     for one, other in zip(whole, went_on, strict=True):
         assert_same(one, other, 0)
     other_lam = dataclasses.replace(runs[-1], lam=0.123)
     other_x = copy.copy(data)
     other_x.x = -data.x
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
-    for model, surrogate, its, some, complaint in (
-        (small_mlp, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
-        (small_mlp, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
-        (small_mlp, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
-        (small_mlp, Entropy(), other_x, runs, "data rows_sha256: "),
+    for network, surrogate, its, some, complaint in (
+        (model, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
+        (model, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
+        (model, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
+        (model, Entropy(), other_x, runs, "data rows_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
         with pytest.raises(ValueError, match=rf"holds another run \(.*{complaint}"):
-            train_population(model, surrogate, its, some, plan, out=tmp_path)
+            train_population(network, surrogate, its, some, plan, out=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
-        train_population(small_mlp, Entropy(), data, runs, plan, out=tmp_path, resume=False)
+        train_population(model, Entropy(), data, runs, plan, out=tmp_path, resume=False)
 
 
 def test_histories_are_ready_for_json() -> None:
