@@ -86,6 +86,7 @@ def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None
     code, shown, _ = cli("predict", run, tmp_path / "scans" / "unlabelled", "--out", out, "--json")
     assert code == 0
     assert json.loads(shown)["predicted"] == {"dark": 10, "light": 10}
+    assert cli("evaluate", run, tmp_path / "scans")[2] == ""  # a folder has no fingerprint
     import pandas as pd
 
     frame = pd.read_parquet(out).set_index("row")

@@ -45,6 +45,8 @@ class TestScaling:
 
     def test_a_constant_column_is_divided_by_one(self) -> None:
         assert scaling_of(torch.tensor([[1.0, 7.0], [2.0, 7.0]])).std[1] == 1
+        rounded = torch.where(torch.arange(99) % 2 == 0, 1e6, 1e6 + 0.0625)  # float32's next number
+        assert scaling_of(torch.stack([torch.arange(99.0), rounded], 1)).std[1] == 1
 
     def test_images_have_one_mean_a_channel(self) -> None:
         x = torch.randint(256, (20, 3, 5, 6), dtype=torch.uint8)
@@ -164,6 +166,10 @@ class TestHeldOut:
         assert check.standard_error == pytest.approx(difference.std(ddof=1) / math.sqrt(30))
         assert not held_out_check(a, a).helped
         assert held_out_check(a, a - 0.5 - 0.1 * b).helped
+        noise = (b - b.mean()).double()
+        error = float(noise.std()) / math.sqrt(30)
+        assert not held_out_check(a.double(), a.double() + noise - 0.9 * error).helped
+        assert held_out_check(a.double(), a.double() + noise - 1.1 * error).helped
 
     def test_lambda_is_the_slope_times_the_share_of_unlabelled_rows(self) -> None:
         data, _, _ = blobs(100, 25)
@@ -229,6 +235,19 @@ class TestFit:
         assert fitted.check.difference > 0
         assert torch.equal(fitted.model(x), fitted.complete_case(x))
         assert "left out" in fitted.verdict
+
+    def test_each_network_begins_with_weights_of_its_own_and_its_twin_with_the_same(self) -> None:
+        data, _, _ = blobs(60, 20)
+        first: list[float] = []
+
+        def network() -> nn.Module:
+            model = nn.Linear(3, 2)
+            first.append(model.weight.sum().item())
+            return model
+
+        fit(data, recipe_for(data, steps=2, lam=0.5, model=network), progress=False)
+        assert len(set(first[-5:])) == 5
+        assert first[-10:-5] == first[-5:]
 
     def test_a_seed_gives_the_same_model(self) -> None:
         data, x, _ = blobs(100, 20)
@@ -359,6 +378,7 @@ class TestFit:
             images = torch.zeros(40, channels, side, side, dtype=torch.uint8)
             recipe = recipe_for(SemiData(images, torch.arange(40) % 2, layout="NCHW"))
             assert (recipe.members, recipe.plan.steps) == (members, steps)
+            assert recipe.plan.evaluate_every == steps // 20
 
     def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:
         data, x, _ = blobs(100, 20)
