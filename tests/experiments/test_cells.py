@@ -52,6 +52,15 @@ def test_every_label_is_every_label_there_is() -> None:
     assert cell.key == "stl10-all-supervised-lam0-seed0"
 
 
+def test_all_labels_are_all_of_them_where_others_draw_balanced_ones(tiny: Tiny) -> None:
+    data = {"name": "mnist", "labels": 4, "draw": "balanced"}
+    own = {"title": "all", "risk": "complete_case", "every_label": True}
+    experiment = tiny(data=[data], plan={"select": "last"}, methods={"supervised": own})
+    y = torch.tensor([0] * 9 + [1] * 3)
+    drawn = {cell.method.name: len(cell.draw(y).labelled) for cell in cells_of(experiment)}
+    assert drawn == {"complete_case": 4, "de_entropy": 4, "supervised": 12}
+
+
 def test_runs_of_one_name_are_refused(tiny: Tiny) -> None:
     with pytest.raises(ValueError, match=r"twice \(mnist-30-de_entropy-lam0.5-seed0"):
         cells_of(tiny(lams=[0.5, 0.500001]))

@@ -10,13 +10,11 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.experiments.cells import cells_of
 from dessl.experiments.parts import network, shown, term
-from dessl.experiments.probe import PROBES, loss_and_term, probed
+from dessl.experiments.probe import _lams, loss_and_term, probed
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment, load_experiment
 from dessl.experiments.targets import targets_at
 from dessl.training import train
-
-NAMES = {"risk": "risk-quality", "gradient": "gradient-variance", "lambda_opt": "lambda-opt"}
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +36,6 @@ def trained() -> tuple[nn.Module, SemiData]:
 
 def changed(experiment: Experiment, **settings: object) -> Experiment:
     return dataclasses.replace(experiment, settings={**experiment.settings, **settings})
-
-
-def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
-    assert set(PROBES) == set(NAMES)
-    for profile in ("smoke", "fast", "paper"):
-        experiments = [load_experiment(name, profile) for name in NAMES.values()]
-        for probe, experiment in zip(NAMES, experiments, strict=True):
-            assert experiment.settings["probe"] == probe
-            assert experiment.kind == "probe"
-            assert [method.risk for method in experiment.methods] == ["complete_case"]
-            for shared in ("model", "plan", "data", "views", "methods"):
-                assert getattr(experiment, shared) == getattr(experiments[0], shared)
 
 
 def by_hand(model: nn.Module, data: SemiData, views: dict, threshold: float) -> tuple:
@@ -198,6 +184,14 @@ def test_a_model_that_is_sure_of_no_row_has_no_lambda_of_the_sure_ones(trained) 
     metrics, _ = probed(experiment, model, data)
     assert (metrics["lam_opt.shy"], metrics["rows.shy"]) == (None, 0)
     assert metrics["lam_opt.entropy"] is not None
+
+
+@pytest.mark.parametrize(
+    ("best", "ends"), [(2.0, (0.0, 5.0)), (-2.0, (-5.0, 5.0)), (0.0, (0.0, 2.5))]
+)
+def test_curves_reach_past_lambda_opt_on_the_side_where_it_is(best, ends) -> None:
+    lams = _lams(best, {"reach": 2.5, "points": 11})
+    np.testing.assert_allclose(lams, np.linspace(*ends, 11))
 
 
 def test_what_is_not_finite_is_none(trained) -> None:

@@ -7,6 +7,7 @@ import torch
 
 from dessl.experiments.cells import cells_of
 from dessl.experiments.parts import network, term
+from dessl.experiments.probe import PROBES
 from dessl.experiments.sources import generated
 from dessl.experiments.specification import (
     PROFILES,
@@ -169,3 +170,22 @@ def test_an_experiment_like_another_says_only_what_it_does_otherwise() -> None:
     noisy, clean = load_experiment("mnist-label-noise", "paper"), load_experiment("mnist", "paper")
     differ = [key for key, value in noisy.as_dict().items() if value != clean.as_dict()[key]]
     assert differ == ["name", "title", "paper", "targets", "notes", "data"]
+
+
+PROBE_NAMES = {
+    "risk": "risk-quality",
+    "gradient": "gradient-variance",
+    "lambda_opt": "lambda-opt",
+}
+
+
+def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
+    assert set(PROBES) == set(PROBE_NAMES)
+    for profile in ("smoke", "fast", "paper"):
+        experiments = [load_experiment(name, profile) for name in PROBE_NAMES.values()]
+        for probe, experiment in zip(PROBE_NAMES, experiments, strict=True):
+            assert experiment.settings["probe"] == probe
+            assert experiment.kind == "probe"
+            assert [method.risk for method in experiment.methods] == ["complete_case"]
+            for shared in ("model", "plan", "data", "views", "methods"):
+                assert getattr(experiment, shared) == getattr(experiments[0], shared)

@@ -1,6 +1,6 @@
-"""The runner: every experiment in small, going on after a break, divergence, populations."""
+"""The runner: every experiment in small, divergence, populations, what records say."""
 
-import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,47 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from dessl.data import DataError, SemiData
-from dessl.experiments import outcome, sweep
+from dessl.experiments import outcome
 from dessl.experiments.cells import cells_of
-from dessl.experiments.record import Record, read_records
+from dessl.experiments.record import read_records
 from dessl.experiments.specification import (
-    DataSetting,
     Experiment,
     experiment_names,
     load_experiment,
 )
 from dessl.experiments.sweep import run_experiment
-from dessl.training import TrainPlan, loop
-from dessl.training.population_step import PopulationStep
+from dessl.training import TrainPlan
 
 Tiny = Callable[..., Experiment]
-
-
-class Interruption:
-    """A notice that breaks a sweep off before a training, as Ctrl-C does."""
-
-    def __init__(self, at: int = 10**9) -> None:
-        self.at = at
-        self.seen: list[tuple[str, int, int]] = []
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        if len(self.seen) == self.at:
-            raise KeyboardInterrupt
-        self.seen.append((name, done, total))
-
-
-def timeless(record: Record) -> dict[str, Any]:
-    """A record without what the clock says."""
-    entries = dataclasses.asdict(record)
-    del entries["training"]["seconds"]
-    for event in entries["history"]:
-        del event["steps_per_second"]
-    return entries
-
-
-def files(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted((out / "runs").iterdir())}
 
 
 @pytest.mark.parametrize("name", experiment_names())
@@ -66,116 +37,6 @@ def test_every_experiment_runs_at_smoke(name: str, tmp_path: Path) -> None:
             if experiment.kind != "probe":
                 assert isinstance(record.metrics[metric], float), metric
     assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.json", "runs"]
-
-
-@pytest.mark.parametrize("population", [0, 2])
-def test_a_broken_off_sweep_goes_on_to_the_end_of_an_unbroken_one(
-    tiny: Tiny, tmp_path: Path, population: int
-) -> None:
-    experiment = tiny(population=population)
-    run_experiment(experiment, tmp_path / "whole")
-    broken, trainings = tmp_path / "broken", 2 if population else 4
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, broken, notice=Interruption(at=1))
-    before = files(broken)
-    assert len(before) == (2 if population else 1)
-    rest = Interruption()
-    run_experiment(experiment, broken, notice=rest)
-    assert len(rest.seen) == trainings - 1
-    assert rest.seen[0][1:] == (len(before), 4)
-    after = files(broken)
-    assert {name: after[name] for name in before} == before
-    for one, other in zip(read_records(tmp_path / "whole"), read_records(broken), strict=True):
-        assert timeless(one) == timeless(other)
-    nothing = Interruption()
-    run_experiment(experiment, broken, notice=nothing)
-    assert nothing.seen == []
-    assert files(broken) == after
-
-
-def test_a_broken_off_run_goes_on_from_its_checkpoint(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiment = tiny(seeds=1)
-    run_experiment(experiment, tmp_path / "whole")
-    save, saved = loop.save_checkpoint, []
-
-    def save_then_stop(folder: Path, step: int, *state: Any) -> Path:
-        place = save(folder, step, *state)
-        saved.append((folder.parent.name, step))
-        if len(saved) == 2:
-            raise KeyboardInterrupt
-        return place
-
-    monkeypatch.setattr(loop, "save_checkpoint", save_then_stop)
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(experiment, tmp_path / "broken")
-    assert not (tmp_path / "broken" / "runs").exists()
-    run_experiment(experiment, tmp_path / "broken")
-    first, second = (cell.key for cell in cells_of(experiment))
-    # Evaluations are at steps 2, 4 and 6: the first run does only its last two steps again.
-    assert saved == [(first, 2), (first, 4), (first, 6), (second, 2), (second, 4), (second, 6)]
-    for one, other in zip(
-        read_records(tmp_path / "whole"), read_records(tmp_path / "broken"), strict=True
-    ):
-        assert timeless(one) == timeless(other)
-
-
-@pytest.mark.parametrize("then", [4, 2, 0])
-def test_a_population_broken_off_between_its_records_is_not_trained_again(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: int
-) -> None:
-    experiment = tiny(population=4)
-    run_experiment(experiment, tmp_path / "whole")
-    write = sweep.write_record
-    written: list[str] = []
-
-    def write_then_stop(out: Path, record: Record) -> None:
-        if len(written) == 1:
-            raise KeyboardInterrupt
-        written.append(record.key)
-        write(out, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sweep, "write_record", write_then_stop)
-        with pytest.raises(KeyboardInterrupt):
-            run_experiment(experiment, tmp_path / "broken")
-    steps: list[int] = []
-    monkeypatch.setattr(PopulationStep, "__call__", lambda self, step: steps.append(step))
-    run_experiment(tiny(population=then), tmp_path / "broken")
-    assert steps == []
-    pairs = zip(read_records(tmp_path / "whole"), read_records(tmp_path / "broken"), strict=True)
-    assert all(timeless(one) == timeless(other) for one, other in pairs)
-
-
-def test_more_seeds_add_runs_to_those_that_are_there(tiny: Tiny, tmp_path: Path) -> None:
-    run_experiment(tiny(seeds=1), tmp_path)
-    before = files(tmp_path)
-    run_experiment(tiny(seeds=2), tmp_path)
-    after = files(tmp_path)
-    assert len(after) == 2 * len(before) == 4
-    assert {name: after[name] for name in before} == before
-
-
-def test_a_sweep_does_not_go_on_with_other_data_nor_past_a_damaged_record(
-    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_experiment(tiny(seeds=1), tmp_path)
-    before, data = files(tmp_path), sweep.experiment_data
-
-    def found(setting: DataSetting, *, curve: str) -> SemiData:
-        rows = data(setting, curve=curve)
-        rows.name = "mnist"  # as if the set had come to the disk
-        return rows
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sweep, "experiment_data", found)
-        with pytest.raises(DataError, match=r"got mnist and mnist \(generated\)\. Remove the runs"):
-            run_experiment(tiny(seeds=2), tmp_path)
-    assert files(tmp_path) == before
-    (tmp_path / "runs" / next(iter(before))).write_text("{")
-    with pytest.raises(DataError, match="damaged"):
-        run_experiment(tiny(seeds=2), tmp_path)
 
 
 @pytest.mark.parametrize("population", [0, 8])
@@ -200,7 +61,13 @@ def test_a_diverged_run_is_recorded_as_one_and_stops_no_other(
 
 def test_populations_and_runs_by_themselves_agree(tiny: Tiny, tmp_path: Path) -> None:
     for population in (0, 8):
+        began = time.perf_counter()
         run_experiment(tiny(population=population), tmp_path / str(population))
+        whole = time.perf_counter() - began
+        seconds = [
+            record.training["seconds"] for record in read_records(tmp_path / str(population))
+        ]
+        assert sum(seconds) <= whole  # runs at once share what their training took
     alone, together = (read_records(tmp_path / name) for name in ("0", "8"))
     assert {record.training["runs_at_once"] for record in together} == {4}
     assert {record.training["runs_at_once"] for record in alone} == {1}
@@ -241,14 +108,6 @@ def test_every_label_is_counted(tiny: Tiny, tmp_path: Path) -> None:
     run_experiment(tiny(seeds=1, methods={"supervised": own}), tmp_path)
     labels = {record.method: record.labels for record in read_records(tmp_path)}
     assert labels == {"complete_case": 30, "de_entropy": 30, "supervised": 60}
-
-
-def test_two_processes_do_not_share_a_folder(tiny: Tiny, tmp_path: Path) -> None:
-    def second(*_: object) -> None:
-        run_experiment(tiny(), tmp_path)
-
-    with pytest.raises(RuntimeError, match="is training in"):
-        run_experiment(tiny(), tmp_path, notice=second)
 
 
 @pytest.mark.cuda

@@ -93,6 +93,21 @@ def test_settings_that_cannot_run_are_refused() -> None:
         trained_toy(warm_start(ToyPlan(n_labelled=9, n_unlabelled=9, warm_steps=0)), "ssl", "")
 
 
+def test_the_rate_stands_in_the_warm_start_and_falls_to_zero_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rates, step = [], torch.optim.SGD.step
+
+    def watched(self: torch.optim.SGD) -> None:
+        rates.append(self.param_groups[0]["lr"])
+        step(self)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", watched)
+    plan = ToyPlan(n_labelled=50, n_unlabelled=50, batch=5, warm_steps=3, steps=4)
+    trained_toy(warm_start(plan), "debiased", "entropy")
+    assert rates == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.075, 0.05, 0.025])
+
+
 def test_the_file_is_the_plan_of_the_paper() -> None:
     for profile in ("fast", "paper"):
         experiment = load_experiment("toy", profile)
@@ -123,6 +138,10 @@ def test_records_hold_the_curves_of_the_runs(records: dict[tuple[str, int], Reco
         arrays = record.arrays
         np.testing.assert_allclose(arrays["posterior"], run.posterior, atol=6e-6)
         np.testing.assert_allclose(arrays["truth"], run.truth, atol=6e-6)
+        x = np.array(arrays["grid"])
+        inside = np.array(arrays["posterior"])[(x > 1.195) & (x < 2.805)]
+        assert len(inside) == 161  # 1.20, 1.21, ..., 2.80
+        assert run.overlap_posterior == pytest.approx(inside.mean(), abs=1e-5)
         assert arrays["steps"] == [0, 20, 40, 60]
         losses = list(run.training_cross_entropy.values())
         np.testing.assert_allclose(arrays["training_cross_entropy"], losses, atol=6e-6)
