@@ -162,6 +162,31 @@ def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> Non
     np.testing.assert_array_equal(quiet.x, data.x)
 
 
+def test_one_word_and_a_gap_are_something_to_learn_from() -> None:
+    frame = pd.DataFrame({"w": ["x", None, "x", "x"], "y": ["a", "b", "a", "b"]})
+    encoding = fit_encoding(table_of_frame(frame), label="y")
+    assert encoding.feature_names == ("w=x", "w is missing")
+    assert encoded_table(table_of_frame(frame), encoding).x.tolist() == [
+        [1, 0],
+        [0, 1],
+        [1, 0],
+        [1, 0],
+    ]
+
+
+def test_gaps_do_not_make_names_into_categories() -> None:
+    names = [f"name {k % 20}" for k in range(30)] + [None] * 30
+    frame = pd.DataFrame({"name": names, "n": np.arange(60) % 7, "y": ["a", "b"] * 30})
+    with pytest.warns(UserWarning, match="'name' holds another text in most rows"):
+        fit_encoding(table_of_frame(frame), label="y")
+
+
+def test_nine_numbers_in_ten_cells_are_a_column_of_numbers(tmp_path: Path) -> None:
+    rows = [f"{k * k},a" for k in range(9)]
+    with pytest.raises(DataError, match="numbers in column 'n'; got 'x' in data row 10"):
+        read_table(write(tmp_path / "a.csv", ["n,y", *rows, "x,b"]), label="y")
+
+
 def test_numbers_can_be_named_categories(tmp_path: Path) -> None:
     rows = [f"{(10, 20, 9)[k % 3]},{'ab'[k % 2]}" for k in range(30)]
     path = write(tmp_path / "a.csv", ["code,y", *rows])
@@ -218,8 +243,9 @@ def test_truth_values_are_the_same_in_both_kinds_of_file(tmp_path: Path) -> None
 @pytest.mark.parametrize("word", ["NA", "?", "-1"])
 def test_a_label_that_may_stand_for_none_is_warned_of(tmp_path: Path, word: str) -> None:
     rows = [f"{k % 4},{(0, 1, word)[k % 3]}" for k in range(12)]
-    with pytest.warns(UserWarning, match=f"'{re.escape(word)}' in the label .* empty the"):
+    with pytest.warns(UserWarning, match=f"'{re.escape(word)}' in the label .* the cell") as caught:
         data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert caught[0].filename == __file__
     assert sorted(data.class_names) == sorted(["0", "1", word])
 
 
