@@ -19,6 +19,14 @@ def test_one_seed_one_result(small: Tensor, view: Weak | Strong) -> None:
     assert not torch.equal(first, view(small, torch.Generator().manual_seed(6)))
 
 
+def test_the_defaults_are_the_published_law(small: Tensor) -> None:
+    weak = {"flip": True, "shift": 0.125, "mean": 0.0, "std": 1.0}
+    strong = {"n_ops": 3, "magnitude": None, "cutout": 0.5, "fill": 0, "cutout_fill": 127}
+    for default, spelt in ((Weak(), Weak(**weak)), (Strong(), Strong(**weak, **strong))):
+        first, second = (view(small, torch.Generator().manual_seed(5)) for view in (default, spelt))
+        assert torch.equal(first, second)
+
+
 @pytest.mark.parametrize("view", VIEWS)
 def test_an_image_alone_gives_what_it_gives_in_a_batch(small: Tensor, view: Weak | Strong) -> None:
     draw = view.draw(small, torch.Generator().manual_seed(5))
