@@ -28,10 +28,20 @@ def test_demo_writes_facts_and_a_report_and_goes_on_from_there(cli: Cli, folder:
     assert facts.verdict.sentence in out
     assert [(run.method, run.seed) for run in facts.runs] == [
         (method, seed)
-        for method in ("complete case", "PseudoLabel", "DePseudoLabel")
+        for method in ("complete case", "PseudoLabel", "DePseudoLabel", "all labels")
         for seed in range(3)
     ]
-    assert facts.verdict.sentence in (folder / "report.html").read_text(encoding="utf-8")
+    assert {(point.risk, point.lam) for point in facts.sweep} == {
+        (risk, lam) for risk in ("ssl", "debiased") for lam in (0.1, 0.5, 1.0, 2.0)
+    }
+    at_half = [p.metrics for p in facts.sweep if (p.risk, p.lam) == ("debiased", 0.5)]
+    debiased = [run.metrics for run in facts.runs if run.method == "DePseudoLabel"]
+    assert at_half == [{name: metrics[name] for name in at_half[0]} for metrics in debiased]
+    assert {"accuracy", "cross_entropy", "brier", "ece"} <= set(at_half[0])
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert facts.verdict.sentence in page
+    assert "Choice of λ" in page
+    assert "benefit ratio" in page
     again, out, _ = cli("demo", "--steps", 12, "--seeds", 3, "--out", folder, "--json")
     assert again == 0
     runs = json.loads(out)["runs"]  # trained already: the same runs, and nothing but JSON on stdout

@@ -7,7 +7,7 @@ import torch
 
 from dessl.data import draw_labels, load
 from dessl.evaluation import evaluate
-from dessl.experiments.demo import METHODS, VIEW, DemoPlan, network, run_demo, shown
+from dessl.experiments.demo import ALL_LABELS, METHODS, VIEW, DemoPlan, network, run_demo, shown
 from dessl.surrogates import PseudoLabel
 from dessl.training import train
 
@@ -16,7 +16,10 @@ def test_a_run_of_the_demonstration_is_the_run_that_train_gives() -> None:
     plan = DemoPlan(steps=6, seeds=2, first_seed=4)
     result = run_demo(plan, progress=False)
     assert [(run.method, run.seed) for run in result.runs] == [
-        (method, seed) for method in METHODS for seed in (4, 5)
+        (method, seed) for method in (*METHODS, ALL_LABELS) for seed in (4, 5)
+    ]
+    assert [(run.method, run.lam) for run in result.sweep[::2]] == [
+        (method, lam) for method in list(METHODS)[1:] for lam in plan.other_lams
     ]
     data = load("digits")
     generator = torch.Generator().manual_seed(5)
@@ -30,9 +33,20 @@ def test_a_run_of_the_demonstration_is_the_run_that_train_gives() -> None:
     )
     assert data.test is not None
     wanted = evaluate(alone.model, data.test.x, data.test.y, transform=shown)
-    assert result.runs[-1].method == "DePseudoLabel"
-    assert result.runs[-1].metrics.cross_entropy == pytest.approx(wanted.cross_entropy, rel=0.02)
-    assert result.runs[-1].result.history[0].loss == pytest.approx(alone.history[0].loss, rel=0.02)
+    found = result.runs[5]
+    assert (found.method, found.seed) == ("DePseudoLabel", 5)
+    assert found.metrics.cross_entropy == pytest.approx(wanted.cross_entropy, rel=0.02)
+    assert found.result.history[0].loss == pytest.approx(alone.history[0].loss, rel=0.02)
+
+
+def test_all_labels_are_all_but_those_that_choose_the_step() -> None:
+    result = run_demo(DemoPlan(steps=60, seeds=2), progress=False)
+    accuracy = {
+        method: [run.metrics.accuracy for run in result.runs if run.method == method]
+        for method in (ALL_LABELS, "complete case")
+    }
+    assert min(accuracy[ALL_LABELS]) > max(accuracy["complete case"])
+    assert result.data.n_labelled == 80
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 0}, {"seeds": 1}, {"labels": 1.5}, {"first_seed": -1}])

@@ -1,4 +1,4 @@
-"""``dessl demo``: real digits with 100 labels, three methods, five seeds, a report."""
+"""``dessl demo``: real digits with 100 labels, three methods, five seeds, a few λ, a report."""
 
 import time
 from pathlib import Path
@@ -24,6 +24,8 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a report.
+
+    Beside them, for comparison: both at other λ, and the complete case with all labels.
 
     Example: dessl demo
 

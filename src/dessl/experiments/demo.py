@@ -3,18 +3,21 @@
 Real 8 × 8 digits, 1,437 rows to train on and 360 for the test. For each seed 100 labels are drawn
 completely at random; 80 of them train a network 64-256-256-10 with dropout, and 20 choose the step
 at which a run is kept. All methods of a seed share its labels, its initial weights and its labelled
-batches, so that their differences are paired. λ and τ were fixed before any run.
+batches, so that their differences are paired. λ and τ were fixed before any run. Beside them, for
+comparison: the two methods at other λ, and the complete case with all labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.augment import Weak
-from dessl.data import SemiData, draw_labels, load
+from dessl.data import LabelDraw, SemiData, draw_labels, load
 from dessl.evaluation import Metrics, evaluate
 from dessl.models import MLP
 from dessl.objective import RiskKind
@@ -28,6 +31,9 @@ METHODS: dict[str, RiskKind] = {
     "PseudoLabel": "ssl",
     "DePseudoLabel": "debiased",
 }
+ALL_LABELS = "all labels"  # the complete case with them, which says how much there is to gain
+
+Setting: TypeAlias = tuple[str, RiskKind, float]  # method, risk and λ
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class DemoPlan:
     seeds: int = 5
     first_seed: int = 0
     lam: float = 0.5
+    other_lams: tuple[float, ...] = (0.1, 1.0, 2.0)
     threshold: float = 0.95
     steps: int = 300
 
@@ -69,9 +76,10 @@ class DemoPlan:
 
 @dataclass(frozen=True)
 class DemoRun:
-    """One run: its method and seed, how it was trained, and its metrics on the test rows."""
+    """One run: its method, λ and seed, how it was trained, and its metrics on the test rows."""
 
     method: str
+    lam: float
     seed: int
     result: TrainResult
     metrics: Metrics
@@ -79,11 +87,12 @@ class DemoRun:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """All runs, and the data with the labels of the first seed."""
+    """All runs, those at other λ apart, and the data with the labels of the first seed."""
 
     plan: DemoPlan
     data: SemiData
     runs: tuple[DemoRun, ...]
+    sweep: tuple[DemoRun, ...]
 
 
 def run_demo(
@@ -92,7 +101,7 @@ def run_demo(
     out: Path | None = None,
     progress: bool = True,
 ) -> DemoResult:
-    """Train all methods and seeds as one population.
+    """Train all methods and seeds as one population, other λ as one, and all labels as one.
 
     Args:
         plan: The settings.
@@ -101,35 +110,55 @@ def run_demo(
     """
     plan = plan or DemoPlan()
     data = load("digits")
+    main = [(name, risk, plan.lam) for name, risk in METHODS.items()]
+    other = [
+        (name, risk, lam)
+        for name, risk in METHODS.items()
+        for lam in plan.other_lams
+        if risk != "complete_case"
+    ]
+
+    def trained(settings: Sequence[Setting], labels: int, folder: str) -> tuple[DemoRun, ...]:
+        place = out / folder if out else None
+        return _trained(plan, data, settings, labels, place, progress=progress)
+
+    few = trained(main, plan.labels, "few-labels")
+    every = trained([(ALL_LABELS, "complete_case", plan.lam)], len(data), "all-labels")
+    sweep = trained(other, plan.labels, "other-lambdas")
+    drawn = _drawn(plan, data.y, plan.labels, plan.first_seed)
+    return DemoResult(plan, data.with_labels(drawn), (*few, *every), sweep)
+
+
+def _trained(
+    plan: DemoPlan,
+    data: SemiData,
+    settings: Sequence[Setting],
+    labels: int,
+    out: Path | None,
+    *,
+    progress: bool,
+) -> tuple[DemoRun, ...]:
+    """Every seed of some settings as one population."""
     seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
-    draws = {
-        seed: draw_labels(
-            data.y,
-            plan.labels,
-            n_validation=plan.validation,
-            generator=torch.Generator().manual_seed(seed),
-        )
-        for seed in seeds
-    }
+    draws = {seed: _drawn(plan, data.y, labels, seed) for seed in seeds}
     runs = [
-        PopulationRun(seed, draws[seed], plan.lam, risk)
-        for risk in METHODS.values()
-        for seed in seeds
+        PopulationRun(seed, draws[seed], lam, risk) for _, risk, lam in settings for seed in seeds
     ]
     surrogate = PseudoLabel(plan.threshold, view=VIEW)
     results = train_population(
         network, surrogate, data, runs, plan.training, transform=shown, out=out, progress=progress
     )
-    names = {risk: name for name, risk in METHODS.items()}
     assert data.test is not None  # noqa: S101 (the catalogue's digits have a test part)
-    return DemoResult(
-        plan,
-        data.with_labels(draws[seeds[0]]),
-        tuple(
-            DemoRun(names[run.risk], run.seed, result, _measured(result, data.test.x, data.test.y))
-            for run, result in zip(runs, results, strict=True)
-        ),
+    names = [name for name, *_ in settings for _ in seeds]
+    return tuple(
+        DemoRun(name, run.lam, run.seed, result, _measured(result, data.test.x, data.test.y))
+        for name, run, result in zip(names, runs, results, strict=True)
     )
+
+
+def _drawn(plan: DemoPlan, y: Tensor, labels: int, seed: int) -> LabelDraw:
+    generator = torch.Generator().manual_seed(seed)
+    return draw_labels(y, labels, n_validation=plan.validation, generator=generator)
 
 
 VIEW = Weak(flip=False, shift=0, mean=0.3, std=0.38)  # the digits' levels, standardised

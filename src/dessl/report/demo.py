@@ -1,11 +1,13 @@
 """The demonstration's facts."""
 
 from dataclasses import asdict
+from typing import Any
 
-from dessl.experiments.demo import METHODS, DemoResult
+from dessl.evaluation import Metrics
+from dessl.experiments.demo import ALL_LABELS, METHODS, DemoResult
 from dessl.experiments.machine import machine_facts
 from dessl.report.data import data_facts
-from dessl.report.facts import MethodFacts, RunFacts, RunResult
+from dessl.report.facts import MethodFacts, RunFacts, RunResult, SweepPoint
 from dessl.report.seeds import seed_comparisons
 from dessl.report.verdict import verdict
 
@@ -41,15 +43,30 @@ def demo_facts(
         title=f"Digits with {plan.labels} labels: does unlabelled data help?",
         command=command,
         data=data_facts(data, test=len(data.test.y) if data.test else 0),
-        methods=tuple(
-            MethodFacts(name, risk, "pseudo_label", 0.0 if risk == "complete_case" else plan.lam)
-            for name, risk in METHODS.items()
+        methods=(
+            *(
+                MethodFacts(
+                    name, risk, "pseudo_label", 0.0 if risk == "complete_case" else plan.lam
+                )
+                for name, risk in METHODS.items()
+            ),
+            MethodFacts(ALL_LABELS, "supervised", "pseudo_label", 0.0),
         ),
         runs=runs,
         comparisons=comparisons,
+        sweep=tuple(
+            SweepPoint(METHODS[run.method], run.lam, run.seed, _numbers(run.metrics))
+            for run in (*result.runs, *result.sweep)
+            if METHODS.get(run.method, "complete_case") != "complete_case"
+        ),
         verdict=verdict(main, plan.labels),
         settings={"demonstration": asdict(plan), "training": plan.training.as_dict()},
         made_with=machine_facts(),
         seconds=round(seconds, 2),
         warnings=warnings,
     )
+
+
+def _numbers(metrics: Metrics) -> dict[str, Any]:
+    """Metrics that are one number: a sweep is drawn from those, and shows no class or bin."""
+    return {name: value for name, value in metrics.as_dict().items() if isinstance(value, float)}

@@ -1,6 +1,7 @@
 """The metrics table: every method side by side, the best marked."""
 
 import math
+from itertools import compress
 
 from dessl.report.averages import Average, average
 from dessl.report.facts import RunFacts
@@ -35,7 +36,11 @@ def _explained(facts: RunFacts) -> str:
     if seeds < 2:
         star = "" if alone else " ★ marks the best value of a row."
         return f"One run of each method, on {n:,} labelled test rows.{star}"
-    star = " ★ marks the best mean of a row; whether a difference is real, the intervals above say."
+    aside = ", all labels aside" if any(m.risk == "supervised" for m in facts.methods) else ""
+    star = (
+        f" ★ marks the best mean of a row{aside}; whether a difference is real, the intervals "
+        "above say."
+    )
     return (
         f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows."
         f"{'' if alone else star}"
@@ -44,8 +49,12 @@ def _explained(facts: RunFacts) -> str:
 
 def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
     found = [average(facts.values(method.name, metric)) for method in facts.methods]
-    best = best_text(metric, [entry.mean for entry in found])
-    cells = (_cell(metric, entry, best=written(metric, entry.mean) == best) for entry in found)
+    rivals = [method.risk != "supervised" for method in facts.methods]  # all labels are a ceiling
+    best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
+    cells = (
+        _cell(metric, entry, best=rival and written(metric, entry.mean) == best)
+        for entry, rival in zip(found, rivals, strict=True)
+    )
     return [metric_text(metric), *cells]
 
 
