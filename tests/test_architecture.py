@@ -20,7 +20,6 @@ STOREYS = [
     ("objective",),
     ("evaluation",),
     ("training",),
-    ("safety",),
     ("recipes",),
     ("saved",),
     ("estimator",),

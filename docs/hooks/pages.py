@@ -26,7 +26,6 @@ API = {
     "dessl.training": "Training",
     "dessl.schedules": "Schedules",
     "dessl.evaluation": "Evaluation",
-    "dessl.safety": "Safety",
     "dessl.recipes": "Recipes",
     "dessl.estimator": "Estimator",
     "dessl.integrations": "Integrations",

@@ -1,5 +1,6 @@
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from dessl.data.errors import DataError
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import encoded_table, fit_encoding, read_new_table, read_table
-from dessl.data.formats.tables import table_of_frame
+from dessl.data.formats.tables import Table, open_table
 from dessl.data.semi import SemiData
 
 
@@ -31,6 +32,13 @@ def people(n: int = 60) -> pd.DataFrame:
     frame.loc[frame.index % 5 == 0, "town"] = None
     frame.loc[frame.index % 3 == 0, "outcome"] = None
     return frame
+
+
+def table_of_frame(frame: pd.DataFrame) -> Table:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "frame.parquet"
+        frame.to_parquet(path, index=False)
+        return open_table(path)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from dessl.data.errors import DataError
-from dessl.data.formats.tables import Table, open_table, table_of_frame
+from dessl.data.formats.tables import Table, open_table
 
 
 def cells(table: Table, name: str) -> list[str]:
@@ -176,15 +175,6 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
     path.rename(tmp_path / "a.xlsx")
     with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'"):
         open_table(tmp_path / "a.xlsx")
-
-
-def test_data_frames_are_tables_too() -> None:
-    frame = pd.DataFrame({"a": [1.0, None], "b": ["x", None]}, index=[5, 9])
-    table = table_of_frame(frame)
-    assert list(table.columns) == ["a", "b"]
-    assert cells(table, "b") == ["x", ""]
-    with pytest.raises(DataError, match="the data frame: expected columns of one type each"):
-        table_of_frame(pd.DataFrame({"a": [1, "x", object()]}))
 
 
 def test_without_pyarrow_the_error_says_what_to_install(

@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
 from dessl.data.formats.reading import FETCH_AGAIN, MAX_BYTES, check_limit, file_size, reading
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
@@ -88,14 +85,6 @@ def open_table(
         got=f"suffix {suffix!r}",
         do="Rename or convert it.",
     )
-
-
-def table_of_frame(frame: "pd.DataFrame") -> Table:
-    """A pandas data frame's columns; its index is left aside."""
-    arrow = arrow_module()
-    source = Path("the data frame")
-    with reading(source, "columns of one type each", arrow.ArrowException, ValueError, TypeError):
-        return _as_table(source, arrow.Table.from_pandas(frame, preserve_index=False))
 
 
 def arrow_module() -> Any:
