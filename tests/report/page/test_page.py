@@ -119,6 +119,22 @@ def test_the_table_marks_the_best_mean_and_shows_its_t_interval(facts: RunFacts)
         assert f">± {half:.3f}<" in cell
 
 
+def test_all_labels_are_no_rival_of_the_others(facts: RunFacts) -> None:
+    full = MethodFacts("all labels", "supervised", "pseudo_label", 0.0)
+    perfect = [
+        dataclasses.replace(run, method="all labels", metrics={"brier": 0.0})
+        for run in facts.runs
+        if run.method == "complete case"
+    ]
+    more = dataclasses.replace(facts, methods=(*facts.methods, full), runs=(*facts.runs, *perfect))
+    pages = [report_html([one]) for one in (facts, more)]
+    rows = [re.search(r'<tr><th scope="row">Brier score</th>(.*?)</tr>', page) for page in pages]
+    before, after = (["★" in cell for cell in row[1].split("</td>")[:-1]] for row in rows if row)
+    assert any(before)
+    assert after == [*before, False]
+    assert ["of a row, all labels aside;" in page for page in pages] == [False, True]
+
+
 def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> None:
     single = dataclasses.replace(
         facts,
