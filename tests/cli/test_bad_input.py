@@ -241,6 +241,9 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 rows with a label; got 0.")
     (tmp_path / "odd.csv").write_text("age,outcome\n30,dead\n41,ill\n")
     refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'dead'")
+    fine = tmp_path / "fine.csv"
+    assert cli("predict", run, tmp_path / "odd.csv", "--out", fine)[0] == 0  # needs no label
+    assert fine.read_text().count("\n") == 3
     weights = run / "model" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     refused(cli("predict", run, people, "--out", out), "is damaged")

@@ -38,7 +38,7 @@ def predict(
         raise ValueError(f"--out {out} is DATA itself, which is not written over. Name another.")
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
-        rows = new_rows(data, Expected.of(model))
+        rows = new_rows(data, Expected.of(model), labels=False)
     probabilities = model.predict_proba(rows.x)
     columns = _columns(rows.names, probabilities, model.class_names)
     content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)

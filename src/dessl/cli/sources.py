@@ -128,8 +128,10 @@ def _check_options(kind: Kind, **given: object) -> None:
             raise ValueError(f"--{name} is for {what}, and DATA is none. Leave it out.")
 
 
-def new_rows(source: str, model: Expected) -> NewRows:
+def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
     """Read DATA as a trained model wants it; for a name of the catalogue, its test part.
+
+    Without ``labels``, a table's label column may hold anything.
 
     Raises:
         DataError: The rows are not of the kind that the model was trained on.
@@ -146,7 +148,7 @@ def new_rows(source: str, model: Expected) -> NewRows:
             got=known[kind],
             do="Give data of the kind that it was trained on.",
         )
-    raw = _raw_rows(source, kind, model)
+    raw = _raw_rows(source, kind, model, labels=labels)
     if raw.x.shape[1:] != model.shape:
         raise DataError.of(
             source,
@@ -158,13 +160,13 @@ def new_rows(source: str, model: Expected) -> NewRows:
     return NewRows(torch.from_numpy(raw.x), torch.from_numpy(raw.y), names)
 
 
-def _raw_rows(source: str, kind: Kind, model: Expected) -> RawData:
+def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
     if kind == "images":
         return read_new_images(source, model.class_names, model.shape)
     if kind == "npz":
         return read_new_npz(source, model.class_names)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding)
+    return read_new_table(source, model.encoding, labels=labels)
 
 
 def _catalogue_rows(source: str, model: Expected) -> NewRows:

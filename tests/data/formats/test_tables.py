@@ -122,6 +122,23 @@ def test_parquet_in_many_groups_keeps_its_order(tmp_path: Path) -> None:
     assert cells(open_table(tmp_path / "a.parquet"), "w") == words
 
 
+@pytest.mark.parametrize("coding", ["latin-1", "utf-16"])
+def test_other_codings_are_refused_with_advice_that_helps(tmp_path: Path, coding: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("name,size\nMüller,1\n".encode(coding))
+    got = "UTF-16" if coding == "utf-16" else ".* invalid UTF8 data"
+    with pytest.raises(DataError, match=f"got {got}. Save it again as a CSV file in UTF-8"):
+        open_table(path)
+    path.write_bytes("name,size\nMüller,1\n".encode())
+    assert cells(open_table(path), "name") == ["Müller"]
+
+
+def test_a_table_of_names_alone_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n")
+    with pytest.raises(DataError, match=r"at least one row; got none. Add rows to it\."):
+        open_table(tmp_path / "a.csv")
+
+
 def test_parquet_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1 and nothing")

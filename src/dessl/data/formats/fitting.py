@@ -71,6 +71,7 @@ def read_new_table(
     path: str | Path,
     encoding: TableEncoding,
     *,
+    labels: bool = True,
     delimiter: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
@@ -79,6 +80,7 @@ def read_new_table(
     Args:
         path: The file.
         encoding: From :func:`read_table`.
+        labels: Whether to look at the label column; otherwise every label is missing.
         delimiter: Of a CSV, where it should not be guessed.
         max_bytes: The most bytes that the file, or the features, may take.
 
@@ -86,14 +88,16 @@ def read_new_table(
         DataError: The file is wrong, or lacks a column that the encoding needs.
     """
     table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
-    return encoded_table(table, encoding, max_bytes=max_bytes)
+    return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
 
 
-def encoded_table(table: Table, encoding: TableEncoding, *, max_bytes: int = MAX_BYTES) -> RawData:
-    """A table's features and labels under an encoding."""
+def encoded_table(
+    table: Table, encoding: TableEncoding, *, labels: bool = True, max_bytes: int = MAX_BYTES
+) -> RawData:
+    """A table's features and labels under an encoding; without labels, all are missing."""
     return RawData(
         encoding.features(table, max_bytes=max_bytes),
-        encoding.labels(table),
+        encoding.labels(table) if labels else np.full(len(table), -1, np.int64),
         encoding.class_names,
         feature_names=encoding.feature_names,
     )
@@ -135,7 +139,7 @@ def fit_encoding(
     if left_out:
         warnings.warn(
             f"{table.source}: left out of the features: {reasons}. "
-            "Name them in ignore= to say that this is right.",
+            "Name them in ignore (--ignore on the command line) to say that this is right.",
             UserWarning,
             stacklevel=3,
         )

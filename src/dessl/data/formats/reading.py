@@ -26,7 +26,9 @@ class ByteSource(Protocol):
 
 
 @contextmanager
-def reading(path: Path, expected: str, *errors: type[Exception]) -> Iterator[None]:
+def reading(
+    path: Path, expected: str, *errors: type[Exception], do: str = FETCH_AGAIN
+) -> Iterator[None]:
     """Turn the named errors, and the file system's, into a DataError about ``path``."""
     caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
     try:
@@ -36,8 +38,8 @@ def reading(path: Path, expected: str, *errors: type[Exception]) -> Iterator[Non
     except caught as error:
         came = " ".join(str(error).split())[:200] or type(error).__name__
         refused = isinstance(error, OSError) and error.errno is not None  # by the file system
-        do = "Check the path and who may use it." if refused else FETCH_AGAIN
-        raise DataError.of(path, expected=expected, got=came, do=do) from error
+        advice = "Check the path and who may use it." if refused else do
+        raise DataError.of(path, expected=expected, got=came, do=advice) from error
 
 
 def file_size(path: Path, expected: str) -> int:

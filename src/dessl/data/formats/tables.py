@@ -1,5 +1,6 @@
 """CSV and Parquet tables as columns of numbers or of text, before any encoding."""
 
+import codecs
 import csv
 import io
 from collections import Counter
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
-from dessl.data.formats.reading import FETCH_AGAIN, MAX_BYTES, check_limit, file_size, reading
+from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, reading
 
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
@@ -104,7 +105,8 @@ def arrow_module() -> Any:
 def _csv(path: Path, delimiter: str | None) -> Any:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
-    with reading(path, expected, arrow.ArrowException, ValueError, csv.Error):
+    do = "Save it again as a CSV file in UTF-8, with as many cells in every row as in the first."
+    with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
         names, delimiter = _csv_header(path, delimiter)
         _check_names(path, names)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
@@ -123,7 +125,10 @@ def _csv(path: Path, delimiter: str | None) -> Any:
 
 def _csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
     with path.open("rb") as file:
-        start = file.read(HEADER_BYTES).decode("utf-8-sig", errors="ignore")
+        start_bytes = file.read(HEADER_BYTES)
+    if start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError("UTF-16")
+    start = start_bytes.decode("utf-8-sig", errors="ignore")
     if delimiter is None:
         first = start.split("\n", 1)[0]
         delimiter = max(DELIMITERS, key=first.count)
@@ -165,7 +170,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 def _as_table(source: Path, table: Any) -> Table:
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
-        raise DataError.of(source, expected="at least one row", got="none", do=FETCH_AGAIN)
+        raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
     with reading(source, "columns of numbers or text", arrow.ArrowException, ValueError):
         table.validate(full=True)
         columns = {str(n): _column(source, str(n), table.column(n)) for n in table.column_names}
