@@ -52,6 +52,16 @@ def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     }
 
 
+def test_networks_are_counted_as_trained() -> None:
+    done = trial(0.5)
+    facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
+    assert facts.settings["networks"] == len(done.fitted.model.members) == 2
+    few, test = split(SemiData(done.data.x[:40], torch.arange(40) % 2), share=0.3, labels=12)
+    done = run_trial(few, test, recipe_for(few, lam=0.5, steps=5), progress=False)
+    facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
+    assert facts.settings["networks"] == len(done.fitted.model.members) == 1
+
+
 def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
     assert (len(kept.methods), kept.comparisons) == (1, ())

@@ -49,7 +49,8 @@ class Recipe:
         plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
         scaling: Of the inputs; what ``model`` sees is standardised with it.
         lam: A number, or ``"auto"``: estimated on held-out labels, 0 where it does not help.
-        members: Networks to train, each with another fifth of the labels held out.
+        members: Networks to train, each with another fifth of the labels held out; one alone where
+            :func:`fit` holds none out.
     """
 
     model: Callable[[], nn.Module]
@@ -101,7 +102,7 @@ def recipe_for(
         seed: Of weights, streams, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
-        members: Networks to train.
+        members: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)

@@ -78,7 +78,7 @@ def trial_facts(
         runs=tuple(runs),
         comparisons=comparisons,
         verdict=_verdict(trial, comparisons),
-        settings={"networks": fitted.recipe.members, **(settings or {}), **plan.as_dict()},
+        settings={"networks": len(fitted.results), **(settings or {}), **plan.as_dict()},
         made_with=machine_facts(),
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
