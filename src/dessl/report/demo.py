@@ -43,15 +43,7 @@ def demo_facts(
         title=f"Digits with {plan.labels} labels: does unlabelled data help?",
         command=command,
         data=data_facts(data, test=len(data.test.y) if data.test else 0),
-        methods=(
-            *(
-                MethodFacts(
-                    name, risk, "pseudo_label", 0.0 if risk == "complete_case" else plan.lam
-                )
-                for name, risk in METHODS.items()
-            ),
-            MethodFacts(ALL_LABELS, "supervised", "pseudo_label", 0.0),
-        ),
+        methods=_methods(plan.lam),
         runs=runs,
         comparisons=comparisons,
         sweep=tuple(
@@ -64,6 +56,14 @@ def demo_facts(
         made_with=machine_facts(),
         seconds=round(seconds, 2),
         warnings=warnings,
+    )
+
+
+def _methods(lam: float) -> tuple[MethodFacts, ...]:
+    risks: dict[str, str] = {**METHODS, ALL_LABELS: "supervised"}
+    return tuple(
+        MethodFacts(name, risk, "pseudo_label", lam if risk in ("ssl", "debiased") else 0.0)
+        for name, risk in risks.items()
     )
 
 
