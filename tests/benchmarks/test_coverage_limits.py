@@ -1,23 +1,13 @@
-import importlib.util
 from itertools import combinations_with_replacement
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from scipy import stats
 
-FILE = Path(__file__).parents[2] / "benchmarks" / "coverage_limits.py"
-
 
 @pytest.fixture(scope="module")
-def limits() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_coverage_limits", FILE)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def limits(script):
+    return script("coverage_limits")
 
 
 @pytest.mark.parametrize(("m", "accuracy", "nominal"), [(6, 0.7, 0.9), (50, 0.98, 0.9)])

@@ -1,18 +1,12 @@
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fixmatch_search.py"
-
 
 @pytest.fixture(scope="module")
-def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_fixmatch_search", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def benchmark(script):
+    return script("fixmatch_search")
 
 
 def test_every_candidate_is_a_plan_that_holds_labels_out_and_never_sees_the_test_set(

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -7,15 +6,10 @@ import pytest
 
 from dessl.models import MODELS
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "models.py"
-
 
 @pytest.fixture(scope="module")
-def benchmark():
-    spec = importlib.util.spec_from_file_location("benchmark_models", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def benchmark(script):
+    return script("models")
 
 
 def test_every_network_is_measured(benchmark) -> None:

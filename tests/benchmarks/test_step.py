@@ -1,5 +1,5 @@
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -8,23 +8,13 @@ import torch
 
 from dessl.models import wrn_28_2
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def loaded(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(FOLDER)
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+Script = Callable[[str], ModuleType]
 
 
 def test_a_smoke_run_measures_steps(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    step = loaded("step", monkeypatch)
+    step = script("step")
     out = tmp_path / "step.json"
     step.main(["--smoke", "--out", str(out)])
     found, printed = json.loads(out.read_text()), capsys.readouterr().out
@@ -35,8 +25,8 @@ def test_a_smoke_run_measures_steps(
         assert way["share of floor"] == pytest.approx(way["steps/s"] * way["floor"]["seconds"])
 
 
-def test_operations_and_bytes_of_the_floor(monkeypatch: pytest.MonkeyPatch) -> None:
-    floor = loaded("floor", monkeypatch)
+def test_operations_and_bytes_of_the_floor(script: Script) -> None:
+    floor = script("floor")
     device = torch.device("cpu")
     joint = floor.least_time([(1024, True)], 1e12, 1e12, device)
     apart = floor.least_time([(512, False), (576, True)], 1e12, 1e12, device)
@@ -47,8 +37,10 @@ def test_operations_and_bytes_of_the_floor(monkeypatch: pytest.MonkeyPatch) -> N
     assert floor.moved_bytes(model, [(2, False)]) == 2 * stem
 
 
-def test_the_cpu_benchmark_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cpu = loaded("cpu", monkeypatch)
+def test_the_cpu_benchmark_runs(
+    script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cpu = script("cpu")
     monkeypatch.setattr(cpu, "MODELS", {"mlp": cpu.MODELS["mlp"]})
     out = tmp_path / "cpu.json"
     cpu.main(["--smoke", "--out", str(out)])

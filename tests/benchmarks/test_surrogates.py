@@ -1,9 +1,8 @@
 """The study of all surrogates: complete, honest about validation, and its table adds up."""
 
-import importlib.util
+import importlib
 import json
 import math
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,21 +12,12 @@ import torch
 
 from dessl.surrogates import SURROGATES
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 COMMITTED = Path(__file__).parents[2] / "results" / "surrogates-digits"
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location("benchmark_surrogates", FOLDER / "surrogates.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Its dataclass looks its module up by name.
-    monkeypatch.setitem(sys.modules, "benchmark_surrogates", module)
-    spec.loader.exec_module(module)
-    return module
+def benchmark(script) -> ModuleType:
+    return script("surrogates")
 
 
 def test_every_surrogate_is_studied(benchmark: ModuleType) -> None:
