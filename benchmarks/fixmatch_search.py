@@ -23,7 +23,7 @@ from dessl.experiments.specification import Experiment, load_experiment
 from dessl.experiments.sweep import run_experiment
 
 EXPERIMENT, METHOD = "fixmatch-cifar10", "de_fixmatch"
-STEPS, VALIDATION = 12_000, 1_000
+STEPS, VALIDATION = 8_000, 1_000
 SMOKE_PLAN = {"labelled_batch": 8, "unlabelled_batch": 8}
 METRICS = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier")
 
@@ -33,13 +33,14 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "base": {},
     "lr-0.1": {"plan": {"learning_rate": 0.1}},
     "lr-0.2": {"plan": {"learning_rate": 0.2}},
-    "lr-0.1-decay-1e-3": {"plan": {"learning_rate": 0.1, "weight_decay": 1e-3}},
+    "lr-0.4": {"plan": {"learning_rate": 0.4}},
     "lr-0.2-decay-1e-3": {"plan": {"learning_rate": 0.2, "weight_decay": 1e-3}},
-    "lr-0.1-batch-128-384": {
-        "plan": {"learning_rate": 0.1, "labelled_batch": 128, "unlabelled_batch": 384}
+    "lr-0.2-batch-128-384": {
+        "plan": {"learning_rate": 0.2, "labelled_batch": 128, "unlabelled_batch": 384}
     },
-    "lr-0.1-width-96": {"plan": {"learning_rate": 0.1}, "model": {"width": 96}},
-    "lr-0.1-deeper": {"plan": {"learning_rate": 0.1}, "model": {"residuals": [1, 1, 1]}},
+    "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
+    "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [1, 1, 1]}},
+    "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
