@@ -7,7 +7,6 @@ import torch
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.side_pass import side_pass
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
@@ -33,9 +32,8 @@ class FixMatch(WeakToStrong):
         targets: Where labels are guessed. ``"joint"``: in the one pass that all views share, as in
             the paper. ``"apart"``: in a pass of their own without gradient, which all rows make;
             a second pass, with gradient, has the strong views and the weak ones that L is computed
-            on. That is a quarter less work. BatchNorm then normalises two batches where it had one:
-            H is still the same function on all rows, but another than the joint pass's. Its running
-            statistics are those of the weak views, which look like what the model meets later.
+            on. That is a quarter less work. BatchNorm then sees two batches where it saw one: H is
+            still the same function on all rows, but another than the joint pass's.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -80,7 +78,7 @@ class FixMatch(WeakToStrong):
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
         with torch.no_grad():
             target = model(weak)
-        taught = side_pass(model)(torch.cat([weak[:n_loss], strong]))
+        taught = model(torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
