@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from dessl import Batches, SemiData
 from dessl.surrogates import SURROGATES, Entropy, FixMatch, FixMatchStar, MeanTeacher, PseudoLabel
-from dessl.training import TrainPlan, train
+from dessl.training import train
 from dessl.training.average import WeightAverage
-from dessl.training.optimisers import Optimisers, decays
+from dessl.training.optimisers import decays
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -81,27 +81,6 @@ def test_normalisation_does_not_decay_whatever_its_shape() -> None:
     decayed, other = decays(model)
     assert [id(p) for p in decayed] == [id(model[0].weight)]
     assert len(other) == 5
-
-
-@pytest.mark.parametrize(
-    ("layout", "order"),
-    [(torch.contiguous_format, (0, 1, 2, 3)), (torch.channels_last, (0, 2, 3, 1))],
-)
-def test_muon_moves_convolutions_as_matrices(
-    layout: torch.memory_format, order: tuple[int, ...]
-) -> None:
-    torch.manual_seed(0)
-    conv = nn.Conv2d(3, 4, 3, bias=False).to(memory_format=layout)
-    gradient = torch.randn(4, 3, 3, 3)
-    matrix = nn.Parameter(conv.weight.detach().permute(order).reshape(4, 27).clone())
-    plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1)
-    ours = Optimisers(conv, plan, torch.device("cpu"))
-    theirs = torch.optim.Muon([matrix], 0.1, 0.0, 0.9, adjust_lr_fn="match_rms_adamw")
-    conv.weight.grad = gradient.to(memory_format=layout)
-    matrix.grad = gradient.permute(order).reshape(4, 27).clone()
-    ours.step()
-    theirs.step()
-    assert torch.equal(conv.weight.permute(order).reshape(4, 27), matrix)
 
 
 class Noting(Entropy):

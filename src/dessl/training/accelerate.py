@@ -39,10 +39,8 @@ class Accelerated:
         on_cuda = self._device.type == "cuda"
         if plan.graph == "on" and not on_cuda:
             raise ValueError(f"graph='on' needs CUDA; the data is on {self._device}.")
-        if plan.graph == "on" and not step.optimiser.capturable:
-            raise ValueError("graph='on' does not go with Muon, which cannot be captured.")
         self._compile = plan.compile == "on" or (plan.compile == "auto" and on_cuda)
-        self._graph = plan.graph != "off" and step.optimiser.capturable
+        self._graph = plan.graph != "off" and on_cuda
         self._plain = not self._compile and not self._graph
 
     def __call__(self, rows: Tensor, rate: float, lam: float) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dessl.training.muon import Muon
 from dessl.training.plan import TrainPlan
 
 NORMS = (
@@ -36,10 +37,9 @@ def decays(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 class Optimisers:
     """One or two PyTorch optimisers that act as one.
 
-    ``"muon"`` orthogonalises the update of every weight of two or more dimensions, a convolution's
-    as the matrix (maps out, everything else), scaled so that AdamW's learning rate serves
-    (``match_rms_adamw``); AdamW takes the rest. On CUDA the learning rate is a tensor on the
-    device and SGD and AdamW are the fused ones, so that a step can be captured in a graph.
+    ``"muon"`` moves every weight of two or more dimensions by :class:`Muon` and the rest by AdamW.
+    On CUDA the learning rate is a tensor on the device and SGD and AdamW are the fused ones, so
+    that a step can be captured in a graph.
 
     Args:
         model: Whose parameters are trained.
@@ -52,55 +52,41 @@ class Optimisers:
         if not decayed and not other:
             raise ValueError("the model has no parameter to train: none requires a gradient.")
         self.parameters: list[Tensor] = [*decayed, *other]
-        on_cuda = device.type == "cuda"
-        self.capturable = on_cuda and plan.optimiser != "muon"
+        self._on_cuda = device.type == "cuda"
         start = plan.learning_rate
-        self.rate: float | Tensor = torch.tensor(start, device=device) if self.capturable else start
-        self._matrices: list[tuple[nn.Parameter, nn.Parameter]] = []
-        self.optimisers = self._made(decayed, other, plan, fused=on_cuda or None)
+        self.rate: float | Tensor = torch.tensor(start, device=device) if self._on_cuda else start
+        self.optimisers = self._made(decayed, other, plan)
 
     def _made(
-        self,
-        decayed: list[nn.Parameter],
-        other: list[nn.Parameter],
-        plan: TrainPlan,
-        *,
-        fused: bool | None,
-    ) -> list[torch.optim.Optimizer]:
-        if plan.optimiser == "muon":
-            return self._muon(decayed, other, plan)
-        weighted = ((decayed, plan.weight_decay), (other, 0.0))
-        groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
-        if plan.optimiser == "adamw":
-            adamw = torch.optim.AdamW(groups, self.rate, fused=fused, capturable=self.capturable)
-            # It would warn that capturable costs speed: the fused one does not mind.
-            adamw._warned_capturable_if_run_uncaptured = True
-            return [adamw]
-        return [
-            torch.optim.SGD(
-                groups, self.rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=fused
-            )
-        ]
-
-    def _muon(
         self, decayed: list[nn.Parameter], other: list[nn.Parameter], plan: TrainPlan
     ) -> list[torch.optim.Optimizer]:
-        # torch.optim.Muon takes matrices alone: a convolution gets one that shares its memory.
-        self._matrices = [(p, nn.Parameter(_matrix(p.detach()))) for p in decayed]
+        fused = self._on_cuda or None
+        weighted = ((decayed, plan.weight_decay), (other, 0.0))
+        groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
+        if plan.optimiser == "sgd":
+            momentum, nesterov = plan.momentum, plan.nesterov
+            sgd = torch.optim.SGD
+            return [sgd(groups, self.rate, momentum=momentum, nesterov=nesterov, fused=fused)]
         made: list[torch.optim.Optimizer] = []
-        if self._matrices:
-            muon = torch.optim.Muon(
-                [matrix for _, matrix in self._matrices],
-                lr=plan.learning_rate,
-                weight_decay=plan.weight_decay,
-                momentum=plan.momentum,
-                nesterov=plan.nesterov,
-                adjust_lr_fn="match_rms_adamw",
-            )
-            made.append(muon)
-        if other:
-            made.append(torch.optim.AdamW(other, plan.learning_rate, weight_decay=0.0))
+        if plan.optimiser == "muon":
+            if decayed:
+                made.append(self._muon(decayed, plan))
+            groups = [{"params": other, "weight_decay": 0.0}] if other else []
+        if groups:
+            adamw = torch.optim.AdamW(groups, self.rate, fused=fused, capturable=self._on_cuda)
+            # It would warn that capturable costs speed: the fused one does not mind.
+            adamw._warned_capturable_if_run_uncaptured = True
+            made.append(adamw)
         return made
+
+    def _muon(self, weights: list[nn.Parameter], plan: TrainPlan) -> Muon:
+        return Muon(
+            weights,
+            self.rate,
+            weight_decay=plan.weight_decay,
+            momentum=plan.momentum,
+            nesterov=plan.nesterov,
+        )
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -125,8 +111,6 @@ class Optimisers:
 
     def step(self) -> None:
         """Move all parameters."""
-        for parameter, matrix in self._matrices:
-            matrix.grad = None if parameter.grad is None else _matrix(parameter.grad)
         for optimiser in self.optimisers:
             optimiser.step()
 
@@ -145,10 +129,3 @@ class Optimisers:
             optimiser.load_state_dict(state[str(number)])
             for group in optimiser.param_groups:
                 group["lr"] = self.rate
-
-
-def _matrix(weight: Tensor) -> Tensor:
-    """View a weight as (first dimension, all others), in whatever order its memory has them."""
-    if weight.ndim == 4 and weight.is_contiguous(memory_format=torch.channels_last):
-        weight = weight.permute(0, 2, 3, 1)
-    return weight.view(weight.shape[0], -1)

@@ -1,0 +1,93 @@
+"""Muon against singular values, and against PyTorch's."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.training.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonalised
+from dessl.training.optimisers import Optimisers
+from dessl.training.plan import TrainPlan
+
+
+def by_singular_values(matrix: Tensor) -> Tensor:
+    """The iteration is one polynomial of every singular value by itself."""
+    left, values, right = torch.linalg.svd(matrix.double(), full_matrices=False)
+    values = values / values.norm()
+    a, b, c = COEFFICIENTS
+    for _ in range(ITERATIONS):
+        values = a * values + b * values**3 + c * values**5
+    return (left * values) @ right
+
+
+@pytest.mark.parametrize("shape", [(4, 27), (27, 4), (6, 6), (1, 5)])
+def test_singular_values_come_near_one_and_vectors_stay(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    found = orthogonalised(matrix)
+    torch.testing.assert_close(found.double(), by_singular_values(matrix), rtol=0, atol=1e-4)
+    values = torch.linalg.svdvals(found)
+    assert values.min() > 0.6
+    assert values.max() < 1.4
+
+
+def test_no_gradient_gives_no_update_and_no_nan() -> None:
+    assert not orthogonalised(torch.zeros(3, 4)).any()
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_it_moves_matrices_as_pytorch_s_does(nesterov: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours = nn.Parameter(torch.randn(8, 20, generator=generator))
+    theirs = nn.Parameter(ours.detach().clone())
+    settings = {"lr": 0.05, "weight_decay": 0.3, "momentum": 0.8, "nesterov": nesterov}
+    steps = (
+        Muon([ours], **settings),
+        torch.optim.Muon([theirs], adjust_lr_fn="match_rms_adamw", **settings),
+    )
+    for _ in range(3):
+        ours.grad = torch.randn(8, 20, generator=generator)
+        theirs.grad = ours.grad.clone()
+        for one in steps:
+            one.step()
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-3)  # theirs rounds to bfloat16
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_convolutions_move_as_matrices_in_any_layout(layout: torch.memory_format) -> None:
+    torch.manual_seed(0)
+    conv = nn.Conv2d(3, 4, 3, bias=False).to(memory_format=layout)
+    before, gradient = conv.weight.detach().clone(), torch.randn(4, 3, 3, 3)
+    plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1, weight_decay=0.5)
+    optimiser = Optimisers(conv, plan, torch.device("cpu"))
+    conv.weight.grad = gradient.to(memory_format=layout)
+    optimiser.step()
+    update = by_singular_values(gradient.flatten(1)).view(4, 3, 3, 3)
+    expected = before * (1 - 0.1 * 0.5) - 0.1 * 0.2 * math.sqrt(27) * update
+    torch.testing.assert_close(conv.weight.double(), expected, rtol=0, atol=1e-4)
+    assert conv.weight.is_contiguous(memory_format=layout)
+
+
+def test_a_learning_rate_that_is_a_tensor_is_read_where_it_is() -> None:
+    rate, weight = torch.tensor(0.1), nn.Parameter(torch.eye(2))
+    muon = Muon([weight], rate)
+    rate.zero_()
+    weight.grad = torch.ones(2, 2)
+    muon.step()
+    assert torch.equal(weight, torch.eye(2))
+
+
+def test_a_model_of_biases_alone_and_one_of_weights_alone_can_be_trained() -> None:
+    plan = TrainPlan(steps=1, optimiser="muon", learning_rate=0.1)
+    for model, kinds in (
+        (nn.BatchNorm1d(3), ["AdamW"]),
+        (nn.Linear(2, 2, bias=False), ["Muon"]),
+        (nn.Linear(2, 2), ["Muon", "AdamW"]),
+    ):
+        made = Optimisers(model, plan, torch.device("cpu")).optimisers
+        assert [type(one).__name__ for one in made] == kinds
+
+
+def test_a_closure_is_refused() -> None:
+    with pytest.raises(TypeError, match="one gradient a step"):
+        Muon([nn.Parameter(torch.eye(2))], 0.1).step(lambda: 0.0)
