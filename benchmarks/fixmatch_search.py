@@ -41,6 +41,18 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
     "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [1, 1, 1]}},
     "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
+    "lr-0.1-11-layers-decay-2.5e-4": {
+        "plan": {"learning_rate": 0.1, "weight_decay": 2.5e-4},
+        "model": {"residuals": [1, 1, 1]},
+    },
+    "lr-0.2-11-layers-width-96": {
+        "plan": {"learning_rate": 0.2},
+        "model": {"width": 96, "residuals": [1, 1, 1]},
+    },
+    "muon-11-layers": {
+        "plan": {"optimiser": "muon", "learning_rate": 2e-3, "weight_decay": 0.05},
+        "model": {"residuals": [1, 1, 1]},
+    },
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
@@ -89,20 +101,25 @@ def row(name: str, record: Record) -> dict[str, Any]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The candidates, the most accurate first."""
     lines = [
-        "| candidate | accuracy, % | worst class, % | cross-entropy | Brier | steps/s |",
-        "|:---|---:|---:|---:|---:|---:|",
+        "| candidate | accuracy, % | worst class, % | cross-entropy | Brier |",
+        "|:---|---:|---:|---:|---:|",
     ]
     for found in sorted(rows, key=lambda one: -one.get("accuracy", 0.0)):
         if "accuracy" not in found:
-            lines.append(f"| {found['candidate']} | diverged | | | | |")
+            lines.append(f"| {found['candidate']} | diverged | | | |")
             continue
         lines.append(
             f"| {found['candidate']} | {100 * found['accuracy']:.1f} ± "
             f"{196 * found['accuracy_error']:.1f} | {100 * found['worst_class_accuracy']:.1f} "
-            f"| {found['cross_entropy']:.3f} | {found['brier']:.4f} "
-            f"| {found['steps_per_second']:.0f} |"
+            f"| {found['cross_entropy']:.3f} | {found['brier']:.4f} |"
         )
     return "\n".join(lines)
+
+
+def page_title(steps: int, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the table shows."""
+    labels = rows[0]["validation_labels"]
+    return f"DeFixMatch after {steps:,} steps, on {labels:,} held-out labels (± 95 %)"
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -113,7 +130,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=tuple(CANDIDATES), default=None)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=Path, default=None, help="folder of finished trainings")
-    parser.add_argument("--out", type=Path, default=None, help="JSON file of the results")
+    parser.add_argument(
+        "--out", type=Path, default=None, help="JSON file of the results; a table beside it"
+    )
     return parser.parse_args(argv)
 
 
@@ -129,11 +148,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             run_experiment(experiment, runs / name, device=options.device)
         done = {name: read_records(runs / name) for name in CANDIDATES if (runs / name).is_dir()}
     rows = [row(name, record) for name, records in done.items() for record in records]
-    print(f"DeFixMatch, {steps} steps, on {rows[0]['validation_labels']} held-out labels")
-    print(table(rows))
+    found = f"{page_title(steps, rows)}\n\n{table(rows)}\n"
+    print(found)
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps({"steps": steps, "rows": rows}, indent=1) + "\n")
+        options.out.with_suffix(".md").write_text(found, encoding="utf-8")
 
 
 if __name__ == "__main__":
