@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -111,3 +113,27 @@ def test_float_sequences_keep_their_shape() -> None:
 def test_what_cannot_be_features_is_refused(x, layout, error, message) -> None:
     with pytest.raises(error, match=message):
         feature_tensor("x", x, layout=layout)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_digits_that_float32_drops_are_warned_of(dtype: type) -> None:
+    seconds = (1_700_000_000 + 10 * np.arange(200)).astype(dtype)
+    x = np.column_stack([np.arange(200).astype(dtype), seconds])
+    with pytest.warns(UserWarning, match=r"column\(s\) 1 of x differ .* near 1.7e\+09 .* 577"):
+        feature_tensor("x", x)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.full(200, 0.1),  # constant
+        0.1 + 1e-17 * np.arange(200),  # constant but for rounding
+        np.linspace(0.0, 1.0, 200),
+        1e6 + np.arange(200.0),  # every whole number up to 2²⁴ is kept
+        np.append(np.zeros(199), 1e9),
+    ],
+)
+def test_columns_that_float32_holds_are_not(column: np.ndarray) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        feature_tensor("x", column[:, None])

@@ -313,3 +313,10 @@ def test_the_package_offers_it_without_importing_scikit_learn() -> None:
     assert dessl.DeSSLClassifier is DeSSLClassifier
     with pytest.raises(AttributeError, match="no attribute 'DeSSLClasifier'"):
         _ = dessl.DeSSLClasifier
+
+
+def test_times_in_seconds_are_not_rounded_away_in_silence() -> None:
+    x = np.column_stack([1_700_000_000 + 10.0 * np.arange(40), np.arange(40.0)])
+    y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
+    with pytest.warns(UserWarning, match="digits that float32 does not keep"):
+        DeSSLClassifier(steps=2).fit(x, y)

@@ -11,6 +11,7 @@ from torch import Tensor
 from dessl import _checks
 
 CHANNELS = (1, 3)  # what an image's channel axis may hold where nobody says which axis it is
+CHUNK = 65_536  # rows looked at in one go, in float64
 
 
 def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None = None) -> Tensor:
@@ -119,4 +120,28 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
             + (", .... " if len(columns) > 8 else ". ")
             + "Impute missing values first, or drop their rows."
         )
+    if numbers.ndim == 2 and numbers.dtype != torch.float32 and len(numbers) > 1:
+        _warn_of_lost_digits(name, numbers, floats)
     return floats
+
+
+def _warn_of_lost_digits(name: str, numbers: Tensor, floats: Tensor) -> None:
+    """Warn where rows differ in digits that float32 does not keep, as times in seconds do."""
+    mean = numbers.mean(0, dtype=torch.float64)
+    squares, lost = torch.zeros_like(mean), torch.zeros_like(mean)
+    for some, kept in zip(numbers.split(CHUNK), floats.split(CHUNK), strict=True):
+        exact = some.double()
+        squares += (exact - mean).square_().sum(0)
+        lost = torch.maximum(lost, (exact - kept).abs_().amax(0))
+    spread = (squares / len(numbers)).sqrt()
+    columns = ((lost > 1e-3 * spread) & (spread > 1e-12 * mean.abs())).nonzero().flatten().tolist()
+    if columns:
+        first = columns[0]
+        warnings.warn(
+            f"column(s) {', '.join(map(str, columns[:8]))}{', ...' if len(columns) > 8 else ''} of "
+            f"{name} differ in digits that float32 does not keep: values near "
+            f"{mean[first].item():.6g} with a standard deviation of {spread[first].item():.3g}. "
+            "Subtract their mean first, or scale them.",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -223,8 +223,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self,
             feature_tensor("X", X).numpy(force=True) if images else X,
             reset=reset,
-            dtype=np.uint8 if images else np.float32,
+            dtype=np.uint8 if images else [np.float64, np.float32],
             order="C",
             allow_nd=True,
         )
-        return rows
+        return rows if images else feature_tensor("X", rows).numpy()
