@@ -129,7 +129,7 @@ def _warn_of_lost_digits(name: str, numbers: Tensor, floats: Tensor) -> None:
     """Warn where rows differ in digits that float32 does not keep, as times in seconds do."""
     mean = numbers.mean(0, dtype=torch.float64)
     squares, lost = torch.zeros_like(mean), torch.zeros_like(mean)
-    for some, kept in zip(numbers.split(CHUNK), floats.split(CHUNK), strict=True):
+    for some, kept in zip(torch.split(numbers, CHUNK), torch.split(floats, CHUNK), strict=True):
         exact = some.double()
         squares += (exact - mean).square_().sum(0)
         lost = torch.maximum(lost, (exact - kept).abs_().amax(0))
