@@ -56,11 +56,28 @@ def test_rows_without_a_loss_have_no_gradient_in_their_weak_view(rows: Rows) -> 
     assert not x.grad[5:].any()
 
 
-def test_each_pass_counts_for_batch_norm(rows: Rows) -> None:
-    for targets, batches in (("joint", 1), ("apart", 2)):
-        model = network(norm=True)
-        FixMatch(strong=strong, targets=targets).scores_with_loss_on(model, rows, 5)
-        assert int(model[1].num_batches_tracked) == batches
+def test_labels_are_guessed_by_the_model_as_it_will_be_used(rows: Rows) -> None:
+    model = network(norm=True)
+    model[1].running_mean += 0.5
+    same = lambda x, generator: x  # noqa: E731
+    guesses = model.eval()(rows.x).softmax(1)
+    model.train()
+    found = FixMatch(0.4, weak=same, strong=same, targets="apart")(model, rows)
+    taught = network(norm=True)(torch.cat([rows.x, rows.x]))[12:].log_softmax(1)
+    confidence, label = guesses.max(1)
+    expected = -taught[torch.arange(12), label] * (confidence > 0.4)
+    torch.testing.assert_close(found.h, expected)
+    assert 0 < int((confidence > 0.4).sum()) < 12
+    assert all(module.training for module in model.modules())
+
+
+def test_only_the_pass_with_gradient_counts_for_batch_norm(rows: Rows) -> None:
+    model, second = network(norm=True), network(norm=True)
+    surrogate = FixMatch(weak=lambda x, g: x, strong=lambda x, g: 2 * x, targets="apart")
+    surrogate.scores_with_loss_on(model, rows, 5)
+    second(torch.cat([rows.x[:5], 2 * rows.x]))
+    for ours, expected in zip(model.buffers(), second.buffers(), strict=True):
+        assert torch.equal(ours, expected)
 
 
 def test_a_row_s_h_does_not_depend_on_its_place(rows: Rows) -> None:

@@ -7,6 +7,7 @@ import torch
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.evaluated import evaluated
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
@@ -30,10 +31,11 @@ class FixMatch(WeakToStrong):
         weak: View that labels are guessed from.
         strong: View that they teach.
         targets: Where labels are guessed. ``"joint"``: in the one pass that all views share, as in
-            the paper. ``"apart"``: in a pass of their own without gradient, which all rows make;
-            a second pass, with gradient, has the strong views and the weak ones that L is computed
-            on. That is a quarter less work. BatchNorm then sees two batches where it saw one: H is
-            still the same function on all rows, but another than the joint pass's.
+            the paper. ``"apart"``: in a pass of their own that all rows make, without gradient and
+            in evaluation mode, that is by the model as it will be used; a second pass, with
+            gradient, has the strong views and the weak ones that L is computed on. That is a
+            quarter less work. H is still one function on all rows, but another than the joint
+            pass's where there is BatchNorm or dropout.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -76,8 +78,7 @@ class FixMatch(WeakToStrong):
             return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
-        with torch.no_grad():
-            target = model(weak)
+        target = evaluated(model)(weak)
         taught = model(torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])

@@ -1,0 +1,62 @@
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dessl.surrogates.evaluated import evaluated
+from dessl.surrogates.smooth import SmoothedModel, smoothed
+
+X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+    model[1].running_mean += 1
+    return model
+
+
+def test_it_is_evaluation_mode_without_gradient_or_trace() -> None:
+    model, reference = network(), network().eval()
+    before = [buffer.clone() for buffer in model.buffers()]
+    logits = evaluated(model)(X)
+    assert torch.equal(logits, reference(X))
+    assert not logits.requires_grad
+    assert all(map(torch.equal, before, model.buffers()))
+
+
+def test_every_part_gets_its_own_mode_back() -> None:
+    model = network()
+    model[1].eval()
+    evaluated(model)(X)
+    assert [module.training for module in model.modules()] == [True, True, False, True, True]
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        evaluated(model)(X[:, :2])
+    assert [module.training for module in model.modules()] == [True, True, False, True, True]
+
+
+def test_it_compiles_whole_and_once() -> None:
+    def both(x: Tensor) -> tuple[Tensor, Tensor]:
+        return evaluated(model)(x), model[:2](x)
+
+    model, reference = network(), network()
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(both, backend="aot_eager", fullgraph=True, dynamic=False)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(X), both_of(reference))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    torch.testing.assert_close(model.state_dict(), reference.state_dict())
+
+
+def both_of(model: nn.Module) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        guessed = model.eval()(X)
+    return guessed, model.train()[:2](X)
+
+
+def test_smoothed_models_and_plain_functions_do_as_before() -> None:
+    model = network()
+    expected = smoothed(evaluated(model)(X), 0.1)
+    assert torch.equal(evaluated(SmoothedModel(model, 0.1))(X), expected)
+    x = X.clone().requires_grad_()
+    assert not evaluated(lambda rows: 2 * rows)(x).requires_grad
