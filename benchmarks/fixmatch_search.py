@@ -41,17 +41,17 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
     "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [1, 1, 1]}},
     "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
-    "lr-0.1-11-layers-decay-2.5e-4": {
-        "plan": {"learning_rate": 0.1, "weight_decay": 2.5e-4},
+    "muon-5e-3-11-layers": {
+        "plan": {"optimiser": "muon", "learning_rate": 5e-3, "weight_decay": 0.05},
         "model": {"residuals": [1, 1, 1]},
     },
-    "lr-0.2-11-layers-width-96": {
-        "plan": {"learning_rate": 0.2},
+    "muon-1e-2-11-layers": {
+        "plan": {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05},
+        "model": {"residuals": [1, 1, 1]},
+    },
+    "muon-5e-3-11-layers-width-96": {
+        "plan": {"optimiser": "muon", "learning_rate": 5e-3, "weight_decay": 0.05},
         "model": {"width": 96, "residuals": [1, 1, 1]},
-    },
-    "muon-11-layers": {
-        "plan": {"optimiser": "muon", "learning_rate": 2e-3, "weight_decay": 0.05},
-        "model": {"residuals": [1, 1, 1]},
     },
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
