@@ -1,3 +1,5 @@
+import datetime
+import decimal
 import json
 import re
 import tempfile
@@ -5,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -94,7 +98,8 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
     odd = frame.iloc[[1, 2]].copy()
     odd["town"] = "Atlantis"
     odd["income"] = np.nan
-    x = encoded_table(table_of_frame(odd), encoding).x
+    with pytest.warns(UserWarning, match="2 of 2 cells in column 'town' .* such as 'Atlantis'; "):
+        x = encoded_table(table_of_frame(odd), encoding).x
     place = encoding.feature_names.index
     towns = [place(name) for name in encoding.feature_names if name.startswith("town")]
     assert not x[:, towns].any()
@@ -245,10 +250,10 @@ def test_truth_values_are_the_same_in_both_kinds_of_file(tmp_path: Path) -> None
     parquet, _ = read_table(tmp_path / "a.parquet", label="y")
     assert parquet.class_names == ("False", "True")
     np.testing.assert_array_equal(parquet.y, frame["y"])
-    assert parquet.feature_names == ("t", "n")
+    assert parquet.feature_names == data.feature_names
 
 
-@pytest.mark.parametrize("word", ["NA", "?", "-1"])
+@pytest.mark.parametrize("word", ["NA", "?", "-1", "Unlabelled"])
 def test_a_label_that_may_stand_for_none_is_warned_of(tmp_path: Path, word: str) -> None:
     rows = [f"{k % 4},{(0, 1, word)[k % 3]}" for k in range(12)]
     with pytest.warns(UserWarning, match=f"'{re.escape(word)}' in the label .* the cell") as caught:
@@ -261,6 +266,59 @@ def test_minus_one_and_one_are_two_classes(tmp_path: Path) -> None:
     rows = [f"{k % 4},{(-1, 1)[k % 2]}" for k in range(12)]
     data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
     assert data.class_names == ("-1", "1")
+
+
+@pytest.mark.parametrize("categorical", [["ward"], []])
+def test_a_gap_makes_no_other_category_of_a_whole_number(
+    tmp_path: Path, categorical: list[str]
+) -> None:
+    """A column of whole numbers with a gap is saved with points, and one without it without."""
+    whole = pd.DataFrame(
+        {"ward": np.arange(20) % 4, "n": np.arange(20) % 7, "y": np.arange(20) % 2}
+    )
+    gaps = whole.astype({"ward": float, "y": float})
+    gaps.loc[3, ["ward", "y"]] = np.nan
+    whole.to_csv(tmp_path / "whole.csv", index=False)
+    for kind, write_frame in (("csv", gaps.to_csv), ("parquet", gaps.to_parquet)):
+        path = tmp_path / f"gaps.{kind}"
+        write_frame(path, index=False)
+        data, encoding = read_table(path, label="y", categorical=categorical)
+        assert data.class_names == ("0", "1")
+        later = read_new_table(tmp_path / "whole.csv", encoding)
+        others = np.arange(20) != 3
+        np.testing.assert_array_equal(later.x[others], data.x[others])
+        np.testing.assert_array_equal(later.y, whole["y"])
+
+
+def test_spellings_of_one_whole_number_are_one_class_and_codes_are_not(tmp_path: Path) -> None:
+    spelt = ("1", "1.0", "1.00", "-0.0", "0", "007", "1.10")
+    rows = [f"{k % 3},{spelt[k % 7]}" for k in range(21)]
+    data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert data.class_names == ("0", "1", "1.10", "007")
+    assert data.y[:7].tolist() == [1, 1, 1, 0, 0, 3, 2]
+
+
+def test_columns_of_other_types_matter_only_where_they_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    n = np.arange(12)
+    columns = {
+        "n": pa.array(n % 5),
+        "d": pa.array([decimal.Decimal(int(k)) / 4 for k in n % 3]),
+        "nested": pa.array([[int(k)] for k in n]),
+        "day": pa.array([datetime.date(2020, 1, 1 + int(k)) for k in n]),
+        "y": pa.array(["u", "v"] * 6),
+        "__index_level_0__": pa.array(n[::-1]),
+    }
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(DataError, match=r"column 'nested'; got type list.*name it in ignore"):
+        read_table(path, label="y")
+    with pytest.warns(UserWarning, match="'day' holds another text in most rows"):
+        data, encoding = read_table(path, label="y", ignore=["nested"])
+    assert data.feature_names == ("n", "d")
+    np.testing.assert_array_equal(read_new_table(path, encoding).x, data.x)
+    pq.write_table(pa.table(columns | {"n": columns["nested"]}), path)
+    with pytest.raises(DataError, match=r"expected the column\(s\) 'n'.*of numbers or text"):
+        read_new_table(path, encoding)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """One column of a table as numbers for a model: standardised with an indicator, or one-hot."""
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -7,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
-from dessl.data.formats.tables import Column, Table
+from dessl.data.formats.tables import Column, Table, arrow_module
 
 MISSING_NUMBERS = frozenset(
     ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
 )
 NUMERIC_SHARE = 0.9
+MAX_CATEGORIES = 64
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,9 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """One 0/1 feature for each category; a category not listed here is all zeros.
+    """One 0/1 feature for each category; a category not listed here is all zeros, with a warning.
+
+    There is none where as many are listed as are ever kept: others were there, but too rare.
 
     Attributes:
         name: The column.
@@ -66,16 +73,34 @@ class CategoricalColumn:
         names = tuple(f"{self.name}={category}" for category in self.categories)
         return (*names, f"{self.name} is missing") if self.indicator else names
 
-    def features(self, table: Table) -> NDArray[np.float64]:
+    def features(self, table: Table) -> NDArray[np.float32]:
         """(n, categories, and one more with an indicator)."""
         column = as_text(table.columns[self.name])
         place = {text: number for number, text in enumerate(self.categories)}
         if self.indicator:
             place[""] = len(self.categories)
         width = len(self.feature_names)
-        rows = np.eye(width + 1, width)  # the last row, all zeros, is for everything else
-        chosen = np.array([place.get(text, width) for text in column.texts], np.int64)
+        # The last row, all zeros, is for everything else.
+        rows = np.eye(width + 1, width, dtype=np.float32)
+        texts = column.texts.to_pylist()
+        chosen = np.array([place.get(text, width) for text in texts], np.int64)
+        if len(self.categories) < MAX_CATEGORIES:
+            self._warn_of_unknown(table, column, [bool(t) and t not in place for t in texts])
         return np.asarray(rows[chosen[column.codes]])
+
+    def _warn_of_unknown(self, table: Table, column: Column, unknown: Sequence[bool]) -> None:
+        rows = np.flatnonzero(np.array(unknown)[column.codes])
+        if len(rows):
+            listed = ", ".join(map(repr, self.categories[:8]))
+            more = ", ..." if len(self.categories) > 8 else ""
+            warnings.warn(
+                f"{table.source}: {len(rows)} of {len(table)} cells in column {self.name!r} hold "
+                "a category that was not there in training, such as "
+                f"{column.cell(int(rows[0]))!r}; they count as none of {listed}{more}. "
+                "Spell categories as in training.",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
@@ -117,31 +142,33 @@ def numbers(table: Table, column: Column) -> NDArray[np.float64]:
 
 
 def as_text(column: Column) -> Column:
-    """A column of numbers as one of texts, as a CSV has them: whole numbers without a point."""
+    """A column as texts, whole numbers without a point.
+
+    A program that keeps a gap as NaN writes the whole numbers beside it as 1.0, another as 1: they
+    are one category.
+    """
+    arrow = arrow_module()
     if column.numbers is None:
-        return column
+        replace = arrow.compute.replace_substring_regex
+        whole = replace(column.texts, WHOLE_NUMBER, r"\1")
+        return Column.of_texts(column.name, replace(whole, "^-0$", "0"), column.codes)
     distinct, codes = np.unique(column.numbers, return_inverse=True)
-    texts = ["" if np.isnan(value) else _written(value, column.truth) for value in distinct]
-    return Column(column.name, None, np.array(texts, np.object_), codes.astype(np.int64))
-
-
-def _written(value: float, truth: bool) -> str:
     # The shortest text that tells a number from its neighbours; 0 + x makes 0 of -0.
-    return str(bool(value)) if truth else np.format_float_positional(0 + value, trim="-")
+    texts = [
+        "" if np.isnan(value) else np.format_float_positional(0 + value, trim="-")
+        for value in distinct
+    ]
+    return Column.of_texts(column.name, arrow.array(texts, arrow.string()), codes)
 
 
 def _parsed(column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Each distinct text as a number, NaN where it is missing or none; and whether it is none."""
-    values = np.full(len(column.texts), np.nan)
-    wrong = np.zeros(len(column.texts), np.bool_)
-    for number, text in enumerate(column.texts):
-        if text in MISSING_NUMBERS:
-            continue
-        try:
-            # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
-            values[number] = float(text) if text.isascii() and "_" not in text else np.nan
-        except ValueError:
-            wrong[number] = True
-        if not np.isfinite(values[number]):
-            values[number], wrong[number] = np.nan, True
-    return values, wrong
+    arrow = arrow_module()
+    compute, texts = arrow.compute, column.texts
+    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
+    plain = compute.if_else(compute.match_substring_regex(texts, NUMBER), texts, None)
+    parsed = compute.utf8_ltrim(plain, "+").cast(arrow.float64())
+    values = parsed.to_numpy(zero_copy_only=False)
+    number = np.isfinite(values)
+    missing = compute.is_in(texts, arrow.array(sorted(MISSING_NUMBERS)))
+    return np.where(number, values, np.nan), ~number & ~missing.to_numpy(zero_copy_only=False)

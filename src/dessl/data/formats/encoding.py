@@ -24,7 +24,7 @@ class TableEncoding:
 
     Numbers are standardised, a missing one replaced by the median and marked in a feature of its
     own. Categories become one 0/1 feature each; a category that was not there when the encoding
-    was fitted, or was too rare to be kept, gives zeros in all of them.
+    was fitted (with a warning), or was too rare to be kept, gives zeros in all of them.
 
     Attributes:
         label: The column of the labels.
@@ -60,7 +60,8 @@ class TableEncoding:
                 table.source,
                 expected=f"the column(s) {', '.join(map(repr, absent))}",
                 got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
-                do="Give a table with the columns that the encoding was fitted on.",
+                do="Give a table with the columns that the encoding was fitted on, of numbers or "
+                "text.",
             )
         shape = (len(table), len(self.feature_names))
         check_limit(table.source, byte_count(shape, 4), max_bytes)
@@ -90,7 +91,8 @@ class TableEncoding:
             return np.full(len(table), -1, np.int64)
         column = as_text(table.columns[self.label])
         place = {"": -1} | {name: number for number, name in enumerate(self.class_names)}
-        unknown = [text for text in column.texts if text not in place]
+        texts = column.texts.to_pylist()
+        unknown = [text for text in texts if text not in place]
         if unknown:
             raise DataError.of(
                 table.source,
@@ -98,7 +100,7 @@ class TableEncoding:
                 got=f"{unknown[0]!r}",
                 do="Correct the label, or empty the cell.",
             )
-        return np.array([place[text] for text in column.texts], np.int64)[column.codes]
+        return np.array([place[text] for text in texts], np.int64)[column.codes]
 
     def as_dict(self) -> dict[str, Any]:
         """The encoding in what JSON can hold."""

@@ -9,6 +9,7 @@ import numpy as np
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.columns import (
+    MAX_CATEGORIES,
     MISSING_NUMBERS,
     NUMERIC_SHARE,
     CategoricalColumn,
@@ -22,8 +23,8 @@ from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Column, Table, open_table
 
-MAX_CATEGORIES = 64
 MAX_CLASSES = 1000
+NO_LABEL = frozenset(("unlabelled", "unlabeled", "unknown", "missing"))
 
 
 def read_table(
@@ -111,8 +112,8 @@ def fit_encoding(
     A column is numeric where all its non-empty cells are numbers. Where nine in ten are, the rest
     are taken for mistakes and refused. All else is categories, the 64 most frequent kept. Columns
     that are constant, count the rows, or hold another text in most rows are left out, with a
-    warning that says so. A label such as NA, or -1 beside 0, is a class like any other, with a
-    warning.
+    warning that says so. A label such as NA or unlabelled, or -1 beside whole numbers other than 1
+    alone, is a class like any other, with a warning.
 
     Raises:
         DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
@@ -155,14 +156,22 @@ def _check_named(
             f"label, categorical and ignore must name different columns; {min(twice)!r} is in two "
             "of them. Name it once."
         )
+    names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
-        if name not in table.columns:
+        if name not in names:
             raise DataError.of(
                 table.source,
                 expected=f"a column {name!r}",
-                got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
+                got=f"{', '.join(map(repr, names[:20]))}",
                 do="Check the name; upper and lower case differ.",
             )
+    for name in table.unread.keys() - set(ignore):
+        raise DataError.of(
+            table.source,
+            expected=f"numbers or text in column {name!r}",
+            got=f"type {table.unread[name]}",
+            do="Convert the column, or name it in ignore (--ignore on the command line).",
+        )
 
 
 def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str:
@@ -170,7 +179,7 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
     if not categorical and numeric_share(column) >= NUMERIC_SHARE:
         return _numeric(table, column)
     text = as_text(column)
-    counts = dict(zip(text.texts, np.bincount(text.codes, minlength=len(text.texts)), strict=True))
+    counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
     if len(counts) + bool(empty) < 2:
         return "is constant"
@@ -207,7 +216,7 @@ def _numeric(table: Table, column: Column) -> EncodedColumn | str:
 def _class_names(table: Table, label: str) -> tuple[str, ...]:
     """The labels that occur: numbers in the order of their size, else in that of the alphabet."""
     column = as_text(table.columns[label])
-    texts = [str(text) for text in column.texts if text]
+    texts = [text for text in column.texts.to_pylist() if text]
     if not 2 <= len(texts) <= MAX_CLASSES:
         raise DataError.of(
             table.source,
@@ -215,9 +224,10 @@ def _class_names(table: Table, label: str) -> tuple[str, ...]:
             got=f"{len(texts)}",
             do="Is it the right column? Numbers to predict are not classes.",
         )
-    doubtful = MISSING_NUMBERS.intersection(texts) | (
-        {"-1"} & set(texts) if "0" in texts else set()
-    )
+    doubtful = {text for text in texts if text in MISSING_NUMBERS or text.lower() in NO_LABEL}
+    others = set(texts) - {"-1"}
+    if "-1" in texts and others != {"1"} and all(text.isdecimal() for text in others):
+        doubtful.add("-1")
     if doubtful:
         warnings.warn(
             f"{table.source}: {', '.join(map(repr, sorted(doubtful)))} in the label column "

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,25 +18,43 @@ from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, readin
 
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table, of numbers or of texts.
 
     Attributes:
         name: The column's name.
         numbers: float64 (n,) with NaN for missing, where the file itself says it holds numbers.
-        texts: The distinct texts, trimmed; "" is a missing cell.
-        codes: (n,) which of ``texts`` each row holds.
-        truth: Whether the numbers are truth values, False and True in text.
+        texts: Else the distinct texts, trimmed and sorted, as an Arrow array, for there may be one
+            a row; "" is a missing cell.
+        codes: And (n,) which of them each row holds.
     """
 
     name: str
     numbers: NDArray[np.float64] | None
-    texts: NDArray[np.object_]
+    texts: Any
     codes: NDArray[np.int64]
-    truth: bool = False
+
+    @classmethod
+    def of_numbers(cls, name: str, numbers: NDArray[np.float64]) -> "Column":
+        """A column of numbers."""
+        return cls(name, numbers, None, np.empty(0, np.int64))
+
+    @classmethod
+    def of_texts(cls, name: str, texts: Any, codes: NDArray[np.int64]) -> "Column":
+        """A column of those texts that occur, equal ones put together."""
+        arrow = arrow_module()
+        distinct = texts.dictionary_encode()
+        codes = distinct.indices.to_numpy(zero_copy_only=False)[codes]
+        occur = np.flatnonzero(np.bincount(codes, minlength=len(distinct.dictionary)))
+        occurring = distinct.dictionary.take(arrow.array(occur))
+        order = arrow.compute.sort_indices(occurring).to_numpy()
+        place = np.zeros(len(distinct.dictionary), np.int64)
+        place[occur[order]] = np.arange(len(order))
+        return cls(name, None, occurring.take(arrow.array(order)), place[codes])
 
     def __len__(self) -> int:
         return len(self.codes if self.numbers is None else self.numbers)
@@ -44,18 +63,27 @@ class Column:
         """One cell as text."""
         if self.numbers is not None:
             return f"{self.numbers[row]:g}"
-        return str(self.texts[self.codes[row]])
+        return str(self.texts[int(self.codes[row])])
 
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of one table by name; ``source`` is what errors call it."""
+    """The columns of one table by name.
+
+    Attributes:
+        source: What errors call it.
+        columns: Those that hold numbers or text.
+        unread: The types of those that hold neither.
+        n_rows: Its rows.
+    """
 
     source: Path
     columns: dict[str, Column]
+    unread: dict[str, str]
+    n_rows: int
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return self.n_rows
 
 
 def open_table(
@@ -70,7 +98,7 @@ def open_table(
         max_bytes: A larger file, or one whose metadata promises more, is refused unread.
 
     Raises:
-        DataError: The file is missing, damaged, ragged, empty or holds nested columns.
+        DataError: The file is missing, damaged, ragged or empty.
     """
     path = Path(path)
     size = file_size(path, "a CSV or Parquet table")
@@ -113,7 +141,11 @@ def _csv(path: Path, delimiter: str | None) -> Any:
             table = arrow.csv.read_csv(
                 file,
                 read_options=arrow.csv.ReadOptions(use_threads=False, block_size=2**23),
-                parse_options=arrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                parse_options=arrow.csv.ParseOptions(
+                    delimiter=delimiter,
+                    newlines_in_values=True,
+                    ignore_empty_lines=len(names) > 1,  # of one column, it is a missing cell
+                ),
                 convert_options=arrow.csv.ConvertOptions(
                     column_types=dict.fromkeys(names, arrow.string())
                 ),
@@ -147,8 +179,9 @@ def _parquet(path: Path, max_bytes: int) -> Any:
             check_limit(path, sum(groups), max_bytes)
             texts = [field.name for field in schema if _is_text(field.type)]
         # As dictionaries: a long text repeated in every row is then kept, and decoded, once.
+        columns = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
         with arrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
-            return file.read(use_threads=False)
+            return file.read(columns=columns, use_threads=False)
 
 
 def _is_text(kind: Any) -> bool:
@@ -173,46 +206,45 @@ def _as_table(source: Path, table: Any) -> Table:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
     with reading(source, "columns of numbers or text", arrow.ArrowException, ValueError):
         table.validate(full=True)
-        columns = {str(n): _column(source, str(n), table.column(n)) for n in table.column_names}
-    return Table(source, columns)
+        read = {name: _column(name, table.column(name)) for name in table.column_names}
+    columns = {name: column for name, column in read.items() if column is not None}
+    unread = {name: str(table.schema.field(name).type) for name in read if name not in columns}
+    return Table(source, columns, unread, table.num_rows)
 
 
-def _column(source: Path, name: str, values: Any) -> Column:
+def _column(name: str, values: Any) -> Column | None:
+    """A column of numbers or of text; None of any other type."""
     arrow = arrow_module()
-    types, compute = arrow.types, arrow.compute
-    if types.is_integer(values.type):
-        try:
-            values = compute.cast(values, arrow.float64())
-        except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become one number
-            values = compute.cast(values, arrow.string())
+    types = arrow.types
+    values = _simplified(values)
     kind = values.type
-    content = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_boolean(kind) or types.is_floating(kind):
-        numbers = compute.cast(values, arrow.float64(), safe=False).to_numpy()
-        none = np.empty(0, np.object_)
-        truth = bool(types.is_boolean(kind))
-        return Column(name, numbers.astype(np.float64), none, np.empty(0, np.int64), truth)
-    if not (_is_text(content) or types.is_null(kind)):
-        raise DataError.of(
-            source,
-            expected=f"numbers or text in column {name!r}",
-            got=f"type {kind}",
-            do="Convert the column, or leave it out of the file.",
-        )
-    if types.is_null(kind):
-        values = arrow.chunked_array([arrow.nulls(len(values), arrow.string())])
+    if types.is_floating(kind):
+        numbers = arrow.compute.cast(values, arrow.float64(), safe=False).to_numpy()
+        return Column.of_numbers(name, numbers.astype(np.float64))
+    if not _is_text(kind.value_type if types.is_dictionary(kind) else kind):
+        return None
     coded = values if types.is_dictionary(kind) else values.dictionary_encode()
     whole = coded.unify_dictionaries().combine_chunks()
     if isinstance(whole, arrow.ChunkedArray):
         whole = whole.chunk(0)
-    texts = [str(text or "").strip() for text in whole.dictionary.to_pylist()]
+    texts = arrow.compute.utf8_trim_whitespace(whole.dictionary.cast(arrow.string()).fill_null(""))
     codes = whole.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    return _trimmed(name, [*texts, ""], codes.astype(np.int64))
+    return Column.of_texts(name, arrow.concat_arrays([texts, arrow.array([""])]), codes)
 
 
-def _trimmed(name: str, texts: list[str], codes: NDArray[np.int64]) -> Column:
-    """The column with texts that became equal by trimming put together, sorted."""
-    distinct = sorted({texts[code] for code in np.unique(codes)})
-    place = {text: number for number, text in enumerate(distinct)}
-    moved = np.array([place.get(text, -1) for text in texts], np.int64)
-    return Column(name, None, np.array(distinct, np.object_), moved[codes])
+def _simplified(values: Any) -> Any:
+    """Whole numbers and decimals as float64; truth values, dates and times as a CSV has them."""
+    arrow = arrow_module()
+    types, compute, kind = arrow.types, arrow.compute, values.type
+    if types.is_integer(kind):
+        try:
+            return compute.cast(values, arrow.float64())
+        except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become one number
+            return compute.cast(values, arrow.string())
+    if types.is_decimal(kind):
+        return compute.cast(values, arrow.float64())
+    if types.is_boolean(kind):
+        return compute.if_else(values, "True", "False")
+    if types.is_null(kind) or types.is_temporal(kind):
+        return compute.cast(values, arrow.string())
+    return values
