@@ -46,6 +46,17 @@ def useless(name: str, accuracy: float) -> Population:
     return Population(name, p, (p.argmax(1) + wrong) % 5)
 
 
+def timid(name: str) -> Population:
+    """Three classes; half the rows are nearly all right, and half nearly all wrong but unsure."""
+    generator = np.random.default_rng(0)
+    sure = generator.random(40_000) < 0.5
+    top = np.where(sure, 0.95, 0.4)
+    right = generator.random(40_000) < np.where(sure, 0.99, 0.03)
+    y = np.where(right, 0, 1 + generator.integers(2, size=40_000))
+    p = np.stack([top, (1 - top) / 2, (1 - top) / 2], axis=1)
+    return Population(name, torch.as_tensor(p), torch.as_tensor(y))
+
+
 def real(smoke: bool) -> Iterator[Population]:
     """Predictions on rows that the models were not trained on: digits, and MNIST where it is."""
     from sklearn.linear_model import LogisticRegression
@@ -118,6 +129,8 @@ def populations(smoke: bool) -> Iterator[Population]:
         yield simulated("simulated, over-confident", 0.85, temperature=0.3)
         yield useless("simulated, H useless", 0.85)
         yield simulated("simulated, nearly always right", 0.98)
+        yield simulated("simulated, timid", 0.95, temperature=2.0)
+        yield timid("simulated, timid, two kinds of rows")
     yield from real(smoke)
     if not smoke and "DESSL_DATA" in os.environ:
         yield from held_out()

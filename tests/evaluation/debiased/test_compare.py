@@ -39,7 +39,7 @@ def test_the_interval_written_out(models) -> None:
     r_if_label = if_label - result.lam * h[:, None]
     mean = (law * r_if_label).sum(1).mean()
     imagined = (law * (r_if_label - mean) ** 2).sum(1).mean()
-    variance = ((r - r.mean()) ** 2).sum() / 298 + IMAGINED_ROWS * imagined / 300
+    variance = ((r - r.mean()) ** 2).sum() / 298 + max(1, IMAGINED_ROWS * imagined) / 300
     error = np.sqrt(variance / 300 + result.lam**2 * h.var(ddof=1) / 900)
     half = stats.t.ppf(0.975, 298) * error
     assert (result.low, result.high) == pytest.approx((value - half, value + half))
@@ -92,7 +92,31 @@ def test_models_that_agree_on_the_labelled_rows_may_still_differ(models) -> None
 def test_a_model_and_itself_are_equal(models) -> None:
     a, _, y = models(30)
     result = compare_models("accuracy", a, a, y, a, a)
+    assert (result.difference, result.p_value) == (0, 1)
+    # Another model may agree with it on 60 rows and still differ on a share d: (1 - d)^60 > 0.025.
+    assert result.high == -result.low == pytest.approx(-np.log(0.025) / 60)
+    result = compare_models("brier", a, a, y, a, a)
     assert (result.difference, result.low, result.high, result.p_value) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(("m", "n_unlabelled", "differ"), [(24, 0, 0.05), (50, 500, 0.01)])
+def test_models_that_hardly_differ_are_not_taken_for_equal(
+    m: int, n_unlabelled: int, differ: float
+) -> None:
+    """Where they differ a is right nine times in ten; often no labelled row tells them apart."""
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(300):
+        n = m + n_unlabelled
+        apart = rng.random(n) < differ
+        sure = rng.uniform(0.6, 0.99, n)
+        a = np.stack([sure, 1 - sure], axis=1)
+        b = np.where(apart[:, None], a[:, ::-1], a)
+        y = (rng.random(n) > 0.9).astype(int)
+        result = compare_models("accuracy", a[:m], b[:m], y[:m], a[m:], b[m:])
+        covered += result.low <= 0.8 * differ <= result.high
+        assert result.high - result.low <= 2 * (apart.sum() + 25) / n
+    assert covered / 300 > 0.95
 
 
 def test_unlabelled_rows_shorten_the_interval(models) -> None:

@@ -310,6 +310,29 @@ def test_bounds_hold_the_value_and_stay_in_range(
     assert estimate.low < estimate.high or known
 
 
+@pytest.mark.parametrize(("confidence", "least"), [(0.95, 0.92), (0.99, 0.95)])
+def test_a_timid_model_does_not_draw_the_lower_bound_in(confidence: float, least: float) -> None:
+    """It expects more large losses than there are, and unlabelled rows bring noise of their own."""
+
+    def brier(top: float, right: float) -> float:
+        rest = (1 - top) / 2
+        hit, miss = (1 - top) ** 2 + 2 * rest**2, top**2 + (1 - rest) ** 2 + rest**2
+        return right * hit + (1 - right) * miss
+
+    truth = (brier(0.95, 0.99) + brier(0.4, 0.03)) / 2
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(300):
+        sure = rng.random(1050) < 0.5
+        top = np.where(sure, 0.95, 0.4)
+        p = np.stack([top, (1 - top) / 2, (1 - top) / 2], axis=1)
+        right = rng.random(1050) < np.where(sure, 0.99, 0.03)
+        y = np.where(right, 0, 1 + rng.integers(2, size=1050))
+        estimate = estimate_metric("brier", p[:50], y[:50], p[50:], confidence=confidence)
+        covered += estimate.low <= truth <= estimate.high
+    assert covered / 300 > least
+
+
 @pytest.mark.parametrize("metric", ["accuracy", "brier"])
 def test_coverage_by_simulation(metric, predictions) -> None:
     """Nine of ten intervals hold the truth of the population that the rows are drawn from."""

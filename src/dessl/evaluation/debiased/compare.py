@@ -3,10 +3,14 @@
 The paired difference L_a − L_b of each labelled row is debiased by what the models themselves
 expect of it, as one model's L is by its H. The variance is that of the residuals, with four more
 rows whose labels are drawn as the models believe: two models that agree on all labelled rows are
-not thereby equal.
+not thereby equal. Hits and misses of models that agree on a row are equal whatever its label. For
+them the imagined rows hold at least one on which the models differ, and no bound is farther from 0
+than the share of rows on which they may differ, of which all rows tell.
 """
 
 from typing import NamedTuple
+
+import torch
 
 from dessl import _checks
 from dessl._checks import ArrayLike
@@ -19,12 +23,21 @@ from dessl.evaluation.debiased.estimate import (
 from dessl.evaluation.debiased.fit import Fit, fitted
 from dessl.evaluation.debiased.intervals import (
     Alternative,
+    Bounds,
+    Tail,
     imagined_moments,
     student_bounds,
     tail_of,
     within,
 )
-from dessl.evaluation.debiased.proxies import MetricName, Sample, checked_metric, sampled
+from dessl.evaluation.debiased.proxies import (
+    Metric,
+    MetricName,
+    Proxies,
+    Sample,
+    checked_metric,
+    sampled,
+)
 
 IMAGINED_ROWS = 4
 
@@ -75,8 +88,8 @@ def compare_models(
 ) -> ModelComparison:
     """Estimate the difference of two models' metrics on the same rows, with interval and p-value.
 
-    The interval is Student's t. Where fewer than about five labelled rows tell the models apart it
-    is as approximate as any.
+    The interval is Student's t. For the Brier score and the cross-entropy it is as approximate as
+    any where few labelled rows tell the models apart.
 
     Args:
         metric: As in :func:`estimate_metric`.
@@ -93,7 +106,7 @@ def compare_models(
     >>> a, b = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]] * 10, [[0.6, 0.4]] * 30
     >>> result = compare_models("accuracy", a, b, [0, 1, 0] * 10, a * 9, b * 9)
     >>> print(f"{result.difference:.2f} in [{result.low:.2f}, {result.high:.2f}]")
-    0.33 in [0.17, 0.50]
+    0.33 in [0.17, 0.41]
     >>> result.p_value < 0.001
     True
     """
@@ -107,17 +120,16 @@ def compare_models(
     sample = sampled(kind, (probabilities_a_labelled, probabilities_b_labelled), y, unlabelled)
     warn_of_few_labels(kind, len(sample.loss))
     tail = tail_of(confidence, alternative)
-    span = kind.high - kind.low
     fit, alone = fitted(sample), fitted(sample, lam=0.0)
-    bounds, alone_bounds = (
-        within(student_bounds(one, row_variance(one, sample), tail), tail, -span, span)
-        for one in (fit, alone)
-    )
+    reach = _reach(kind, tail, sample.labelled, sample.unlabelled)
     return ModelComparison(
-        min(span, max(-span, fit.value)),
-        *bounds,
-        _p_value(fit, sample, alternative),
-        LabelledOnly(alone.value, *alone_bounds),
+        min(reach, max(-reach, fit.value)),
+        *_bounds(fit, sample, kind, tail, reach),
+        _p_value(fit, row_variance(fit, sample, kind), alternative),
+        LabelledOnly(
+            alone.value,
+            *_bounds(alone, sample, kind, tail, _reach(kind, tail, sample.labelled)),
+        ),
         fit.lam,
         fit.correlation,
         len(sample.loss),
@@ -128,16 +140,39 @@ def compare_models(
     )
 
 
-def row_variance(fit: Fit, sample: Sample) -> float:
+def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     """V(r) with the imagined rows added to the labelled ones' sum of squares."""
     imagined, _ = imagined_moments(sample, fit.beliefs)
-    return fit.row_variance + IMAGINED_ROWS * imagined / len(sample.loss)
+    squares = IMAGINED_ROWS * imagined
+    return fit.row_variance + (max(1.0, squares) if metric.binary else squares) / len(sample.loss)
 
 
-def _p_value(fit: Fit, sample: Sample, alternative: Alternative) -> float:
+def _reach(metric: Metric, tail: Tail, *rows: Proxies) -> float:
+    """How far apart the metrics can be: for hits, the upper bound of the share that differs."""
+    span = metric.high - metric.low
+    if not metric.binary:
+        return span
     from scipy import special
 
-    error = fit.standard_error(row_variance(fit, sample))
+    squares = torch.cat([some.moments[1] for some in rows])  # 0 where all labels are one to both
+    differ = int((squares > 0).sum())
+    # The exact upper bound of a Poisson mean: 3.7 rows of 97.5 % where none differs.
+    level = max(tail.probability, 1 - tail.probability)
+    return min(span, float(special.gammaincinv(differ + 1, level)) / len(squares))
+
+
+def _bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail, reach: float) -> Bounds:
+    """Student's bounds within reach; one not asked for is the end of what is possible."""
+    bounds = student_bounds(fit, row_variance(fit, sample, metric), tail)
+    near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
+    span = metric.high - metric.low
+    return within(near, tail, -span, span)
+
+
+def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
+    from scipy import special
+
+    error = fit.standard_error(variance)
     if error == 0:  # the models give every row the same losses whatever its label
         return 1.0
     t = fit.value / error

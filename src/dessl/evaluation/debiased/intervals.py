@@ -9,7 +9,10 @@ H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's 
 For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
 few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. With few
 labels the large losses may not be among them: twenty more rows, with labels drawn as the model
-believes, enter γ (not v, and not θ̂).
+believes, enter γ (not v, and not θ̂). A timid model imagines more large losses than there are, which
+would draw the lower bound in: there γ is the labelled rows' own if that is less. And large losses
+that are not there take no more variance away than they bring: V(θ) is at least the part of v that
+residuals below 0 make where θ < θ̂, those above 0 where θ > θ̂.
 """
 
 import math
@@ -77,29 +80,52 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     from scipy import special
 
     quantile = float(special.ndtri(1 - tail.probability))
+    bounds = _score_bounds(fit, sample, metric, abs(quantile))
+    # The one bound of a confidence below one half lies on the other side of θ̂.
+    return bounds if quantile >= 0 else Bounds(bounds.high, bounds.low)
+
+
+def _score_bounds(fit: Fit, sample: Sample, metric: Metric, quantile: float) -> Bounds:
     if metric.binary:
         centre = min(1.0, max(0.0, fit.value))
         variance = float(sample.loss.var())
         share = min(1.0, fit.row_variance / variance) if variance else 1.0
-        v, gamma, omega = share * centre * (1 - centre), share * (1 - 2 * centre), share
-    else:
-        centre = fit.value
-        v, gamma, omega = fit.leverage_variance, _growth(fit, sample), 0.0
-    scale = quantile**2 / len(sample.loss)
-    # d = θ − θ̂ solves (1 + ω·scale) d² − γ·scale·d − scale·v − q²·extra = 0.
+        growth = share * (1 - 2 * centre)
+        roots = _roots(fit, quantile, share * centre * (1 - centre), growth, share)
+        return Bounds(centre + roots.low, centre + roots.high)
+    v = fit.leverage_variance
+    own, growth = _growth(fit, sample)
+    low = _roots(fit, quantile, v, min(own, growth), 0.0).low
+    high = _roots(fit, quantile, v, growth, 0.0).high
+    below, above = (quantile * fit.standard_error(part) for part in _halves(fit))
+    return Bounds(fit.value + min(low, -below), fit.value + max(high, above))
+
+
+def _roots(fit: Fit, quantile: float, v: float, gamma: float, omega: float) -> Bounds:
+    """Both d = θ − θ̂ that solve (1 + ω·scale) d² − γ·scale·d − scale·v − q²·V(B)/n_u = 0."""
+    scale = quantile**2 / len(fit.residuals)
     a, b = 1 + omega * scale, gamma * scale
     root = math.sqrt(b * b + 4 * a * (scale * v + quantile**2 * fit.unlabelled_variance))
-    # The one bound of a confidence below one half lies on the other side of θ̂: q is negative.
-    root = math.copysign(root, quantile)
-    return Bounds(centre + (b - root) / (2 * a), centre + (b + root) / (2 * a))
+    return Bounds((b - root) / (2 * a), (b + root) / (2 * a))
 
 
-def _growth(fit: Fit, sample: Sample) -> float:
-    """γ = E[r³]/E[r²], over the labelled rows and the imagined ones."""
-    scaled = fit.residuals / (1 - fit.leverage).sqrt()
-    second, third = imagined_moments(sample, fit.beliefs)
-    squares = float(scaled.square().sum()) + IMAGINED_ROWS * second
-    return (float((scaled**3).sum()) + IMAGINED_ROWS * third) / squares if squares else 0.0
+def _scaled(fit: Fit) -> Tensor:
+    return fit.residuals / (1 - fit.leverage).sqrt()
+
+
+def _halves(fit: Fit) -> tuple[float, float]:
+    """The parts of V(r) that residuals below and above 0 make."""
+    squares, below = _scaled(fit).square(), fit.residuals < 0
+    return float((squares * below).mean()), float((squares * ~below).mean())
+
+
+def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
+    """γ = E[r³]/E[r²] over the labelled rows, and over them and the imagined ones."""
+    scaled = _scaled(fit)
+    squares, cubes = float(scaled.square().sum()), float((scaled**3).sum())
+    second, third = (IMAGINED_ROWS * moment for moment in imagined_moments(sample, fit.beliefs))
+    own = cubes / squares if squares else 0.0
+    return own, (cubes + third) / (squares + second) if squares + second else 0.0
 
 
 def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
@@ -127,7 +153,7 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
     A redrawn sample without variance has an infinite t: with many of them the bound is the end of
     the metric's range.
     """
-    scaled = fit.residuals / (1 - fit.leverage).sqrt()
+    scaled = _scaled(fit)
     scaled = scaled - scaled.mean()
     m = len(scaled)
     index = torch.randint(m, (draws, m), generator=generator, device=generator.device)
