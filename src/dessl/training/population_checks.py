@@ -50,11 +50,12 @@ def _check_signs(surrogate: Surrogate) -> None:
     name = type(surrogate).__name__
     if any(_has_state(part) for part in surrogate.modules()):
         raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
-    if isinstance(surrogate, FixMatch) and surrogate.targets == "apart":
-        raise ValueError(
-            f"{name} with targets='apart' gives BatchNorm other batches in a population than in a "
-            f"run alone. Pass targets='joint'. {ALONE}"
-        )
+    for part in surrogate.modules():
+        if isinstance(part, FixMatch) and part.targets == "apart":
+            raise ValueError(
+                f"{type(part).__name__} with targets='apart' gives BatchNorm other batches in a "
+                f"population than in a run alone. Pass targets='joint'. {ALONE}"
+            )
 
 
 def _has_state(part: nn.Module) -> bool:
