@@ -10,6 +10,7 @@ from dessl.data import SemiData
 from dessl.surrogates import Combine, FixMatch, Smooth
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.training.guard import check_classes
+from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.stacked_model import StackedModel
 
 PROBED = 6  # rows of each model
@@ -20,7 +21,7 @@ ALONE = "Train its runs one by one, with dessl.train."
 def check_surrogate(
     surrogate: Surrogate, models: Sequence[nn.Module], data: SemiData, *, fast: bool
 ) -> None:
-    """Refuse models of too few classes, and a surrogate whose H would not be its H in a run alone.
+    """Refuse models that cannot be stacked, and a surrogate whose H would not be its H alone.
 
     State is refused by its signs. Random draws, rows that look at one another and passes that must
     leave no trace are found by trying: two models' rows together must give what each model's rows
@@ -32,6 +33,8 @@ def check_surrogate(
         data: The first rows are tried.
         fast: As in :class:`~dessl.training.stacked_model.StackedModel`.
     """
+    check_initialised(models[0])
+    check_all_in_tensors(models[0])
     _check_signs(surrogate)
     pair = [models[0], models[-1]]
     n = min(PROBED, len(data) // 2)
