@@ -2,16 +2,21 @@
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from dessl import SemiData
+from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import objective
-from dessl.surrogates import Entropy, MeanTeacher, Rows
+from dessl.surrogates import Entropy, FlexMatch, MeanTeacher, Rows, Scores, TemporalEnsembling
+from dessl.surrogates.base import Model
 
 lightning = pytest.importorskip("lightning")
 
@@ -24,30 +29,61 @@ def data() -> SemiData:
     return SemiData(x[:200], few, validation=(x[200:], y[200:]))
 
 
-def trainer(folder: Path, epochs: int) -> "lightning.Trainer":
+def trainer(folder: Path, epochs: int, **options: Any) -> "lightning.Trainer":
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    return lightning.Trainer(
-        max_epochs=epochs,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-    )
+    settings: dict[str, Any] = {
+        "max_epochs": epochs,
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "default_root_dir": folder,
+    }
+    return lightning.Trainer(**{**settings, **options})
 
 
 def fit(
-    folder: Path, module: object, data: SemiData, epochs: int, **options: object
+    folder: Path,
+    module: object,
+    data: SemiData,
+    epochs: int,
+    ckpt_path: Path | None = None,
+    **options: Any,
 ) -> "lightning.Trainer":
     from dessl.integrations.lightning import SemiDataModule
 
-    ours = trainer(folder, epochs)
-    with warnings.catch_warnings():
-        # Lightning's advice on workers and lengths, and its own use of deprecated PyTorch
-        warnings.simplefilter("ignore")
-        ours.fit(module, SemiDataModule(data, labelled_batch=20, unlabelled_batch=60), **options)
+    ours = trainer(folder, epochs, **options)
+    batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
+    with quiet():
+        ours.fit(module, batches, ckpt_path=ckpt_path)
     return ours
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide Lightning's advice on workers and lengths, and its own use of deprecated PyTorch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Noting(Entropy):
+    """Notes the rows of its training passes and of its steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes: list[list[int]] = []
+        self.steps: list[list[int]] = []
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        self.passes.append(rows.ids.tolist())
+        return super().forward(model, rows)
+
+    def after_step(self, model: torch.nn.Module, rows: Rows, scores: Scores) -> None:
+        assert scores.logits.shape == (1, *rows.ids.shape, 2)
+        assert scores.h.shape == rows.ids.shape == rows.x.shape[:1]
+        self.steps.append(rows.ids.tolist())
 
 
 def test_a_trainer_learns_and_logs_and_leaves_nothing(tmp_path: Path, data: SemiData) -> None:
@@ -117,6 +153,92 @@ def test_a_checkpoint_goes_on_with_the_surrogates_state(tmp_path: Path, data: Se
     assert any(not torch.equal(kept[name], value) for name, value in teacher(third).items())
 
 
+STATEFUL = [lambda: MeanTeacher(decay=0.5), TemporalEnsembling, FlexMatch]
+
+
+@pytest.mark.parametrize("surrogate", STATEFUL)
+def test_a_checkpoint_is_read_by_a_module_that_was_never_trained(
+    surrogate: Any, tmp_path: Path, data: SemiData
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    def parts() -> dict[str, Any]:
+        return {"model": MLP(2, 2, hidden=(8,)), "surrogate": surrogate()}
+
+    first = DeSSLModule(**parts())
+    fit(tmp_path, first, data, epochs=2).save_checkpoint(tmp_path / "two.ckpt")
+    with quiet():
+        loaded = DeSSLModule.load_from_checkpoint(tmp_path / "two.ckpt", **parts())
+    checked = DeSSLModule(**parts())
+    fewer = SemiData(data.x[:50], data.y[:50], validation=data.validation)  # no stream to go on
+    with quiet():
+        trainer(tmp_path, 1).validate(
+            checked, SemiDataModule(fewer), ckpt_path=tmp_path / "two.ckpt", verbose=False
+        )
+    for module in (loaded, checked):
+        for name, value in first.named_buffers():
+            assert torch.equal(module.get_buffer(name), value)
+        for name, value in first.named_parameters():
+            assert torch.equal(module.get_parameter(name), value)
+
+
+def test_a_checkpoint_of_a_step_has_the_surrogates_state_of_that_step(
+    tmp_path: Path, data: SemiData
+) -> None:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from dessl.integrations.lightning import DeSSLModule
+
+    each = ModelCheckpoint(tmp_path, save_top_k=-1, every_n_train_steps=1)
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), MeanTeacher())
+    fit(tmp_path, module, data, epochs=2, enable_checkpointing=True, callbacks=[each])
+    found = [torch.load(file, weights_only=True) for file in tmp_path.glob("*.ckpt")]
+    assert len(found) == 4
+    for saved in found:
+        assert saved["state_dict"]["surrogate.teacher.steps"] == saved["global_step"]
+
+
+@pytest.mark.parametrize("steps", [4, 5])  # at the end of an epoch and within one
+def test_a_resumed_fit_goes_on_with_the_rows_that_come_next(
+    steps: int, tmp_path: Path, data: SemiData
+) -> None:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from dessl.integrations.lightning import DeSSLModule
+
+    def passes(**options: Any) -> list[list[int]]:
+        term = Noting()
+        fit(tmp_path, DeSSLModule(MLP(2, 2), term), data, epochs=4, **options)
+        return term.passes
+
+    each = ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, every_n_train_steps=1)
+    whole = passes(enable_checkpointing=True, callbacks=[each])
+    assert len(whole) == 8
+    assert passes(ckpt_path=tmp_path / f"step={steps}.ckpt") == whole[steps:]
+
+
+def test_the_surrogate_moves_once_a_step_by_all_its_batches(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    labels = torch.where(torch.arange(200) < 100, (data.x[:, 0] > 0).long(), -1)
+    more = SemiData(data.x, labels)  # five batches an epoch: steps of two, two and one
+    term = Noting()
+    used = fit(tmp_path, DeSSLModule(MLP(2, 2), term), more, epochs=2, accumulate_grad_batches=2)
+    assert used.global_step == len(term.steps) == 6
+    one, two, three, four, five = term.passes[:5]
+    assert term.steps[:3] == [one + two, three + four, five]
+
+
+def test_the_accuracy_of_a_one_logit_model_is_logged(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    module = DeSSLModule(torch.nn.Linear(2, 1), Entropy(), lam=0.1, learning_rate=0.1)
+    used = fit(tmp_path, module, data, epochs=10)
+    expected = evaluate(module.model, *data.validation).accuracy
+    assert expected > 0.8
+    assert used.callback_metrics["validation_accuracy"] == pytest.approx(expected)
+
+
 def test_the_complete_case_sees_labelled_rows_alone(tmp_path: Path, data: SemiData) -> None:
     from dessl.integrations.lightning import DeSSLModule
 
@@ -132,7 +254,5 @@ def test_another_source_of_batches_is_refused(tmp_path: Path, data: SemiData) ->
 
     batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60).train_dataloader()
     module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
-            trainer(tmp_path, 1).fit(module, batches)
+    with quiet(), pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
+        trainer(tmp_path, 1).fit(module, batches)

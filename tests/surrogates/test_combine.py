@@ -16,6 +16,7 @@ from dessl.surrogates import (
     PiModel,
     Rows,
     Scores,
+    Smooth,
     Teacher,
     TemporalEnsembling,
     as_is,
@@ -55,6 +56,21 @@ def test_every_term_moves_as_it_would_alone() -> None:
         memory.after_step(model, ROWS, alone)
         teacher.after_step(model, ROWS, other)
     assert torch.equal(together.terms[1].target(ROWS.ids), memory.target(ROWS.ids))
+
+
+def test_terms_of_one_logit_and_of_two_columns_go_together() -> None:
+    torch.manual_seed(0)
+    model, y = nn.Linear(4, 1), torch.tensor([0, 1])
+    combined = Combine([Smooth(Entropy()), TemporalEnsembling(view=as_is)])
+    combined.prepare(model, 5, 2)
+    scores = combined(model, ROWS)
+    assert scores.logits.shape == (2, 5, 2)
+    torch.testing.assert_close(scores.h, Smooth(Entropy())(model, ROWS).h)  # no memory yet
+    loss = objective(scores, y, risk="complete_case").loss
+    torch.testing.assert_close(loss, cross_entropy(model(X[:2]), y).mean())
+    combined.after_step(model, ROWS, scores)
+    p = model(X).sigmoid()
+    torch.testing.assert_close(combined.terms[1].target(ROWS.ids), torch.cat([1 - p, p], 1))
 
 
 def test_bounds_add_up() -> None:

@@ -22,9 +22,11 @@ from dessl.surrogates import (
     MeanTeacher,
     Smooth,
     Surrogate,
+    Teacher,
 )
 from dessl.training import CheckpointError, Event, TrainResult, train
 from dessl.training.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
+from dessl.training.folder import sha256_of
 
 
 class StopError(Exception):
@@ -208,11 +210,31 @@ def test_another_run_s_folder_is_refused(
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 
+def answers(seed: int) -> Tensor:
+    """A table of soft labels for each row, those of the validation part included."""
+    return torch.rand(160, 2, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+
+
+class Noting(Entropy):
+    """A term whose state is made at once, and of another start."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        super().__init__()
+        self.start = start
+        self.register_buffer("mean", torch.tensor(start))
+
+    def after_step(self, model: Any, rows: Any, scores: Any) -> None:
+        self.mean.lerp_(scores.h.mean(), 0.1)
+
+
 @pytest.mark.parametrize(
     ("there", "now"),
     [
         (Smooth(FlexMatch(0.9)), Smooth(FlexMatch(0.5))),
         (Combine([Entropy(), FixMatch()]), Combine([Entropy(), FixMatch()], weights=[1, 0.5])),
+        (Teacher(answers(0)), Teacher(answers(1))),
+        (Smooth(Teacher(answers(0))), Smooth(Teacher(answers(1)))),
+        (Noting(), Noting(1.0)),
     ],
 )
 def test_terms_of_terms_are_known_again(
@@ -223,11 +245,18 @@ def test_terms_of_terms_are_known_again(
     make_plan: Any,
     tmp_path: Path,
 ) -> None:
-    plan = make_plan(lam=0.1)
+    plan = make_plan(lam=0.1, bound="nonnegative")
     train(make_model, there, make_data(), plan, out=tmp_path)
     train(make_model, there, make_data(), plan, out=tmp_path)  # a used one is the same
     with pytest.raises(ValueError, match=r"holds another run \(surrogate: "):
         train(make_model, now, make_data(), plan, out=tmp_path)
+
+
+def test_tables_of_any_type_have_a_digest() -> None:
+    table = torch.rand(3, 2)
+    assert sha256_of(table.bfloat16()) == sha256_of(table.bfloat16().clone())
+    assert sha256_of(table.bfloat16()) != sha256_of(-table.bfloat16())
+    assert len(sha256_of(torch.tensor(True))) == 64
 
 
 def test_a_call_that_is_refused_leaves_the_folder_free(

@@ -11,7 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dessl import Batches, SemiData
-from dessl.surrogates import SURROGATES, Entropy, FixMatch, FixMatchStar, MeanTeacher, PseudoLabel
+from dessl.surrogates import (
+    SURROGATES,
+    Entropy,
+    FixMatch,
+    FixMatchStar,
+    MeanTeacher,
+    PseudoLabel,
+    Scores,
+)
 from dessl.training import train
 from dessl.training.average import WeightAverage
 from dessl.training.optimisers import decays
@@ -94,6 +102,23 @@ def test_risks_are_taken_of_float32_scores(make_data: Any, make_plan: Any) -> No
     term = Noting()
     train(nn.Linear(4, 2), term, make_data(), make_plan(precision="bf16"))
     assert term.types == {torch.float32}
+
+
+class Clipped(FixMatch):
+    """FixMatch with a forward of its own."""
+
+    def forward(self, model: Any, rows: Any) -> Any:
+        h, logits = super().forward(model, rows)
+        return Scores(h.clamp(max=0.1), logits)
+
+
+@pytest.mark.parametrize("targets", ["joint", "apart"])
+def test_a_surrogates_own_forward_is_what_is_trained(
+    targets: str, make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    term = Clipped(0.5, targets=targets)
+    result = train(make_model, term, make_data(), make_plan(risk="ssl"))
+    assert all(event.h_unlabelled <= 0.1 for event in result.history)
 
 
 def test_the_complete_case_never_touches_unlabelled_rows(

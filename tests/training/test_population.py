@@ -23,7 +23,7 @@ from dessl.surrogates import (
     Smooth,
     Surrogate,
 )
-from dessl.surrogates.base import Rows, Scores
+from dessl.surrogates.base import Rows, Scores, as_is
 from dessl.training import population as module
 from dessl.training.guard import DivergenceError
 from dessl.training.loop import train
@@ -439,6 +439,9 @@ class Mixing(Surrogate):
         return Scores(logits.std(0).sum() + logits[:, 0], logits.unsqueeze(0))
 
 
+APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that could be found
+
+
 @pytest.mark.parametrize(
     ("surrogate", "complaint"),
     [
@@ -449,6 +452,8 @@ class Mixing(Surrogate):
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
         (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm other batches"),
+        (Smooth(APART), "FixMatch with targets='apart' gives BatchNorm other batches"),
+        (Combine([Entropy(), APART]), "FixMatch with targets='apart' gives BatchNorm other"),
     ],
 )
 def test_surrogates_that_need_a_run_of_their_own_are_refused(

@@ -13,12 +13,13 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from dessl import _checks
 from dessl.data import Batches, SemiData
-from dessl.functional import cross_entropy
+from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 
 try:
     import lightning
+    from lightning.pytorch.core.optimizer import LightningOptimizer
 except ImportError as error:
     raise ImportError(
         "Lightning is not installed. Install it with pip install 'dessl[lightning]'."
@@ -56,6 +57,8 @@ class DeSSLModule(lightning.LightningModule):
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
+        self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
+        self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, classes) of rows as they come."""
@@ -77,31 +80,64 @@ class DeSSLModule(lightning.LightningModule):
                 "trainer.fit(module, SemiDataModule(data))."
             )
         data = module.data
-        self.surrogate.prepare(self.model, int(data.ids.max()) + 1, data.n_classes)
+        self._prepare(int(data.ids.max()) + 1, data.n_classes)
+        self._seen.clear()
 
-    def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_idx: int) -> Tensor:  # noqa: ARG002
+    def _prepare(self, n_rows: int, n_classes: int) -> None:
+        self.surrogate.prepare(self.model, n_rows, n_classes)
+        self._sizes = n_rows, n_classes
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Note what the surrogate's state was made for."""
+        if self._sizes:
+            checkpoint["dessl_sizes"] = self._sizes
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Make room for the surrogate's saved state where no data said how much."""
+        if self._sizes is None and "dessl_sizes" in checkpoint:
+            self._prepare(*checkpoint["dessl_sizes"])
+
+    def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_idx: int) -> Tensor:
         """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
         x, ids, y = batch
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
         seen = len(y) if self.risk == "complete_case" else len(x)
         rows = Rows(x[:seen], ids[:seen])
         scores = self.surrogate(self.model, rows)
-        self._last = rows, Scores(scores.h.detach(), scores.logits.detach())
+        self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
         risk = objective(scores, y, self.lam, risk=self.risk)
         for name, value in risk._asdict().items():
             self.log("risk" if name == "value" else name, value.detach(), batch_size=len(y))
         return risk.value
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
-        """Move the surrogate's teachers, memories and thresholds on, after the optimiser's step."""
+    def optimizer_step(
+        self,
+        epoch: int,
+        batch_idx: int,
+        optimizer: torch.optim.Optimizer | LightningOptimizer,
+        optimizer_closure: Callable[[], Any] | None = None,
+    ) -> None:
+        """Take the step, then move the surrogate's teachers, memories and thresholds on.
+
+        They move once for each step, by the rows of all batches whose gradients went into it, and
+        before any callback saves a checkpoint.
+        """
+        super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
+        rows, scores = zip(*self._seen.values(), strict=True)
+        self._seen.clear()
+        x, ids = (torch.cat(parts) for parts in zip(*rows, strict=True))
+        h = torch.cat([its.h for its in scores])
+        logits = torch.cat([its.logits for its in scores], dim=1)
         with torch.no_grad():
-            self.surrogate.after_step(self.model, *self._last)
+            self.surrogate.after_step(self.model, Rows(x, ids), Scores(h, logits))
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Log accuracy and cross-entropy of fully labelled rows."""
         x, y = batch
         logits = self(x)
-        hits = (logits.argmax(1) == y).float().mean()
+        hits = (
+            (log_probabilities(logits).argmax(-1) == y).float().mean()
+        )  # one logit is two classes
         self.log("validation_accuracy", hits, batch_size=len(y))
         self.log("validation_cross_entropy", cross_entropy(logits, y).mean(), batch_size=len(y))
 
@@ -146,6 +182,15 @@ class SemiDataModule(lightning.LightningDataModule):
         if part is None:
             return []
         return DataLoader(TensorDataset(part.x, part.y), batch_size=512)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where both streams are, for a checkpoint."""
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the rows that would have come next; only a fit draws any."""
+        if self.trainer is None or self.trainer.state.fn == "fit":
+            self.batches.load_state_dict(state_dict)
 
 
 class _Epoch(IterableDataset[tuple[Tensor, Tensor, Tensor]]):

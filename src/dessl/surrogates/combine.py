@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from dessl import _checks
+from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
 
 
@@ -17,7 +18,9 @@ class Combine(Surrogate):
     views of all terms, one after the other, each view with the same weight: with FixMatch's two
     views and one of the entropy, L is the mean over three passes. Where the terms need one pass
     only, a term made for it is cheaper, as :class:`~dessl.surrogates.vat.VATEntropy` is. After a
-    step each term is given its own logits, and the sum as H.
+    step each term is given its own logits, and the sum as H. Where some terms give a one-logit
+    model's logit and others, such as :class:`~dessl.surrogates.smooth.Smooth`, two columns, the
+    logit comes as the log-probabilities of the two classes.
 
     V views in all give a term m with v_m of them a share v_m/V of L, so the debiased risk is
     bounded below up to min_m b_m·(v_m/V)/w_m, b_m being the term's own bound: infinite if every
@@ -76,7 +79,11 @@ class Combine(Surrogate):
         scores = [term(model, rows) for term in self.terms]
         self._views = tuple(len(part.logits) for part in scores)
         h = torch.stack([w * part.h for w, part in zip(self.weights, scores, strict=True)]).sum(0)
-        return Scores(h, torch.cat([part.logits for part in scores]))
+        logits = [part.logits for part in scores]
+        widths = [part.shape[-1] for part in logits]
+        if min(widths) < max(widths):
+            logits = [log_probabilities(p) if p.shape[-1] == 1 else p for p in logits]
+        return Scores(h, torch.cat(logits))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
         """Move every term on, each with its own logits."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 from torch import Tensor, nn
 
 from dessl._files import write_whole
@@ -136,18 +137,22 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
 def sha256_of(*tensors: Tensor) -> str:
     """Return the sha256 of the tensors' values, without a copy of those that lie in order.
 
-    >>> import torch
     >>> sha256_of(torch.tensor([0, 2, 4])) == sha256_of(torch.arange(6)[::2], torch.arange(0))
     True
     """
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+        plain = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(plain.view(torch.uint8).numpy().data)  # NumPy has no bfloat16
     return digest.hexdigest()
 
 
 def _described(surrogate: Surrogate) -> str:
-    """One surrogate's kind and plain settings."""
+    """One surrogate's kind, plain settings and given tables, the latter by their sha256.
+
+    Buffers of a surrogate that moves on after a step are its state, and are left out: one that was
+    used before has others.
+    """
     settings = {
         name: value
         for name, value in sorted(vars(surrogate).items())
@@ -155,6 +160,9 @@ def _described(surrogate: Surrogate) -> str:
         and not name.startswith("_")
         and name != "training"
     }
+    if type(surrogate).after_step is Surrogate.after_step:
+        tables = surrogate.named_buffers(recurse=False)
+        settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
     settings["seed"] = surrogate._seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"

@@ -16,6 +16,7 @@ from dessl.training.checkpoint import save_checkpoint
 from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, locked_folder, run_identity
 from dessl.training.guard import NotFiniteError, divergence, past_bound
+from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.plan import TrainPlan
 from dessl.training.progress import progress_bar
 from dessl.training.run import Run, TrainResult
@@ -42,7 +43,8 @@ def train(
     Args:
         model: From rows (n, ...), as the surrogate's views show them, to logits (n, classes). It is
             trained in place. A function that builds it is called with ``plan.seed`` set, so that
-            runs of one seed begin alike.
+            runs of one seed begin alike. Its parameters and buffers, whether its ``state_dict``
+            has them or not, are all that is selected and saved.
         surrogate: The unlabelled term H, or a function h(logits) or h(model, x).
         data: With its labels drawn; its validation part is used at evaluations. Rows of a part that
             is not held out of x go, where a term looks rows up, by the ids after the largest.
@@ -73,6 +75,9 @@ def train(
         transform = levels
     with _seeded(plan.seed, data.device), locked_folder(out) as folder:
         model = _built(model, plan.seed)
+        check_initialised(model)
+        if folder or plan.select != "last" or plan.ema:
+            check_all_in_tensors(model)
         run = Run(model, surrogate, data, plan, transform)
         take = Accelerated(run.step)  # after all that may refuse the call, the folder is begun
         if folder:

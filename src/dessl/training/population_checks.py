@@ -10,6 +10,7 @@ from dessl.data import SemiData
 from dessl.surrogates import Combine, FixMatch, Smooth
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.training.guard import check_classes
+from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.stacked_model import StackedModel
 
 PROBED = 6  # rows of each model
@@ -20,7 +21,7 @@ ALONE = "Train its runs one by one, with dessl.train."
 def check_surrogate(
     surrogate: Surrogate, models: Sequence[nn.Module], data: SemiData, *, fast: bool
 ) -> None:
-    """Refuse models of too few classes, and a surrogate whose H would not be its H in a run alone.
+    """Refuse models that cannot be stacked, and a surrogate whose H would not be its H alone.
 
     State is refused by its signs. Random draws, rows that look at one another and passes that must
     leave no trace are found by trying: two models' rows together must give what each model's rows
@@ -32,6 +33,8 @@ def check_surrogate(
         data: The first rows are tried.
         fast: As in :class:`~dessl.training.stacked_model.StackedModel`.
     """
+    check_initialised(models[0])
+    check_all_in_tensors(models[0])
     _check_signs(surrogate)
     pair = [models[0], models[-1]]
     n = min(PROBED, len(data) // 2)
@@ -50,11 +53,12 @@ def _check_signs(surrogate: Surrogate) -> None:
     name = type(surrogate).__name__
     if any(_has_state(part) for part in surrogate.modules()):
         raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
-    if isinstance(surrogate, FixMatch) and surrogate.targets == "apart":
-        raise ValueError(
-            f"{name} with targets='apart' gives BatchNorm other batches in a population than in a "
-            f"run alone. Pass targets='joint'. {ALONE}"
-        )
+    for part in surrogate.modules():
+        if isinstance(part, FixMatch) and part.targets == "apart":
+            raise ValueError(
+                f"{type(part).__name__} with targets='apart' gives BatchNorm other batches in a "
+                f"population than in a run alone. Pass targets='joint'. {ALONE}"
+            )
 
 
 def _has_state(part: nn.Module) -> bool:

@@ -13,12 +13,13 @@ from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.event import Event, history_from, history_text
+from dessl.training.model_state import put_into
 from dessl.training.plan import TrainPlan
 from dessl.training.population_rows import RowsAhead
 from dessl.training.population_step import PopulationStep, Setting, decayed_names
 from dessl.training.population_watch import Validation
 from dessl.training.run import Selection, TrainResult
-from dessl.training.stacked_model import StackedModel, put_into
+from dessl.training.stacked_model import StackedModel
 from dessl.training.totals import NAMES
 
 

@@ -14,6 +14,7 @@ from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.event import Event, history_from, history_text
+from dessl.training.model_state import put_into, state_of
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 from dessl.training.step import Step
 from dessl.training.watch import id_range, watched
@@ -182,13 +183,14 @@ class Run:
             return False
         best = self.selection.take(metrics.get(select), self.done, self.plan)
         if best:
-            self.selected = {k: v.clone() for k, v in self.evaluated.state_dict().items()}
+            now = state_of(self.evaluated)
+            self.selected = {name: value.detach().clone() for name, value in now.items()}
         return best
 
     def checkpoint(self) -> Checkpoint:
         """Return all that the next step depends on."""
         step, device = self.step, self.data.device
-        weights: dict[str, dict[str, Tensor]] = {"model": step.model.state_dict()}
+        weights: dict[str, dict[str, Tensor]] = {"model": state_of(step.model)}
         state: dict[str, Any] = {
             "done": self.done,
             "optimiser": step.optimiser.state_dict(),
@@ -201,23 +203,28 @@ class Run:
         if device.type == "cuda":
             state["random_cuda"] = torch.cuda.get_rng_state(device)
         if step.average:
-            weights["average"] = step.average.model.state_dict()
+            weights["average"] = state_of(step.average.model)
             state["average_steps"] = step.average.steps
         if self.selected is not None:
             weights["selected"] = self.selected
+        whole = state_of(step.surrogate)
+        if whole.keys() - state["surrogate"].keys():  # a teacher has buffers that it leaves out
+            weights["surrogate"] = whole
         return Checkpoint(weights, state)
 
     def restore(self, saved: Checkpoint) -> None:
         """Go on from a checkpoint, bit for bit."""
         step, device, (weights, state) = self.step, self.data.device, saved
-        step.model.load_state_dict(weights["model"])
+        put_into(step.model, weights["model"])
         if step.average:
-            step.average.model.load_state_dict(weights["average"])
+            put_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
         if "selected" in weights:
             self.selected = {k: v.to(device) for k, v in weights["selected"].items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
+        if "surrogate" in weights:
+            put_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
         torch.set_rng_state(state["random"])
         if device.type == "cuda":
@@ -230,9 +237,9 @@ class Run:
         """Put the selected weights into the model and hand it over."""
         model, chosen = self.step.model, self.done
         if self.selected is not None:
-            model.load_state_dict(self.selected)
+            put_into(model, self.selected)
             chosen = self.selection.step
         elif self.step.average:
-            model.load_state_dict(self.step.average.model.state_dict())
+            put_into(model, state_of(self.step.average.model))
         model.eval()
         return TrainResult(model, tuple(self.history), chosen, self.done, self.plan, mode)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from dessl.training.model_state import state_of
 from dessl.training.stacked_convolution import with_mapped_convolutions
 
 State: TypeAlias = dict[str, Tensor]
@@ -102,19 +103,6 @@ class StackedModel:
             self._template.train()
 
 
-@torch.no_grad()
-def put_into(model: nn.Module, state: State) -> None:
-    """Copy one model's state into it, buffers that its ``state_dict`` leaves out included.
-
-    Args:
-        model: Of the stack's architecture.
-        state: Its parameters and buffers, not stacked.
-    """
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    for name, value in state.items():
-        own[name].copy_(value)
-
-
 def _twins(model: nn.Module) -> dict[str, str]:
     """Further names of parameters that layers share, and the first name of each."""
     first = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -126,7 +114,7 @@ def _check_alike(models: Sequence[nn.Module]) -> None:
     if not models:
         raise ValueError("models must hold at least one model; got none.")
     shapes = [
-        {name: (value.shape, value.dtype) for name, value in model.state_dict().items()}
+        {name: (value.shape, value.dtype) for name, value in state_of(model).items()}
         for model in models
     ]
     for number, other in enumerate(shapes):

@@ -87,7 +87,11 @@ class Step:
 
     def _surrogate_scores(self, batch: Rows) -> Scores:
         surrogate = self.surrogate
-        if isinstance(surrogate, FixMatch) and surrogate.targets == "apart":
+        if (
+            isinstance(surrogate, FixMatch)
+            and surrogate.targets == "apart"
+            and type(surrogate).forward is FixMatch.forward  # not a subclass with one of its own
+        ):
             # It saves the gradient of weak views that L does not need; no other term is told.
             return surrogate.scores_with_loss_on(self.model, batch, self.plan.labelled_batch)
         scores: Scores = surrogate(self.model, batch)

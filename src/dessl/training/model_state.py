@@ -1,0 +1,68 @@
+"""All of a model that training keeps: its parameters and every buffer, by name."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+
+def state_of(model: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers by name, shared ones once.
+
+    Unlike ``state_dict`` it has the buffers that are registered with ``persistent=False`` too: the
+    model's predictions may depend on them as on any other.
+
+    >>> list(state_of(nn.BatchNorm1d(3, affine=False)))
+    ['running_mean', 'running_var', 'num_batches_tracked']
+    """
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+@torch.no_grad()
+def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Copy a whole state into a model, refusing that of another architecture.
+
+    Args:
+        model: Gets the state.
+        state: What :func:`state_of` gave for a model of its architecture.
+    """
+    own = state_of(model)
+    here, there = ({(name, v.shape) for name, v in part.items()} for part in (own, state))
+    if here != there:
+        name, shape = min(here ^ there)
+        where = "it has not" if (name, shape) in here else "the model has not"
+        raise ValueError(
+            f"the saved state does not fit the model: {name!r} of shape {tuple(shape)} is what "
+            f"{where}. Build the model as it was when the state was saved, or start over in "
+            "another folder."
+        )
+    for name, value in state.items():
+        own[name].copy_(value)
+
+
+def check_initialised(model: nn.Module) -> None:
+    """Refuse lazy layers that have not seen a batch: their weights have no shape yet.
+
+    >>> check_initialised(nn.LazyLinear(2))
+    Traceback (most recent call last):
+    ValueError: the model's 'weight' has no shape yet, so it is not known how to train it. Pass \
+one batch through the model first.
+    """
+    for name, value in state_of(model).items():
+        if is_lazy(value):
+            raise ValueError(
+                f"the model's {name!r} has no shape yet, so it is not known how to train it. Pass "
+                "one batch through the model first."
+            )
+
+
+def check_all_in_tensors(model: nn.Module) -> None:
+    """Refuse a model that says it has state outside its parameters and buffers."""
+    for part in model.modules():
+        if type(part).get_extra_state is not nn.Module.get_extra_state:
+            raise ValueError(
+                f"{type(part).__name__} has state outside its parameters and buffers "
+                "(get_extra_state), which is not saved, selected or averaged. Keep it in buffers, "
+                "or use dessl.train without out and with select='last' and ema=0."
+            )
