@@ -87,6 +87,21 @@ class TestFit:
             assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
             assert set(clf.predict(X)) <= {"a", "b", "c"}
 
+    def test_masked_labels_are_none_and_masked_features_refused(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, y = rows
+        hidden = np.ma.masked_array(y, mask=few < 0)
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, hidden)
+        assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
+        masked = np.ma.masked_array(X, mask=np.eye(200, 4))
+        with pytest.raises(ValueError, match="X must have a value in every entry"):
+            DeSSLClassifier(**FAST).fit(masked, few)
+        with pytest.raises(ValueError, match="X must have a value in every entry"):
+            fitted.predict(masked)
+        with pytest.raises(ValueError, match="sample_weight must have a value in every entry"):
+            DeSSLClassifier(**FAST).fit(X, few, np.ma.masked_array(np.ones(200), mask=few < 0))
+
     def test_more_unlabelled_rows_count_like_those_with_minus_one(
         self, rows: tuple, fitted: DeSSLClassifier
     ) -> None:
