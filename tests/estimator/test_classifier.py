@@ -154,6 +154,27 @@ class TestFit:
             DeSSLClassifier("nothing").fit(X, few)
         with pytest.raises(ValueError, match=r"lam must lie in"):
             DeSSLClassifier(lam=-1.0).fit(X, few)
+        with pytest.raises(ValueError, match=r"must be usable here; got gpu7: .* Use cpu"):
+            DeSSLClassifier(device="gpu7").fit(X, few)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
+    def test_a_device_that_is_not_there(self, rows: tuple) -> None:
+        with pytest.raises(ValueError, match="device must be usable here; got cuda: "):
+            DeSSLClassifier(device="cuda").fit(*rows[:2])
+
+    @pytest.mark.parametrize(
+        ("images", "message"),
+        [
+            (np.zeros((100, 8, 8, 4), np.uint8), r"elsewhere drop an alpha channel, x\[..., :3\]"),
+            (
+                np.zeros((100, 8, 8), np.int64),
+                r"module=.*0 to 255 are converted with .astype\('uint8'\)",
+            ),
+        ],
+    )
+    def test_images_of_unclear_kind(self, images: np.ndarray, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            DeSSLClassifier().fit(images, np.arange(100) % 2)
 
 
 class TestWeights:

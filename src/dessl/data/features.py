@@ -101,7 +101,8 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
             problem = "either end could be" if first else "neither end is"
             raise ValueError(
                 f"{name} has shape {shape}, and {problem} a channel axis of 1 or 3. "
-                "Pass layout='NCHW' or layout='NHWC'."
+                "Pass layout='NCHW' or layout='NHWC' to SemiData; elsewhere drop an alpha channel, "
+                "x[..., :3], or give floats with channels first."
             )
         layout = "NCHW" if first else "NHWC"
     return images if layout == "NCHW" else images.permute(0, 3, 1, 2)

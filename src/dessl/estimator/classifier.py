@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
+from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor, refuse_masked
 from dessl.estimator.stored import restored, stored_details
@@ -147,7 +148,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             members=self.members,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        data = data if self.device is None else data.to(self.device)
+        if self.device is not None:
+            data = data.to(_checks.device("device", self.device))
         fitted = fit(data, recipe, groups=labelled, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
