@@ -43,8 +43,11 @@ def test_the_same_comes_back(tmp_path: Path, saved: SavedModel) -> None:
 def test_images_come_back(tmp_path: Path) -> None:
     architecture = Architecture("lenet", {"n_classes": 3, "in_channels": 1, "size": (8, 8)})
     model = Predictor([architecture()], torch.full((1, 1, 1), 0.3), torch.full((1, 1, 1), 0.4))
-    saved = SavedModel(model, ("a", "b", "c"), (1, 8, 8), image=True, architecture=architecture)
+    saved = SavedModel(
+        model, ("a", "b", "c"), (1, 8, 8), image=True, architecture=architecture, bits=12
+    )
     again = load_model(save_model(tmp_path / "model", saved))
+    assert again.bits == 12
     x = np.random.default_rng(0).integers(256, size=(4, 8, 8), dtype=np.uint8)
     assert torch.equal(again.predict_proba(x), saved.predict_proba(x))
     with pytest.raises(ValueError, match="reads uint8 images of shape"):
@@ -122,6 +125,7 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
         ({"class_names": [1, 2]}, "class names are not all text"),
         ({"class_names": ["no", "yes", "perhaps"]}, "network does not have 3 classes"),
         ({"details": [1]}, "can be rebuilt"),
+        ({"input": {"kind": "rows", "shape": [3], "bits": 4}}, "bits must be between 8 and 16"),
     ],
 )
 def test_settings_of_something_else(

@@ -152,6 +152,17 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
     return int(value)
 
 
+def device(name: str, value: str) -> torch.device:
+    """Refuse a device that PyTorch does not have here."""
+    try:
+        there = torch.device(value)
+        torch.empty(0, device=there)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).splitlines()[0].rstrip(".")
+        raise ValueError(f"{name} must be usable here; got {value}: {first}. Use cpu.") from error
+    return there
+
+
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
     """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
     try:

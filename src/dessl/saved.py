@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dessl import _checks
 from dessl._files import neighbour
 from dessl._version import __version__
 from dessl.data import DataError
@@ -51,6 +52,8 @@ class SavedModel:
         image: Whether rows are uint8 images.
         architecture: Of the networks; None for one of the user's own.
         encoding: How tables become rows, where the model was trained on one.
+        bits: How many bits the values of 16-bit image files had in training, of which a row has
+            the upper 8.
         details: What else is worth knowing, such as λ and the plan; JSON's types only.
     """
 
@@ -60,6 +63,7 @@ class SavedModel:
     image: bool
     architecture: Architecture | None = None
     encoding: TableEncoding | None = None
+    bits: int = 8
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def predict_proba(self, x: "Tensor | NDArray[Any]") -> Tensor:
@@ -142,6 +146,7 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
             image=settings["input"]["kind"] == "image",
             architecture=architecture,
             encoding=encoding and TableEncoding.from_dict(encoding, source=place / SETTINGS),
+            bits=_checks.whole_number("bits", settings["input"]["bits"], low=8, high=16),
             details=dict(settings["details"]),
         )
         if architecture and architecture.options["n_classes"] != len(saved.class_names):
@@ -157,13 +162,13 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
 
 
 def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
-    built_in = saved.architecture
+    built_in, kind = saved.architecture, "image" if saved.image else "rows"
     return {
         "format": FORMAT,
         "versions": {"dessl": __version__, "torch": str(torch.__version__)},
         "architecture": built_in and {"name": built_in.name, "options": built_in.options},
         "members": len(saved.model.members),
-        "input": {"kind": "image" if saved.image else "rows", "shape": list(saved.shape)},
+        "input": {"kind": kind, "shape": list(saved.shape), "bits": saved.bits},
         "class_names": list(saved.class_names),
         "encoding": saved.encoding and saved.encoding.as_dict(),
         "details": dict(saved.details),

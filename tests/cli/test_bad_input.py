@@ -106,7 +106,8 @@ CASES = {
         "--lam must be a number or 'auto'; got 'much'.",
     ),
     "no such device": Case(
-        lambda folder: [*table(good_rows())(folder), "--device", "gpu7"], "Use --device cpu."
+        lambda folder: [*table(good_rows())(folder), "--device", "gpu7"],
+        "--device must be usable here; got gpu7: ",
     ),
     "more labels than there are": Case(
         lambda folder: [*table(good_rows())(folder), "--labels", 99],

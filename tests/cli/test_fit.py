@@ -96,12 +96,30 @@ def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None
     )
 
 
+def test_scans_of_twelve_bits_from_folders_of_any_names(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    counts = {"scans/dark": 12, "scans/light": 12, "new/p1": 6, "new/p2": 6}
+    for name, count in counts.items():
+        (tmp_path / name).mkdir(parents=True)
+        for number in range(count):
+            level = random.normal(3000 if name == "scans/light" else 900, 200, (10, 10))
+            image = Image.fromarray(level.clip(0, 4095).astype(np.uint16))
+            image.save(tmp_path / name / f"{number}.png")
+    run, out = tmp_path / "run", tmp_path / "predictions.csv"
+    code, _, err = cli("fit", tmp_path / "scans", "--out", run, "--steps", 20)
+    assert code == 0, err
+    assert load_model(run / "model").bits == 12
+    code, _, err = cli("predict", run, tmp_path / "new", "--out", out)
+    assert code == 0, err
+    assert [row["prediction"] for row in read_predictions(out)] == ["dark"] * 12
+
+
 def test_an_npz_with_numbered_labels(cli: Cli, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(150, 4)).astype(np.float32)
     y = (x[:, 0] > 0).astype(np.int64)
     np.savez(tmp_path / "rows.npz", x=x[:120], y=np.where(np.arange(120) < 50, y[:120], -1))
-    np.savez(tmp_path / "new.npz", x=x[120:])
+    np.savez(tmp_path / "new.npz", x=x[120:], y=np.full(30, "unknown"))
     run, out = tmp_path / "run", tmp_path / "predictions.csv"
     code, _, err = cli("fit", tmp_path / "rows.npz", "--out", run, *QUICK, "--lam", 0.3)
     assert code == 0, err

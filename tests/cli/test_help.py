@@ -33,9 +33,22 @@ def test_the_first_page_names_every_command(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("demo", "--steps", "0"), ("demo", "--seed", "x"), ("dance",), ()]
+    "arguments",
+    [
+        ("demo", "--steps", "0"),
+        ("demo", "--seed", "x"),
+        ("dance",),
+        (),
+    ],
 )
 def test_bad_options_are_exit_code_2(cli: Cli, arguments: tuple[str, ...]) -> None:
     code, out, err = cli(*arguments)
     assert code == 2
     assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize("arguments", [("demo",), ("fit", "digits", "--out", "runs/digits")])
+def test_a_seed_has_63_bits(cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, _, err = cli(*arguments, "--seed", 2**63)
+    assert code == 2
+    assert "9223372036854775807" in err

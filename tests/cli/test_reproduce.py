@@ -155,7 +155,7 @@ def test_one_that_fails_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> No
     [
         (("minst",), "got 'minst'. Did you mean 'mnist'?"),
         (("xyzzy",), "got 'xyzzy'. See dessl reproduce list."),
-        (("toy", "--device", "gpu7"), "Use --device cpu."),
+        (("toy", "--device", "gpu7"), "--device must be usable here; got gpu7: "),
         (("toy", "--out", "file/toy"), "A file is in the way: choose another folder."),
     ],
 )

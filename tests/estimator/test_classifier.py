@@ -87,6 +87,21 @@ class TestFit:
             assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
             assert set(clf.predict(X)) <= {"a", "b", "c"}
 
+    def test_masked_labels_are_none_and_masked_features_refused(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, y = rows
+        hidden = np.ma.masked_array(y, mask=few < 0)
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, hidden)
+        assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
+        masked = np.ma.masked_array(X, mask=np.eye(200, 4))
+        with pytest.raises(ValueError, match="X must have a value in every entry"):
+            DeSSLClassifier(**FAST).fit(masked, few)
+        with pytest.raises(ValueError, match="X must have a value in every entry"):
+            fitted.predict(masked)
+        with pytest.raises(ValueError, match="sample_weight must have a value in every entry"):
+            DeSSLClassifier(**FAST).fit(X, few, np.ma.masked_array(np.ones(200), mask=few < 0))
+
     def test_more_unlabelled_rows_count_like_those_with_minus_one(
         self, rows: tuple, fitted: DeSSLClassifier
     ) -> None:
@@ -139,6 +154,27 @@ class TestFit:
             DeSSLClassifier("nothing").fit(X, few)
         with pytest.raises(ValueError, match=r"lam must lie in"):
             DeSSLClassifier(lam=-1.0).fit(X, few)
+        with pytest.raises(ValueError, match=r"must be usable here; got gpu7: .* Use cpu"):
+            DeSSLClassifier(device="gpu7").fit(X, few)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
+    def test_a_device_that_is_not_there(self, rows: tuple) -> None:
+        with pytest.raises(ValueError, match="device must be usable here; got cuda: "):
+            DeSSLClassifier(device="cuda").fit(*rows[:2])
+
+    @pytest.mark.parametrize(
+        ("images", "message"),
+        [
+            (np.zeros((100, 8, 8, 4), np.uint8), r"elsewhere drop an alpha channel, x\[..., :3\]"),
+            (
+                np.zeros((100, 8, 8), np.int64),
+                r"module=.*0 to 255 are converted with .astype\('uint8'\)",
+            ),
+        ],
+    )
+    def test_images_of_unclear_kind(self, images: np.ndarray, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            DeSSLClassifier().fit(images, np.arange(100) % 2)
 
 
 class TestWeights:

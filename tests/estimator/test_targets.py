@@ -20,12 +20,32 @@ from dessl.estimator.targets import codes_and_classes
         ([True, None, False], [1, -1, 0], [False, True]),
         (np.array([np.True_, np.nan, False], dtype=object), [1, -1, 0], [False, True]),
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
+        (np.ma.masked_array([3, 4, 5, 4], mask=[0, 0, 1, 0]), [0, 1, -1, 1], [3, 4]),
+        (np.ma.masked_array([3.0, 4.0, -1.0], mask=False), [0, 1, -1], [3.0, 4.0]),
+        (np.ma.masked_array(["b", "a", "c"], mask=[0, 0, 1]), [1, 0, -1], ["a", "b"]),
+        (np.array(["b", "", "a"]), [1, -1, 0], ["a", "b"]),
+        (["b", "", "a", None], [1, -1, 0, -1], ["a", "b"]),
+        (pd.Series(["b", "", 1], dtype=object), [1, -1, 0], ["1", "b"]),
     ],
 )
 def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
     found, names = codes_and_classes(y)
     assert found.tolist() == codes
     assert names.tolist() == classes
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [-1, "dog", "cat"],
+        ["dog", "-1", "cat"],
+        np.array(["dog", "-1", "cat"]),
+        pd.Series(["dog", -1, "cat"], dtype=object),
+    ],
+)
+def test_minus_one_among_text_is_refused(y: object) -> None:
+    with pytest.raises(ValueError, match=r"y mixes '-1' with text labels.*Use None for a missing"):
+        codes_and_classes(y)
 
 
 def test_dates_are_no_labels() -> None:

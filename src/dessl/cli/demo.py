@@ -8,7 +8,7 @@ import torch
 import typer
 
 from dessl.cli.errors import command, resumable, writable_folder
-from dessl.cli.options import AsJson
+from dessl.cli.options import LARGEST_SEED, AsJson
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.experiments.demo import DemoPlan, run_demo
 from dessl.report.demo import demo_facts
@@ -20,7 +20,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
     steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = DemoPlan.steps,
     seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = DemoPlan.seeds,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = DemoPlan.first_seed,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="The first seed.")
+    ] = DemoPlan.first_seed,
     as_json: AsJson = False,
 ) -> None:
     """Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a report.

@@ -2,6 +2,8 @@
 
 import torch
 
+from dessl import _checks
+
 
 def device_named(name: str) -> torch.device:
     """Return the device of a name; ``"auto"`` is the GPU where there is one.
@@ -11,10 +13,4 @@ def device_named(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).splitlines()[0].rstrip(".")
-        raise ValueError(f"--device {name}: {first}. Use --device cpu.") from error
-    return device
+    return _checks.device("--device", name)

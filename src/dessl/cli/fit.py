@@ -175,6 +175,7 @@ def _saved(trial: Trial, model: Predictor, details: dict[str, object]) -> SavedM
         image=data.is_image,
         architecture=architecture,
         encoding=data.encoding,
+        bits=data.bits,
         details=details,
     )
 

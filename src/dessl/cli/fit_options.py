@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
+from dessl.cli.options import LARGEST_SEED
 from dessl.recipes.defaults import MEMBERS
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
@@ -36,6 +37,6 @@ Networks = Annotated[
         "(grey ones above 32).",
     ),
 ]
-Seed = Annotated[int, Option(min=0, help="Seed of all draws.")]
+Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Device = Annotated[str, Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 Resume = Annotated[bool, Option(help="Go on with a run that is in RUN.")]

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+LARGEST_SEED = 2**63 - 1
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
 RunFolder = Annotated[Path, typer.Argument(help="Folder that dessl fit wrote.", metavar="RUN")]
 DataArgument = Annotated[

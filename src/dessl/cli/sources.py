@@ -22,20 +22,22 @@ TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
 class Expected(NamedTuple):
-    """What rows a trained model takes: its classes, the shape of a row, and a table's encoding."""
+    """What rows a trained model takes: classes, shape, a table's encoding, images' bits."""
 
     class_names: tuple[str, ...]
     shape: tuple[int, ...]
     image: bool
     encoding: TableEncoding | None
+    bits: int
 
     @classmethod
     def of(cls, origin: SavedModel | SemiData) -> "Expected":
         """Of a saved model, or of the data that one is going to be trained on."""
         if isinstance(origin, SavedModel):
-            return cls(origin.class_names, origin.shape, origin.image, origin.encoding)
-        shape = tuple(origin.x.shape[1:])
-        return cls(origin.class_names, shape, origin.is_image, origin.encoding)
+            shape, image = origin.shape, origin.image
+        else:
+            shape, image = tuple(origin.x.shape[1:]), origin.is_image
+        return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
 
 
 class NewRows(NamedTuple):
@@ -131,7 +133,7 @@ def _check_options(kind: Kind, **given: object) -> None:
 def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
     """Read DATA as a trained model wants it; for a name of the catalogue, its test part.
 
-    Without ``labels``, a table's label column may hold anything.
+    Without ``labels``, what stands in the place of labels may be anything, or absent.
 
     Raises:
         DataError: The rows are not of the kind that the model was trained on.
@@ -162,9 +164,11 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
 
 def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
     if kind == "images":
-        return read_new_images(source, model.class_names, model.shape)
+        return read_new_images(
+            source, model.class_names, model.shape, bits=model.bits, labels=labels
+        )
     if kind == "npz":
-        return read_new_npz(source, model.class_names)
+        return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
     return read_new_table(source, model.encoding, labels=labels)
 

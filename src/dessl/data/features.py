@@ -56,11 +56,7 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     """A tensor over the array's own memory, wherever PyTorch can read it as it lies."""
     if isinstance(x, Tensor):
         return x.detach()
-    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        raise ValueError(
-            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
-            "first, or drop its rows."
-        )
+    refuse_masked(name, x)
     array = np.asarray(x)
     if array.dtype.kind not in "buif":
         raise TypeError(
@@ -76,6 +72,15 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
         # A read-only array (a memory map) is shared all the same: nothing here writes to it.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
+
+
+def refuse_masked(name: str, x: object) -> None:
+    """Refuse an array with masked entries: NumPy would read what lies behind the mask."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise ValueError(
+            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
+            "first, or drop its rows."
+        )
 
 
 def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
@@ -96,7 +101,8 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
             problem = "either end could be" if first else "neither end is"
             raise ValueError(
                 f"{name} has shape {shape}, and {problem} a channel axis of 1 or 3. "
-                "Pass layout='NCHW' or layout='NHWC'."
+                "Pass layout='NCHW' or layout='NHWC' to SemiData; elsewhere drop an alpha channel, "
+                "x[..., :3], or give floats with channels first."
             )
         layout = "NCHW" if first else "NHWC"
     return images if layout == "NCHW" else images.permute(0, 3, 1, 2)

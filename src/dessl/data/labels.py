@@ -80,14 +80,15 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
         return _whole(name, values)
     # The items of tensors and of arrays are 0-dimensional: what counts is the number inside.
     plain = [value.item() if hasattr(value, "ndim") else value for value in values.tolist()]
-    entries = [None if _is_missing(value) else value for value in plain]
+    entries = [None if is_missing(value) else value for value in plain]
     given = [entry for entry in entries if entry is not None]
     if given and all(isinstance(value, Real) and not isinstance(value, bool) for value in given):
         return _whole(name, np.array([math.nan if v is None else v for v in entries], np.float64))
-    return _texts(name, entries)
+    return texts(name, entries)
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Whether a label is None, NaN, one of pandas' missing values or the empty string."""
     if isinstance(value, float | np.floating):
         return math.isnan(value)
     # pandas' own marks, known by name so that pandas need not be imported; NA refuses ==
@@ -117,18 +118,19 @@ def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64)
 
 
-def _texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
-    texts = [None if entry is None else str(entry) for entry in entries]
+def texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
+    """Labels as text or None, refusing what can be no class among text."""
+    read = [None if entry is None else str(entry) for entry in entries]
     if any(isinstance(entry, bytes) for entry in entries):
         raise TypeError(
             f"{name} holds bytes in place of text. Decode them: numpy.char.decode(labels, 'utf-8')."
         )
-    if "-1" in texts:
+    if "-1" in read:
         raise ValueError(
             f"{name} mixes '-1' with text labels, and -1 is the mark of a missing number label. "
             "Use None for a missing label among text; rename the class if it is one."
         )
-    return np.array(texts, dtype=object)
+    return np.array(read, dtype=object)
 
 
 def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:

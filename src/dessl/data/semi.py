@@ -81,6 +81,7 @@ class SemiData:
         self.name = name
         self.row_names: tuple[str, ...] | None = None  # of x's rows, where files have one each
         self.encoding: TableEncoding | None = None  # how a table became x, for later tables
+        self.bits = 8  # of the values in image files, for later ones; x has the upper 8
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
         self.validation_rows = self.labelled_rows.new_empty(0)
@@ -116,7 +117,7 @@ class SemiData:
             name=name,
             layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == np.uint8 else None,
         )
-        data.row_names = raw.row_names
+        data.row_names, data.bits = raw.row_names, raw.bits
         return data
 
     @classmethod

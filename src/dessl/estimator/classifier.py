@@ -14,8 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import nn
 
+from dessl import _checks
 from dessl.data import SemiData
-from dessl.data.features import feature_tensor
+from dessl.data.features import feature_tensor, refuse_masked
 from dessl.estimator.stored import restored, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes
 from dessl.estimator.weights import WeightedRows, weighted_rows
@@ -103,7 +104,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
                 (n, channels, height, width): uint8, or floats with channels first.
-            y: (n,) labels; -1 among numbers, None or NaN among anything, for an unlabelled row.
+            y: (n,) labels; for an unlabelled row -1 among numbers, "" among text, and None, NaN or
+                a masked entry among anything.
             sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
                 two rows: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
@@ -115,6 +117,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"X and y must hold as many rows: inconsistent numbers of samples, "
                 f"{len(rows)} and {len(codes)}."
             )
+        refuse_masked("sample_weight", sample_weight)
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
@@ -145,7 +148,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             members=self.members,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        data = data if self.device is None else data.to(self.device)
+        if self.device is not None:
+            data = data.to(_checks.device("device", self.device))
         fitted = fit(data, recipe, groups=labelled, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
@@ -218,6 +222,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """X as uint8 images with channels first, or as finite floats."""
+        refuse_masked("X", X)
         images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
         rows: NDArray[Any] = validate_data(
             self,

@@ -8,27 +8,35 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from dessl.data.labels import is_missing, texts
+
 UNLABELLED = -1
 
 
 def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return class numbers (n,) with -1 for unlabelled rows, and the sorted classes.
 
-    A row is unlabelled where y is -1 among numbers, or None or NaN among anything.
+    A row is unlabelled where y is -1 among numbers, "" among text, or None, NaN or masked among
+    anything.
 
     >>> codes_and_classes(np.array(["dog", None, "cat"], dtype=object))
     (array([ 1, -1,  0]), array(['cat', 'dog'], dtype=object))
     """
+    if np.ma.is_masked(y):
+        y = y.tolist()  # None where masked
     values = column_or_1d(y, warn=True)
     missing, present = _missing(values)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):
         # NumPy has made the text "nan" of NaN
-        missing = np.array([_is_missing(value) for value in y], np.bool_)
+        missing = np.array([is_missing(value) for value in y], np.bool_)
         present = values[~missing]
+    if present.dtype.kind == "U" or any(isinstance(value, str) for value in present):
+        read = texts("y", present.tolist())
+        present = read if present.dtype == object else present
     if not len(present):
         raise ValueError(
-            f"y holds no labelled row: all {len(values)} are unlabelled (-1, None or NaN). "
-            "At least two classes need labels."
+            f'y holds no labelled row: all {len(values)} are unlabelled (-1, None, NaN, "" or '
+            "masked). At least two classes need labels."
         )
     check_classification_targets(present)
     classes, numbers = np.unique(present, return_inverse=True)
@@ -52,13 +60,14 @@ def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         missing = values == UNLABELLED
         return missing, values[~missing]
     if values.dtype.kind in "bSU":
-        return np.zeros(len(values), np.bool_), values
+        missing = values == "" if values.dtype.kind == "U" else np.zeros(len(values), np.bool_)
+        return missing, values[~missing]
     if values.dtype != object:
         raise ValueError(
             f"y must hold numbers, text or truth values; got {values.dtype}. Unknown label type: "
             "name the classes with text, and use None where there is no label."
         )
-    missing = np.array([_is_missing(value) for value in values], np.bool_)
+    missing = np.array([is_missing(value) for value in values], np.bool_)
     present = values[~missing]
     if all(isinstance(value, bool | np.bool_) for value in present):
         return missing, present.astype(np.bool_)
@@ -68,10 +77,3 @@ def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         missing[np.flatnonzero(~missing)[unlabelled]] = True
         return missing, numbers[~unlabelled]
     return missing, present
-
-
-def _is_missing(value: object) -> bool:
-    # pandas' NA is known by name, so that pandas need not be imported; it refuses ==
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl.data.row_keys import row_keys
+
 MOST_COPIES = 20  # a row in the mean, of weights that are whole multiples
 COPIES = 10  # a row in the mean, of weights that are not
 ROUNDING = 1e-9
@@ -55,12 +57,12 @@ def weighted_rows(
             "labelled rows of at least 2 classes must have a sample_weight above 0; got "
             f"{len(np.unique(codes[labelled]))} class(es)."
         )
-    keys = np.column_stack([x[labelled].reshape(len(labelled), -1), codes[labelled]])
-    _, first, merged = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    totals = np.bincount(merged.ravel(), weights[labelled]).astype(np.float64)
+    keys = row_keys(x[labelled], codes[labelled])
+    _, first, merged = np.unique(keys, return_index=True, return_inverse=True)
+    totals = np.bincount(merged, weights[labelled]).astype(np.float64)
     rows = np.concatenate([labelled[first], unlabelled])
-    came = np.concatenate([labelled[np.argsort(merged.ravel(), kind="stable")], unlabelled])
-    sizes = np.concatenate([np.bincount(merged.ravel()), np.ones(len(unlabelled), np.int64)])
+    came = np.concatenate([labelled[np.argsort(merged, kind="stable")], unlabelled])
+    sizes = np.concatenate([np.bincount(merged), np.ones(len(unlabelled), np.int64)])
     counts = copies(totals, weights[unlabelled], came=len(came))
     groups = np.repeat(np.arange(len(rows)), counts)
     chosen = rows[groups]

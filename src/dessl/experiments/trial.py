@@ -2,7 +2,7 @@
 
 Rows are held out with a label and without one, each by the same share, before anything is trained:
 a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
-both kinds compare two models without bias.
+both kinds compare two models without bias. Copies of one row are held out together.
 """
 
 import warnings
@@ -16,7 +16,9 @@ from dessl import _checks
 from dessl.data import DataError, LabelDraw, SemiData
 from dessl.data.labels import MISSING
 from dessl.evaluation.metrics import predicted_logits
+from dessl.experiments.copies import copy_groups, whole_groups
 from dessl.recipes import Fitted, Recipe, fit
+from dessl.recipes.folds import FOLDS
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
@@ -78,11 +80,13 @@ def split(
     _check_labels(data, known)
     if test is None and data.test is not None:
         test = HeldOut(*data.test)
+    if test is None or data.validation is not None:
+        groups = _groups(data, known, share)
     if test is None:
-        n_test, n_beside = max(LEAST_TEST, round(share * len(known))), round(share * len(unknown))
-        y = torch.cat((data.y.cpu()[known[:n_test]], torch.full((n_beside,), MISSING)))
-        test = HeldOut(data.x[torch.cat((known[:n_test], unknown[:n_beside]))], y)
-        known, unknown = known[n_test:], unknown[n_beside:]
+        labelled, beside = _test_rows(known, unknown, groups, share)
+        y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
+        test = HeldOut(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        known, unknown = known[~labelled], unknown[~beside]
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -92,8 +96,10 @@ def split(
         )
     _check_classes(data, known)
     # A validation part that the data came with has labels beyond the budget: some of ours instead.
-    n_validation = len(known) // 5 if data.validation is not None else 0
-    parts = (known[n_validation:], known[:n_validation], unknown)
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, groups, len(known) // 5)
+    parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
 
@@ -107,6 +113,31 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     other[known] = False
     unknown = other.nonzero().flatten()
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
+
+
+def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
+    """How many rows with and without a label are held out, and may at most be copies of one."""
+    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+
+
+def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
+    """Numbers (n,), the same for copies of one row, where only some labels are known."""
+    y = torch.full((len(data),), MISSING)
+    y[known] = data.y.cpu()[known]
+    labelled, unlabelled = _counts(len(known), len(data) - len(known), share)
+    return copy_groups(data.x, y, labelled=labelled, unlabelled=unlabelled)
+
+
+def _test_rows(
+    known: Tensor, unknown: Tensor, groups: Tensor, share: float
+) -> tuple[Tensor, Tensor]:
+    """Which of the rows with a label and which of the others to hold out; copies go together."""
+    n_test, n_beside = _counts(len(known), len(unknown), share)
+    labelled = whole_groups(known, groups, n_test)
+    beside = torch.isin(groups[unknown], groups[known[labelled]])
+    free = ~torch.isin(groups[unknown], groups[known])
+    beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
+    return labelled, beside
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
@@ -157,7 +188,10 @@ def run_trial(
         out: Folder for checkpoints, from which the training is gone on with.
         progress: Whether to show progress bars, where there is a terminal.
     """
-    fitted = fit(data, recipe, out=out, progress=progress)
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
     logits, twin = (
         predicted_logits(model, test.x.to(data.device), transform=lambda x: x).double().cpu()
         for model in (fitted.model, fitted.complete_case)

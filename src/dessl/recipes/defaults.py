@@ -164,10 +164,15 @@ def _network_name(data: SemiData) -> str:
     if data.x.ndim == 2:
         return "mlp"
     if data.x.ndim != 4 or min(data.x.shape[2:]) < 4:
+        images = (
+            " Grey images of 0 to 255 are converted with .astype('uint8'), and those of floats get "
+            "a channel axis with x[:, None]."
+        )
         raise ValueError(
             f"there are defaults for tables (n, features) and for images (n, channels, height, "
             f"width) with sides of at least 4; got rows of shape {tuple(data.x.shape[1:])}. "
-            "Pass model=, a function that builds your network."
+            "Pass model= (in DeSSLClassifier module=), a function that builds your network."
+            + (images if data.x.ndim == 3 else "")
         )
     small = max(data.x.shape[2:]) <= LARGEST_LENET and data.x.shape[1] == 1
     return "lenet" if small or min(data.x.shape[2:]) < 8 else "fast_cifar"

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dessl.data.errors import DataError
-from dessl.data.formats.folder import image_facts, read_image_folder, read_images
+from dessl.data.formats.folder import read_image_folder, read_images
+from dessl.data.formats.image_file import image_facts
 
 RNG = np.random.default_rng(0)
 
@@ -88,7 +89,7 @@ def test_sizes_default_to_the_median_and_stay_small(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="size must be at least 1"):
         read_image_folder(tmp_path, size=0)
     save(tmp_path / "large.png", picture(300, 448))
-    assert read_images([tmp_path / "large.png"]).shape == (1, 3, 150, 224)
+    assert read_images([tmp_path / "large.png"]).x.shape == (1, 3, 150, 224)
 
 
 @pytest.mark.parametrize("name", ["1.png", "1.tiff"])
@@ -97,16 +98,56 @@ def test_images_are_turned_upright(tmp_path: Path, name: str) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # turn clockwise to show
     save(tmp_path / name, pixels, exif=exif)
-    assert image_facts(tmp_path / name) == (6, 4, False)
-    x = read_images([tmp_path / name])
+    assert image_facts(tmp_path / name) == (6, 4, False, False)
+    x = read_images([tmp_path / name]).x
     np.testing.assert_array_equal(x[0], np.moveaxis(np.rot90(pixels, -1), 2, 0))
 
 
-def test_sixteen_bits_keep_the_upper_byte(tmp_path: Path) -> None:
-    values = RNG.integers(0, 2**16, (5, 4), np.uint16)
-    Image.fromarray(values).save(tmp_path / "1.png")
-    x = read_images([tmp_path / "1.png"])
-    np.testing.assert_array_equal(x[0, 0], values // 256)
+@pytest.mark.parametrize(("top", "bits"), [(250, 8), (1000, 10), (4000, 12), (2**16 - 1, 16)])
+@pytest.mark.parametrize("kind", [np.uint16, np.int32])
+def test_sixteen_bits_keep_the_upper_eight_of_those_in_use(
+    tmp_path: Path, top: int, bits: int, kind: type
+) -> None:
+    bright, dark = RNG.integers(0, top + 1, (2, 5, 4))
+    bright[0, 0], dark = top, dark // 4
+    grey = picture(5, 4, channels=1)
+    for name, values in (("a/1", bright.astype(kind)), ("b/1", dark.astype(kind)), ("b/2", grey)):
+        save(tmp_path / f"{name}.tiff", values)
+    data = read_image_folder(tmp_path)
+    assert data.bits == bits
+    assert data.x[0].max() == top >> (bits - 8)
+    for row, values in zip(data.x, (bright >> (bits - 8), dark >> (bits - 8), grey), strict=True):
+        np.testing.assert_array_equal(row[0], values)
+    assert read_images([tmp_path / "b" / "2.tiff"]).bits == 8
+
+
+def test_values_beyond_the_bits_are_clipped_with_a_warning(tmp_path: Path) -> None:
+    values = np.array([[0, 1023, 1024], [4095, 512, 7]], np.uint16)
+    save(tmp_path / "1.png", values)
+    with pytest.warns(
+        UserWarning, match=r"1 image\(s\) hold values up to 4095, and 10 bits a pixel"
+    ):
+        x = read_images([tmp_path / "1.png"], bits=10).x
+    assert x.tolist() == [[[[0, 255, 255], [255, 128, 1]]]]
+    with pytest.raises(ValueError, match="bits must be between 8 and 16; got 17"):
+        read_images([tmp_path / "1.png"], bits=17)
+
+
+@pytest.mark.parametrize("kind", ["tiff", "gif", "png", "webp"])
+def test_files_of_several_images_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"1.{kind}"
+    frames = [Image.fromarray(picture(9, 9)) for _ in range(3)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    with pytest.raises(DataError, match=r"one image in each file; got 3 pages .*\. Split the file"):
+        read_images([path])
+    frames[0].save(path, save_all=True)
+    assert read_images([path]).x.shape == (1, 3, 9, 9)
+
+
+def test_the_previews_in_a_cameras_jpeg_are_passed_over(tmp_path: Path) -> None:
+    frames = [Image.fromarray(picture(side, side)) for side in (16, 8)]
+    frames[0].save(tmp_path / "1.jpg", "MPO", save_all=True, append_images=frames[1:])
+    assert read_images([tmp_path / "1.jpg"]).x.shape == (1, 3, 16, 16)
 
 
 def test_floats_have_no_agreed_range(tmp_path: Path) -> None:
@@ -122,7 +163,7 @@ def test_other_modes_are_converted_as_pillow_does(tmp_path: Path, mode: str) -> 
     image.save(path)
     with Image.open(path) as again:
         expected = np.moveaxis(np.asarray(again.convert("RGB")), 2, 0)
-    np.testing.assert_array_equal(read_images([path], colour="rgb")[0], expected)
+    np.testing.assert_array_equal(read_images([path], colour="rgb").x[0], expected)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -176,7 +217,7 @@ def test_all_images_together_have_a_limit(tmp_path: Path) -> None:
     save(tmp_path / "1.png", picture(40, 40))
     with pytest.raises(DataError, match="at most 14,399 bytes of data; got a promise of 14,400"):
         read_images([tmp_path / "1.png"] * 3, max_bytes=14_399)
-    assert read_images([tmp_path / "1.png"] * 3, max_bytes=14_400).shape == (3, 3, 40, 40)
+    assert read_images([tmp_path / "1.png"] * 3, max_bytes=14_400).x.shape == (3, 3, 40, 40)
 
 
 def test_folders_that_are_no_classes(tmp_path: Path) -> None:

@@ -46,3 +46,18 @@ def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="got none"):
         read_new_images(tmp_path / "empty", ("cat", "dog"), (1, 4, 4))
+
+
+def test_without_labels_subfolders_may_have_any_names(tmp_path: Path) -> None:
+    for number, name in enumerate(("cat", "p1", "p2")):
+        save(tmp_path / name / "1.png", number)
+    data = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4), labels=False)
+    assert data.y.tolist() == [-1, -1, -1]
+    assert data.row_names == ("cat/1.png", "p1/1.png", "p2/1.png")
+
+
+def test_sixteen_bits_are_brought_to_eight_as_in_training(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 4), 1000, np.uint16)).save(tmp_path / "1.png")
+    assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4), bits=12).x == 1000 // 16).all()
+    with pytest.warns(UserWarning, match="values up to 1000, and 8 bits a pixel end at 255"):
+        assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4)).x == 255).all()

@@ -107,6 +107,7 @@ def test_new_rows_take_the_models_classes_and_may_have_no_labels(tmp_path: Path)
     np.savez(path, x=np.eye(3), y=np.array(["perhaps", "", "no"]))
     with pytest.raises(DataError, match="'perhaps', which is not among the class names"):
         read_new_npz(path, ["yes", "no"])
+    assert read_new_npz(path, ["yes", "no"], labels=False).y.tolist() == [-1, -1, -1]
     np.savez(path, x=np.eye(3), y=np.array([0, 1]))
     with pytest.raises(DataError, match="3"):
         read_new_npz(path, ["yes", "no"])

@@ -37,6 +37,7 @@ class RawData:
         test: Rows the publisher set aside for the last look.
         feature_names: One name for each column of a table.
         row_names: One name for each row of x, where the files have one (image file names).
+        bits: How many bits the values of 16-bit image files have, of which x keeps the upper 8.
 
     >>> data = RawData(np.zeros((2, 1, 4, 4), np.uint8), np.array([1, -1]), ("cat", "dog"))
     >>> data.x.shape, data.y.tolist(), data.class_names
@@ -50,6 +51,7 @@ class RawData:
     test: RawPart | None = None
     feature_names: tuple[str, ...] | None = None
     row_names: tuple[str, ...] | None = None
+    bits: int = 8
 
 
 def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: int = 0) -> Labels:

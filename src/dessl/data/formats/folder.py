@@ -2,10 +2,9 @@
 
 import statistics
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +12,29 @@ from numpy.typing import NDArray
 from dessl._checks import one_of, whole_number
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
+from dessl.data.formats.image_file import (
+    MAX_PIXELS,
+    Colour,
+    ImageFacts,
+    image_facts,
+    largest_value,
+    pixels,
+)
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
 
-if TYPE_CHECKING:
-    from PIL import Image
-
-# Named, so that no rarer decoder (some run other programs) is ever reached by a crafted file.
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
 )
 UNLABELLED = ("unlabelled", "unlabeled")
 CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
-MAX_PIXELS = 2**26
 LONGEST_SIDE = 224
-GREY_MODES = ("1", "L", "LA", "La", "I")
-Colour = Literal["grey", "rgb"]
 
 
-class ImageFacts(NamedTuple):
-    """What an image's header says."""
+class Images(NamedTuple):
+    """Images (n, 1 or 3, height, width), and how many bits the values of 16-bit files have."""
 
-    height: int
-    width: int
-    grey: bool
+    x: NDArray[np.uint8]
+    bits: int
 
 
 def read_image_folder(
@@ -44,6 +42,7 @@ def read_image_folder(
     *,
     size: int | tuple[int, int] | None = None,
     colour: Colour | None = None,
+    bits: int | None = None,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
@@ -55,6 +54,9 @@ def read_image_folder(
         size: (height, width), or one number for square images. Left out: the median height and
             width of the images, made smaller where the longer side is above 224.
         colour: ``"grey"`` or ``"rgb"``. Left out: grey where all images are.
+        bits: How many bits the values of 16-bit grey images have, 8 to 16; the upper 8 of them are
+            kept, and larger values are clipped with a warning. Left out: as many as the largest
+            value of all images needs. Of 16-bit colour images Pillow keeps the upper byte.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: The most bytes that all images together may take.
 
@@ -63,17 +65,19 @@ def read_image_folder(
         their paths within the folder as ``row_names``.
 
     Raises:
-        DataError: There are not two classes, or a file is no image, damaged or too large.
+        DataError: There are not two classes, or a file is no image, several, damaged or too large.
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
     paths = [path for files in labelled.values() for path in files] + unlabelled
-    x = read_images(paths, size=size, colour=colour, max_pixels=max_pixels, max_bytes=max_bytes)
+    x, bits = read_images(
+        paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
+    )
     counts = [len(files) for files in labelled.values()]
     y = np.full(len(x), -1, np.int64)
     y[: sum(counts)] = np.repeat(np.arange(len(counts)), counts)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    return RawData(x, y, tuple(labelled), row_names=names)
+    return RawData(x, y, tuple(labelled), row_names=names, bits=bits)
 
 
 def read_images(
@@ -81,10 +85,11 @@ def read_images(
     *,
     size: int | tuple[int, int] | None = None,
     colour: Colour | None = None,
+    bits: int | None = None,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-) -> NDArray[np.uint8]:
-    """Image files as one uint8 array (n, 1 or 3, height, width); see :func:`read_image_folder`."""
+) -> Images:
+    """Image files as one uint8 array; see :func:`read_image_folder`."""
     facts = [image_facts(path, max_pixels) for path in paths]
     height, width = _common_size(facts) if size is None else _as_size(size)
     if colour is None:
@@ -92,81 +97,32 @@ def read_images(
     one_of("colour", colour, ("grey", "rgb"))
     shape = (len(paths), 1 if colour == "grey" else 3, height, width)
     check_limit(paths[0].parent, byte_count(shape, 1), max_bytes)
+    deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
+    bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
     x = np.empty(shape, np.uint8)
     for row, path in zip(x, paths, strict=True):
-        row[:] = _pixels(path, height, width, colour, max_pixels)
-    return x
+        row[:] = pixels(path, height, width, colour, bits, max_pixels)
+    return Images(x, bits)
 
 
-def image_facts(path: Path, max_pixels: int = MAX_PIXELS) -> ImageFacts:
-    """Upright height and width of an image, and whether it is grey, without decoding it."""
-    with _opened(path, max_pixels) as image:
-        width, height = image.size
-        exif = image.getexif()
-        if image.format == "TIFF":  # whose size Pillow may have turned upright already
-            width, height = exif[0x0100], exif[0x0101]
-        if exif.get(0x0112, 1) in (5, 6, 7, 8):  # stored on its side
-            height, width = width, height
-        return ImageFacts(height, width, image.mode in GREY_MODES or image.mode.startswith("I;16"))
+def _bits(largest: Sequence[int], bits: int | None) -> int:
+    """The bits that the images' largest values need; or those asked for, warning of values above.
 
-
-def _pixels(
-    path: Path, height: int, width: int, colour: Colour, max_pixels: int
-) -> NDArray[np.uint8]:
-    from PIL import Image, ImageOps
-
-    with _opened(path, max_pixels) as opened:
-        image = ImageOps.exif_transpose(opened)
-        if image.mode == "F" or image.mode.startswith("I"):
-            image = _eight_bits(image, path)
-        image = image.convert("L" if colour == "grey" else "RGB")
-        if image.size != (width, height):
-            image = image.resize((width, height), Image.Resampling.BICUBIC)
-        pixels = np.asarray(image, np.uint8)
-    return pixels[None] if colour == "grey" else pixels.transpose(2, 0, 1)
-
-
-def _eight_bits(image: "Image.Image", path: Path) -> "Image.Image":
-    """The upper byte of 16-bit pixels; other depths have no agreed range."""
-    from PIL import Image
-
-    values = np.asarray(image)
-    if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
-        raise DataError.of(
-            path,
-            expected="8 or 16 bits a pixel",
-            got=f"mode {image.mode!r} with values from {values.min():g} to {values.max():g}",
-            do="Convert the image to 8 bits.",
+    One number for all images: an image that is dark beside the others stays so.
+    """
+    if bits is None:
+        return max([8, *(value.bit_length() for value in largest)])
+    whole_number("bits", bits, low=8, high=16)
+    beyond = [value for value in largest if value >= 2**bits]
+    if beyond:
+        warnings.warn(
+            f"{len(beyond)} image(s) hold values up to {max(beyond)}, and {bits} bits a pixel end "
+            f"at {2**bits - 1}: what is above is clipped. Bring these images to the range of "
+            "the others, or of those that the model was trained on.",
+            UserWarning,
+            stacklevel=3,
         )
-    return Image.fromarray((values >> 8).astype(np.uint8))
-
-
-@contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata is no matter here
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
-                if image.size[0] * image.size[1] > max_pixels:
-                    raise DataError.of(
-                        path,
-                        expected=f"at most {max_pixels:,} pixels",
-                        got=f"{image.size[1]} × {image.size[0]}",
-                        do="Make the image smaller, or pass a larger max_pixels.",
-                    )
-                yield image
-    except DataError:
-        raise
-    except Exception as error:  # decoders raise what they please on damaged files
-        raise DataError.of(
-            path,
-            expected="an image (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
-            got=" ".join(str(error).split())[:200] or type(error).__name__,
-            do="The file is damaged or no image: replace or remove it.",
-        ) from error
+    return bits
 
 
 def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:

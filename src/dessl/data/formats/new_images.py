@@ -7,13 +7,8 @@ import numpy as np
 
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
-from dessl.data.formats.folder import (
-    MAX_PIXELS,
-    UNLABELLED,
-    class_folders,
-    image_files,
-    read_images,
-)
+from dessl.data.formats.folder import UNLABELLED, class_folders, image_files, read_images
+from dessl.data.formats.image_file import MAX_PIXELS
 from dessl.data.formats.reading import MAX_BYTES
 
 
@@ -22,6 +17,8 @@ def read_new_images(
     class_names: Sequence[str],
     shape: Sequence[int],
     *,
+    bits: int = 8,
+    labels: bool = True,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
@@ -32,6 +29,10 @@ def read_new_images(
             classes (any of them), and ``unlabelled`` for images without a label.
         class_names: The model's classes, in its order.
         shape: (channels, height, width) of the model's images.
+        bits: How many bits the values of 16-bit images had in training; larger ones are clipped,
+            with a warning.
+        labels: Whether the subfolders are classes. If not, they may have any names, and no image
+            has a label.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: The most bytes that all images together may take.
 
@@ -40,23 +41,24 @@ def read_new_images(
     """
     folder = Path(folder)
     subfolders = class_folders(folder)
-    labels: list[int] = []
+    codes: list[int] = []
     paths: list[Path] = []
     for place in subfolders or [folder]:
         files = image_files(place)
-        label = _label(place, class_names) if subfolders else -1
+        code = _label(place, class_names) if labels and subfolders else -1
         paths += files
-        labels += [label] * len(files)
+        codes += [code] * len(files)
     channels, height, width = shape
-    x = read_images(
+    x, _ = read_images(
         paths,
         size=(height, width),
         colour="grey" if channels == 1 else "rgb",
+        bits=bits,
         max_pixels=max_pixels,
         max_bytes=max_bytes,
     )
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    return RawData(x, np.array(labels, np.int64), tuple(class_names), row_names=names)
+    return RawData(x, np.array(codes, np.int64), tuple(class_names), row_names=names)
 
 
 def _label(place: Path, class_names: Sequence[str]) -> int:

@@ -57,6 +57,7 @@ def read_new_npz(
     path: str | Path,
     class_names: Sequence[str],
     *,
+    labels: bool = True,
     layout: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
@@ -65,6 +66,7 @@ def read_new_npz(
     Args:
         path: The file; see :func:`read_npz`.
         class_names: The model's classes, in its order.
+        labels: Whether to read the labels. If not, they may be anything, and no row has one.
         layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape does not tell.
         max_bytes: The most bytes that one array may take.
 
@@ -73,12 +75,12 @@ def read_new_npz(
     """
     with open_npz(path, max_bytes=max_bytes) as arrays:
         features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
-        given = any(name in arrays.names for name in LABEL_NAMES)
-        labels = arrays.array(_name(arrays, LABEL_NAMES, "labels")) if given else None
+        given = labels and any(name in arrays.names for name in LABEL_NAMES)
+        column = arrays.array(_name(arrays, LABEL_NAMES, "labels")) if given else None
     x = _features(Path(path), features, layout)
-    if labels is None:
-        labels = np.full(len(x), -1, np.int64)
-    y, _ = _labels(Path(path), labels, list(class_names))
+    if column is None:
+        column = np.full(len(x), -1, np.int64)
+    y, _ = _labels(Path(path), column, list(class_names))
     same_count(Path(path), x, y)
     return RawData(x, y, tuple(class_names))
 

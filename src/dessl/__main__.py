@@ -1,0 +1,5 @@
+"""``python -m dessl`` is the command ``dessl``."""
+
+from dessl.cli import main
+
+main()

@@ -1,0 +1,127 @@
+"""One image file: what its header says, and its pixels as bytes."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.data.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Named, so that no rarer decoder (some run other programs) is ever reached by a crafted file.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+MAX_PIXELS = 2**26
+GREY_MODES = ("1", "L", "LA", "La")
+Colour = Literal["grey", "rgb"]
+
+
+class ImageFacts(NamedTuple):
+    """What an image's header says; ``deep`` is for more than 8 bits a grey pixel."""
+
+    height: int
+    width: int
+    grey: bool
+    deep: bool
+
+
+def image_facts(path: Path, max_pixels: int = MAX_PIXELS) -> ImageFacts:
+    """Upright height and width of an image, and of what kind it is, without decoding it."""
+    with _opened(path, max_pixels) as image:
+        # The further pictures of a camera's JPEG (MPO) are previews and the like of the first.
+        if image.format != "MPO" and getattr(image, "is_animated", False):
+            raise DataError.of(
+                path,
+                expected="one image in each file",
+                got=f"{getattr(image, 'n_frames', 'several')} pages or frames",
+                do="Split the file into single images, and sort each into the folder of its class.",
+            )
+        width, height = image.size
+        exif = image.getexif()
+        if image.format == "TIFF":  # whose size Pillow may have turned upright already
+            width, height = exif[0x0100], exif[0x0101]
+        if exif.get(0x0112, 1) in (5, 6, 7, 8):  # stored on its side
+            height, width = width, height
+        deep = _is_deep(image)
+        return ImageFacts(height, width, image.mode in GREY_MODES or deep, deep)
+
+
+def largest_value(path: Path, max_pixels: int = MAX_PIXELS) -> int:
+    """The largest value of an image of more than 8 bits a pixel.
+
+    Raises:
+        DataError: Values are no whole numbers below 2¹⁶: other depths have no agreed range.
+    """
+    with _opened(path, max_pixels) as image:
+        values = np.asarray(image)
+        if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
+            raise DataError.of(
+                path,
+                expected="8 or 16 bits a pixel",
+                got=f"mode {image.mode!r} with values from {values.min():g} to {values.max():g}",
+                do="Convert the image to 8 bits.",
+            )
+        return int(values.max())
+
+
+def pixels(
+    path: Path, height: int, width: int, colour: Colour, bits: int, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
+    """An image as bytes (1 or 3, height, width), upright and resized.
+
+    Args:
+        path: The file.
+        height: To resize to.
+        width: To resize to.
+        colour: Whether there is one channel or three.
+        bits: Of a grey image of more than 8 bits a pixel, the upper 8 of these are kept.
+        max_pixels: An image with more pixels is refused before it is decoded.
+    """
+    from PIL import Image, ImageOps
+
+    with _opened(path, max_pixels) as opened:
+        image = ImageOps.exif_transpose(opened)
+        if _is_deep(image):
+            image = Image.fromarray((np.asarray(image) >> (bits - 8)).clip(0, 255).astype(np.uint8))
+        image = image.convert("L" if colour == "grey" else "RGB")
+        if image.size != (width, height):
+            image = image.resize((width, height), Image.Resampling.BICUBIC)
+        bytes_ = np.asarray(image, np.uint8)
+    return bytes_[None] if colour == "grey" else bytes_.transpose(2, 0, 1)
+
+
+def _is_deep(image: "Image.Image") -> bool:
+    return image.mode == "F" or image.mode.startswith("I")
+
+
+@contextmanager
+def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd metadata is no matter here
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path, formats=FORMATS) as image:
+                if image.size[0] * image.size[1] > max_pixels:
+                    raise DataError.of(
+                        path,
+                        expected=f"at most {max_pixels:,} pixels",
+                        got=f"{image.size[1]} × {image.size[0]}",
+                        do="Make the image smaller, or pass a larger max_pixels.",
+                    )
+                yield image
+    except DataError:
+        raise
+    except Exception as error:  # decoders raise what they please on damaged files
+        raise DataError.of(
+            path,
+            expected="an image (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
+            got=" ".join(str(error).split())[:200] or type(error).__name__,
+            do="The file is damaged or no image: replace or remove it.",
+        ) from error

@@ -1,0 +1,57 @@
+"""Copies of one row go together: a model that was trained on one knows the label of the other."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dessl.data.labels import MISSING
+from dessl.data.row_keys import row_keys
+
+
+def copy_groups(x: Tensor, y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
+    """Return a number for each row, (n,), the same for rows that are copies of one.
+
+    Equal rows are copies, unless their labels differ or they are many: such are cases of their own
+    that have the same few values, and each has its own number.
+
+    Args:
+        x: (n, ...).
+        y: (n,) class numbers, -1 for a missing label.
+        labelled: The most labelled rows that may be copies of one.
+        unlabelled: The most unlabelled rows that may be.
+
+    >>> x = torch.tensor([[1.0], [2.0], [1.0], [3.0], [3.0]])
+    >>> copy_groups(x, torch.tensor([0, 1, -1, 0, 1]), labelled=2, unlabelled=2).tolist()
+    [0, 1, 0, 3, 4]
+    """
+    codes = y.numpy(force=True)
+    keys = row_keys(x.numpy(force=True))
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    known = codes != MISSING
+    n_labelled, n_rows = np.bincount(group[known], minlength=len(first)), np.bincount(group)
+    lowest, highest = np.full(len(first), codes.max()), np.full(len(first), MISSING)
+    np.minimum.at(lowest, group[known], codes[known])
+    np.maximum.at(highest, group[known], codes[known])
+    alike = (lowest == highest) | (n_labelled == 0)
+    few = (n_labelled <= labelled) & (n_rows - n_labelled <= unlabelled)
+    numbers = np.where((alike & few)[group], first[group], np.arange(len(codes)))
+    return torch.from_numpy(numbers)
+
+
+def whole_groups(rows: Tensor, groups: Tensor, n: int) -> Tensor:
+    """Return which of some rows to take, bool (m,), so that n are taken or a few more.
+
+    Args:
+        rows: (m,) numbers of different rows, in a random order: that in which they are taken.
+        groups: (all rows,) of :func:`copy_groups`. All rows of a group are taken, or none.
+        n: How many to take at least, where there are so many.
+
+    >>> whole_groups(torch.tensor([4, 1, 0, 3]), torch.tensor([0, 1, 1, 3, 1]), 1).tolist()
+    [True, True, False, False]
+    """
+    # A group's turn is that of its lowest row, for one of many rows must not come sooner.
+    group, place = groups[rows], torch.empty_like(groups)
+    place[rows] = torch.arange(len(rows))
+    lowest = torch.full_like(groups, len(groups)).scatter_reduce(0, group, rows, "amin")
+    turn = place[lowest[group]]
+    return torch.searchsorted(turn.sort().values, turn) < n

@@ -1,0 +1,35 @@
+"""Rows as bytes are equal and sort as the rows do."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dessl.data.row_keys import row_keys
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@given(
+    arrays(np.float32, (12, 2), elements=st.floats(-2, 2, width=32)),
+    arrays(np.int64, 12, elements=st.integers(0, 300)),
+)
+def test_they_are_the_rows_to_numpy(kind: type, x: np.ndarray, codes: np.ndarray) -> None:
+    x[:6] = np.round(x[:6])
+    keys = row_keys(x.astype(kind), codes)
+    rows = np.column_stack([x, codes])
+    for ours, theirs in zip(
+        np.unique(keys, return_index=True, return_inverse=True)[1:],
+        np.unique(rows, axis=0, return_index=True, return_inverse=True)[1:],
+        strict=True,
+    ):
+        assert np.array_equal(ours, theirs.ravel())
+
+
+def test_images_of_bytes_stay_bytes() -> None:
+    images = np.random.default_rng(0).integers(3, size=(50, 1, 2, 2), dtype=np.uint8)
+    assert row_keys(images).dtype.itemsize == 4
+    assert row_keys(images, np.arange(50)).dtype.itemsize == 12
+    flipped = images.transpose(0, 1, 3, 2)
+    expected = np.unique(flipped.reshape(50, -1), axis=0, return_inverse=True)[1]
+    assert np.array_equal(np.unique(row_keys(flipped), return_inverse=True)[1], expected.ravel())
