@@ -137,6 +137,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, rows: WeightedRows) -> Self:
         names = [str(name) for name in self.classes_]
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
+        if self.device is not None:  # before the recipe, whose network is wider on a GPU
+            data = data.to(_checks.device("device", self.device))
         recipe = recipe_for(
             data,
             surrogate=copy.deepcopy(self.surrogate),
@@ -148,8 +150,6 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             members=self.members,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        if self.device is not None:
-            data = data.to(_checks.device("device", self.device))
         fitted = fit(data, recipe, groups=labelled, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled

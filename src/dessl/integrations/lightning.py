@@ -135,9 +135,8 @@ class DeSSLModule(lightning.LightningModule):
         """Log accuracy and cross-entropy of fully labelled rows."""
         x, y = batch
         logits = self(x)
-        hits = (
-            (log_probabilities(logits).argmax(-1) == y).float().mean()
-        )  # one logit is two classes
+        # One logit stands for two classes.
+        hits = (log_probabilities(logits).argmax(-1) == y).float().mean()
         self.log("validation_accuracy", hits, batch_size=len(y))
         self.log("validation_cross_entropy", cross_entropy(logits, y).mean(), batch_size=len(y))
 
