@@ -1,4 +1,5 @@
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from dessl.report.reproduction.findings.finding import Finding, counted
 from dessl.report.reproduction.findings.levels import Level
 from dessl.report.reproduction.paper import Printed
 from dessl.report.reproduction.results import Results
+from dessl.report.reproduction.tables.all import tables_of
 
 
 def swept(
@@ -132,6 +134,26 @@ def test_a_diverged_run_is_named_and_left_out(fixmatch: Results) -> None:
     results = Results(fixmatch.experiment, (*fixmatch.records[:3], dead, *fixmatch.records[4:]))
     text = about(findings_of(results), "Diverged").text
     assert text.endswith("FixMatch at λ = 0.5, split 0.")
+
+
+def test_an_infinite_loss_is_named_and_decides_nothing(
+    fixmatch: Results, results_of: Callable[..., Results]
+) -> None:
+    first = fixmatch.records[3]
+    lost = dataclasses.replace(first, metrics=first.metrics | {"cross_entropy": "Infinity"})
+    results = Results(fixmatch.experiment, (*fixmatch.records[:3], lost, *fixmatch.records[4:]))
+    found = findings_of(results)
+    assert about(found, "Infinite").text.endswith(
+        "difference or p-value: cross-entropy of FixMatch at λ = 0.5 (1 of 3 splits)."
+    )
+    assert about(found, "ross-entropy of DeFixMatch and FixMatch cannot be compared")
+    table = next(one for one in tables_of(results) if "paired" in one.caption)
+    row = next(row for row in table.rows if row[:2] == ("DeFixMatch − FixMatch", "cross-entropy"))
+    assert row[2:7] == ("–",) * 5
+
+    sweep = swept(results_of, [math.inf, 0.88, 0.9], [0.27, 0.27, 0.28])
+    assert about(findings_of(sweep), "cannot be compared").outcome == "open"
+    assert not any(" − " in heading for heading in tables_of(sweep)[0].headings)
 
 
 def test_diverged_runs_of_several_data_sets_are_told_apart(
