@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dessl._files import write_whole
-from dessl.experiments.record import EXPERIMENT
+from dessl.experiments.record import EXPERIMENT, RUNS
+from dessl.report.folder import shown_from
 from dessl.report.reproduction.figures.all import figures_of
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.finding import HEADINGS, Finding
@@ -28,21 +30,27 @@ def is_reproduction(folder: Path) -> bool:
 
 def reproduction_findings(folder: Path) -> list[Finding]:
     """What agrees with the paper in a folder of results, and what does not."""
-    return findings_of(read_results(folder))
+    results = read_results(folder)
+    with _shown(folder):
+        return findings_of(results)
 
 
 def write_reproduction(folder: Path) -> list[Path]:
     """Write tables, page and figures into a folder of results; return the files.
 
     Raises:
-        DataError: It is no folder of an experiment, or holds no finished run.
+        DataError: It is no folder of an experiment, holds no finished run, or is damaged.
     """
     results = read_results(folder)
-    written = []
-    for name, content in _files(results):
+    with _shown(folder):
+        files = dict(_files(results))
+    for name, content in files.items():
         write_whole(folder / name, content)
-        written.append(folder / name)
-    return written
+    return [folder / name for name in files]
+
+
+def _shown(folder: Path) -> AbstractContextManager[None]:
+    return shown_from(folder / EXPERIMENT, folder / RUNS)
 
 
 def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
