@@ -12,7 +12,7 @@ from dessl.report.reproduction.figures.all import figures_of
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.finding import HEADINGS, Finding
 from dessl.report.reproduction.latex import latex_fragment
-from dessl.report.reproduction.markdown import markdown_list, markdown_table
+from dessl.report.reproduction.markdown import markdown_list, markdown_table, markdown_text
 from dessl.report.reproduction.page import reproduction_html
 from dessl.report.reproduction.results import Results, read_results
 from dessl.report.reproduction.summary import summary_entries
@@ -73,8 +73,9 @@ def _markdown(
     figures: list[str],
     notes: list[str],
 ) -> str:
+    name = markdown_text(title(results))
     parts = [
-        f"# {title(results)}",
+        f"# {name}",
         summary(results, findings),
         *(
             markdown_list(text, [one.text for one in findings if one.outcome == outcome])
@@ -83,7 +84,7 @@ def _markdown(
         "## Tables",
         *map(markdown_table, tables),
         *(["## Figures"] if figures else []),
-        *(f"![{title(results)}: {name}]({name}.png)" for name in figures),
+        *(f"![{name}: {figure}]({figure}.png)" for figure in figures),
         "## How it was made",
         *notes,
     ]
