@@ -10,6 +10,7 @@ from dessl.experiments.record import Record
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.averages import Average
 from dessl.report.reproduction.comparison import Comparison
+from dessl.report.reproduction.figures.classes import classes_figure
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.directions import agreement
 from dessl.report.reproduction.findings.finding import Finding, counted
@@ -224,3 +225,16 @@ def test_the_evenness_of_benefits_is_the_papers_or_not(
     ratios = [(np.array(row) - 0.5) / 0.4 for row in (even, uneven)]
     for ratio in ratios:
         assert f"{ratio.std(ddof=1):.3f}" in found.text
+
+
+def test_classes_without_a_ratio_have_no_spread(fixmatch: Results) -> None:
+    def hurt(record: Record) -> Record:
+        rows = record.metrics["per_class_accuracy"]
+        rows = [0.1] * len(rows) if record.method == "supervised" else rows
+        return dataclasses.replace(record, metrics=record.metrics | {"per_class_accuracy": rows})
+
+    results = Results(fixmatch.experiment, tuple(map(hurt, fixmatch.records)))
+    found = about(findings_of(results), "benefit ratio")
+    assert found.outcome == "open"
+    assert "in fewer than two classes" in found.text
+    assert classes_figure(results)
