@@ -2,17 +2,21 @@
 
 import dataclasses
 import math
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+Measured = Annotated[float, "null is NaN, and 'Infinity' is ∞"]
+Numbers = Annotated[Any, "Measured, and lists and dicts of them, left as JSON has them"]
 
 
 def read_as(kind: type[T], entries: Any) -> T:
     """The dataclass that ``dataclasses.asdict`` gave, after a trip through JSON.
 
     Args:
-        kind: A dataclass of texts, numbers, dicts, dataclasses, and lists and tuples of them.
-        entries: A dict; null is NaN and "Infinity" is ∞ where a number belongs.
+        kind: A dataclass of texts, numbers, dicts, dataclasses, and lists and tuples of them. A
+            float is finite; :data:`Measured` is one that may be NaN or ∞.
+        entries: A dict.
 
     Raises:
         TypeError: An entry is unknown, absent, or of the wrong kind.
@@ -20,7 +24,7 @@ def read_as(kind: type[T], entries: Any) -> T:
     >>> @dataclasses.dataclass
     ... class Point:
     ...     name: str
-    ...     at: tuple[float, ...]
+    ...     at: tuple[Measured, ...]
     >>> read_as(Point, {"name": "a", "at": [1.5, None]})
     Point(name='a', at=(1.5, nan))
     >>> read_as(Point, {"name": "a", "att": []})
@@ -29,11 +33,24 @@ def read_as(kind: type[T], entries: Any) -> T:
     """
     if not isinstance(entries, dict):
         raise TypeError(f"{type(entries).__name__} in place of {kind.__name__}")
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     for name in entries:
         if name not in hints:
             raise TypeError(f"{kind.__name__} has no entry {name!r}")
-    return kind(**{name: _value(hints[name], value, name) for name, value in entries.items()})
+    taken = {name: _value(hints[name], value, name) for name, value in entries.items()}
+    absent = [name for name in _needed(kind) if name not in taken]
+    if absent:
+        raise TypeError(f"{kind.__name__} is missing {', '.join(absent)}")
+    return kind(**taken)
+
+
+def _needed(kind: Any) -> list[str]:
+    none = dataclasses.MISSING
+    return [
+        one.name
+        for one in dataclasses.fields(kind)
+        if one.default is none and one.default_factory is none
+    ]
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:
@@ -48,13 +65,31 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return value
     if origin in (tuple, list):
         return origin(_value(inner[0], entry, name) for entry in _of(list, value, name))
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {key: _value(inner[1], entry, name) for key, entry in _of(dict, value, name).items()}
-    if hint is float:
-        if value is None or value in ("Infinity", "-Infinity"):
-            return math.nan if value is None else float(value)
-        return float(_of((int, float), value, name))
+    if hint in (float, Measured):
+        return _number(value, name, finite=hint is float)
+    if hint == Numbers:
+        _check_numbers(value, name)
+        return value
     return _of(hint, value, name)
+
+
+def _number(value: Any, name: str, *, finite: bool) -> float:
+    if not finite and (value is None or value in ("Infinity", "-Infinity")):
+        return math.nan if value is None else float(value)
+    number = float(_of((int, float), value, name))
+    if finite and not math.isfinite(number):
+        raise TypeError(f"{name} {value!r}")
+    return number
+
+
+def _check_numbers(value: Any, name: str) -> None:
+    if isinstance(value, dict | list):
+        for entry in value.values() if isinstance(value, dict) else value:
+            _check_numbers(entry, name)
+    else:
+        _number(value, name, finite=False)
 
 
 def _of(kind: Any, value: Any, name: str) -> Any:

@@ -109,7 +109,9 @@ def test_what_is_no_experiments_folder_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected the folder of an experiment, with experiment"):
         read_experiment(tmp_path)
     (tmp_path / "experiment.json").write_text("{}")
-    with pytest.raises(DataError, match=r"got no experiment\. The file is damaged"):
+    with pytest.raises(
+        DataError, match=r"an experiment; got Experiment is missing name,.* damaged"
+    ):
         read_experiment(tmp_path)
 
 

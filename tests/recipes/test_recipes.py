@@ -15,9 +15,10 @@ from dessl.data import load
 from dessl.models import MLP, LeNet
 from dessl.recipes import Predictor, fit, recipe_for
 from dessl.recipes.folds import fold_data, fold_numbers
-from dessl.recipes.held_out import held_out_check, held_out_lambda, losses_and_h
+from dessl.recipes.held_out import HeldOutCheck, held_out_check, held_out_lambda, losses_and_h
 from dessl.recipes.scaling import scaling_of, standardised_data
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
+from dessl.theory import optimal_lambda
 
 
 def blobs(n: int, n_labelled: int, seed: int = 0) -> tuple[SemiData, torch.Tensor, torch.Tensor]:
@@ -179,6 +180,52 @@ class TestHeldOut:
         assert estimate.lam == pytest.approx(0.4 * 75 / 100, rel=0.01)
         assert held_out_lambda(-0.4 * h + noise, h, data, math.inf).lam == 0
         assert held_out_lambda(h[:2], h[:2], data, math.inf) is None
+
+    def test_the_estimate_is_that_of_the_rows_to_train_on(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        h = torch.randn(200, generator=generator)
+        loss = 0.5 * h + 0.3 * torch.randn(200, generator=generator)
+        data, _, _ = blobs(500, 50)
+        found = held_out_lambda(loss, h, data, math.inf)
+        # An independent sample of nine times as many rows: only its size matters to the slope.
+        wanted = optimal_lambda(loss, h, torch.randn(1800, generator=generator))
+        assert found[:-1] == pytest.approx(wanted[:-1])
+        assert found.range == pytest.approx(wanted.range)
+        half, _, _ = blobs(500, 250)
+        assert held_out_lambda(loss, h, half, math.inf).variance_ratio > found.variance_ratio
+
+    def test_the_variance_ratio_is_that_of_simulated_risks(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        n_l, n_u, runs = 20, 60, 20000
+
+        def drawn(*shape: int) -> tuple[torch.Tensor, torch.Tensor]:
+            h = torch.randn(*shape, generator=generator)
+            return h, 0.5 * h + 0.3 * torch.randn(*shape, generator=generator)
+
+        h, loss = drawn(20000)
+        data, _, _ = blobs(n_l + n_u, n_l)
+        found = held_out_lambda(loss, h, data, math.inf)
+        h, loss = drawn(runs, n_l)
+        h_u, _ = drawn(runs, n_u)
+        risks = loss.mean(1) + found.lam * (h_u.mean(1) - h.mean(1))
+        ratio = float(risks.var() / loss.mean(1).var())
+        assert found.variance_ratio == pytest.approx(ratio, rel=0.03)
+
+    @pytest.mark.parametrize(
+        ("error", "words"),
+        [
+            (0.003, "clearly lowered the cross-entropy of 9 held-out labels ("),
+            (0.007, "lowered the cross-entropy of 9 held-out labels by more than one standard"),
+            (0.012, "did not clearly lower the cross-entropy of 9 held-out labels ("),
+        ],
+    )
+    def test_clear_is_what_the_interval_says(self, error: float, words: str) -> None:
+        check = HeldOutCheck(9, 0.5, 0.49, -0.01, error)
+        assert check.helped == (error < 0.01)
+        text = check.finding
+        assert text.startswith(words)
+        assert ("standard error 0.007)" in text) == (error == 0.007)
+        assert (" ± " in text) == (error != 0.007)
 
     def test_many_rows_are_looked_at_in_turn(self) -> None:
         data, x, y = blobs(100, 25)

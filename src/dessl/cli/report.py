@@ -8,7 +8,7 @@ import typer
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
 from dessl.cli.reproduce_output import written_report
-from dessl.report.folder import REPORT, read_facts
+from dessl.report.folder import FACTS, REPORT, read_facts, shown_from
 from dessl.report.page import write_report
 from dessl.report.reproduction.write import is_reproduction
 
@@ -42,7 +42,8 @@ def report(
         )
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
-    write_report(place, facts)
+    with shown_from(*(run / FACTS for run in runs)):
+        write_report(place, facts)
     if as_json:
         show_json({"report": str(place), "verdicts": [one.verdict.sentence for one in facts]})
         return

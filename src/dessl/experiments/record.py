@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from dessl._entries import read_as
+from dessl._entries import Measured, Numbers, read_as
 from dessl._files import write_whole
 from dessl.data import DataError
 from dessl.experiments.specification import Experiment
@@ -59,10 +59,10 @@ class Record:
     lam: float
     seed: int
     settings: dict[str, Any]
-    metrics: dict[str, Any]
+    metrics: dict[str, Numbers]
     training: dict[str, Any]
     made_with: dict[str, Any]
-    arrays: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, Numbers] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
@@ -76,9 +76,34 @@ class Record:
         if not isinstance(entries, dict) or not set(entries) <= known:
             raise _damaged(source, "other entries than a record's")
         try:
-            return read_as(cls, entries)
+            record = read_as(cls, entries)
+            _check_free_entries(record)
         except TypeError as error:
             raise _damaged(source, str(error)) from error
+        return record
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a record's entries whose names are free."""
+
+    data: dict[str, Any]
+    steps: int
+    seconds: float
+    evaluated_at: list[int]
+    validation: list[dict[str, Measured]]
+
+
+def _check_free_entries(record: Record) -> None:
+    training, history = record.training, record.history
+    shown = {
+        "data": record.settings.get("data") or {},
+        "steps": training.get("steps") or 0,
+        "seconds": training.get("seconds") or 0,
+        "evaluated_at": [event.get("step") for event in history],
+        "validation": [event.get("validation") or {} for event in history],
+    }
+    read_as(_Shown, shown)
 
 
 def write_record(out: Path, record: Record) -> None:
@@ -155,9 +180,11 @@ def read_experiment(out: Path) -> dict[str, Any]:
             do="Give the folder that dessl reproduce wrote.",
         )
     entries = _json(path)
-    if not isinstance(entries, dict) or "name" not in entries:
-        raise _damaged(path, "no experiment")
-    return entries
+    try:
+        read_as(Experiment, entries)
+    except TypeError as error:
+        raise _damaged(path, str(error), "an experiment") from error
+    return dict(entries)
 
 
 def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
@@ -210,7 +237,7 @@ def _json(path: Path) -> Any:
         raise _damaged(path, str(error)[:200]) from error
 
 
-def _damaged(path: Path, why: str) -> DataError:
+def _damaged(path: Path, why: str, what: str = "a run") -> DataError:
     return DataError.of(
-        path, expected="JSON of a run", got=why, do="The file is damaged: remove it, run again."
+        path, expected=f"JSON of {what}", got=why, do="The file is damaged: remove it, run again."
     )

@@ -74,14 +74,8 @@ class Fitted:
         if self.check is None:
             kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
             return f"The unlabelled rows were {kept}; no labels were held out to judge by."
-        check = self.check
-        what = "clearly lowered" if check.helped else "did not clearly lower"
         kept = f"kept, with λ = {self.lam:.3g}" if self.lam else "left out"
-        return (
-            f"The unlabelled rows {what} the cross-entropy of {check.n} held-out labels "
-            f"({check.complete_case:.3f} to {check.with_unlabelled:.3f}, difference "
-            f"{check.difference:+.3f} ± {1.96 * check.standard_error:.3f}): they were {kept}."
-        )
+        return f"The unlabelled rows {self.check.finding}: they were {kept}."
 
 
 def fit(

@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
-from dessl.theory import LambdaEstimate, optimal_lambda
+from dessl.theory import LambdaEstimate, correlation
+from dessl.theory.lambda_estimate import estimate_from_slope, least_squares
 
-LARGEST_LAM = 1.0
+LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
+INTERVAL = 1.96  # standard errors, half of a 95 % interval
 LEAST_ROWS = 3  # for a slope with an error
 ROWS_AT_ONCE = 512  # so that many held-out images fit in memory
 
@@ -40,6 +42,27 @@ class HeldOutCheck:
     def helped(self) -> bool:
         """Whether they lowered the cross-entropy by more than one standard error."""
         return self.difference < -self.standard_error
+
+    @property
+    def finding(self) -> str:
+        """What they did, in words; "clearly" where the 95 % interval leaves 0 out.
+
+        >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).finding  # doctest: +NORMALIZE_WHITESPACE
+        'lowered the cross-entropy of 60 held-out labels by more than one standard error
+        (0.546 to 0.539, difference -0.007, standard error 0.005)'
+        """
+        half = INTERVAL * self.standard_error
+        what, how, spread = "did not clearly lower", "", f" ± {half:.3f}"
+        if self.difference < -half:
+            what = "clearly lowered"
+        elif self.helped:
+            what, how = "lowered", " by more than one standard error"
+            spread = f", standard error {self.standard_error:.3f}"
+        return (
+            f"{what} the cross-entropy of {self.n} held-out labels{how} "
+            f"({self.complete_case:.3f} to {self.with_unlabelled:.3f}, difference "
+            f"{self.difference:+.3f}{spread})"
+        )
 
 
 def held_out_check(complete_case: Tensor, with_unlabelled: Tensor) -> HeldOutCheck:
@@ -96,7 +119,8 @@ def losses_and_h(
 def held_out_lambda(loss: Tensor, h: Tensor, data: SemiData, bound: float) -> LambdaEstimate | None:
     """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
-    None where the rows are too few to tell.
+    None where the rows are too few to tell. The error, the variance ratio and the range are those
+    of the risk over the rows that are going to be trained on.
 
     Args:
         loss: L of held-out rows, (n,).
@@ -104,10 +128,17 @@ def held_out_lambda(loss: Tensor, h: Tensor, data: SemiData, bound: float) -> La
         data: Whose labelled and unlabelled rows are going to be trained on.
         bound: Up to which λ the risk is bounded below.
     """
-    if len(loss) < LEAST_ROWS:
+    if len(loss) < LEAST_ROWS or not data.n_unlabelled:
         return None
-    # The slope is of held-out rows; the share of rows without a label enters as a factor after it.
+    # The slope is of held-out rows; the numbers of rows are those that λ is going to be used with.
+    loss, h = loss.double(), h.double()
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
-    top = min(LARGEST_LAM, bound)
-    estimate = optimal_lambda(loss, h, h, on="all", clip=(0.0, top))
-    return estimate._replace(lam=share * estimate.lam)
+    return estimate_from_slope(
+        least_squares(loss, h),
+        correlation(loss, h),
+        data.n_labelled,
+        data.n_unlabelled,
+        shrink="james_stein",
+        on="unlabelled",
+        clip=(0.0, share * min(LARGEST_SLOPE, bound)),
+    )

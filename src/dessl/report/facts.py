@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from dessl._entries import read_as
+from dessl._entries import Measured, Numbers, read_as
 from dessl._json import json_ready
 from dessl.data import DataError
 
@@ -78,7 +78,7 @@ class RunResult:
 
     method: str
     seed: int
-    metrics: dict[str, Any]
+    metrics: dict[str, Numbers]
     step: int
     steps: int
     history: list[dict[str, Any]]
@@ -90,9 +90,9 @@ class Estimate:
 
     method: str
     metric: str
-    value: float
-    low: float
-    high: float
+    value: Measured
+    low: Measured
+    high: Measured
     confidence: float
     n_labelled: int
     n_unlabelled: int
@@ -118,10 +118,10 @@ class Comparison:
     metric: str
     method: str
     against: str
-    difference: float
-    low: float
-    high: float
-    p_value: float
+    difference: Measured
+    low: Measured
+    high: Measured
+    p_value: Measured
     confidence: float
     test: str
     n: int
@@ -134,7 +134,7 @@ class SweepPoint:
     risk: str
     lam: float
     seed: int
-    metrics: dict[str, Any]
+    metrics: dict[str, Numbers]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,8 @@ class RunFacts:
         try:
             if entries["version"] != VERSION:
                 raise ValueError(f"version {entries['version']!r}")
-            return read_as(cls, entries)
+            facts = read_as(cls, entries)
+            _check_whole(facts)
         except (TypeError, ValueError, KeyError) as error:
             raise DataError.of(
                 source,
@@ -215,3 +216,27 @@ class RunFacts:
                 got=str(error)[:200],
                 do="Give the folder of a run made by this version of dessl, or train it again.",
             ) from error
+        return facts
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """What is shown of an evaluation, whose other entries are free."""
+
+    step: int
+    risk: Measured
+    loss: Measured
+    validation: dict[str, Measured]
+
+
+def _check_whole(facts: RunFacts) -> None:
+    names = [method.name for method in facts.methods]
+    if not names or not facts.runs:
+        raise ValueError(f"{len(names)} methods and {len(facts.runs)} runs")
+    used = [run.method for run in facts.runs] + [one.method for one in facts.comparisons]
+    for name in used:
+        if name not in names:
+            raise ValueError(f"method {name!r}, which is none of {', '.join(names)}")
+    for event in (event for run in facts.runs for event in run.history):
+        shown = {key: event[key] for key in ("step", "risk", "loss")}
+        read_as(_Evaluation, shown | {"validation": event.get("validation") or {}})

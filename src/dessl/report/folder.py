@@ -8,6 +8,8 @@ RUN/training/         histories and checkpoints, one folder for each method and 
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dessl._files import write_whole
@@ -49,3 +51,25 @@ def read_facts(folder: Path) -> RunFacts:
             path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
         ) from error
     return RunFacts.from_dict(entries, source=path)
+
+
+@contextmanager
+def shown_from(*paths: Path) -> Iterator[None]:
+    """Name the files whose entries a report could not be made from.
+
+    Entries are checked as they are read; this is for what lies so deep that it is seen in use.
+
+    Raises:
+        DataError: In place of the error that they caused.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError.of(
+            " or ".join(map(str, paths)),
+            expected="what dessl wrote there",
+            got=f"entries that cannot be shown ({type(error).__name__}: {error})",
+            do="The file is damaged: run again what wrote it.",
+        ) from error

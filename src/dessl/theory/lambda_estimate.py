@@ -74,7 +74,7 @@ def optimal_lambda(
     """
     _checks.one_of("slope", slope, ("least_squares", "pooled"))
     loss_, h_l, h_u = _labelled_and_unlabelled(loss, h_labelled, h_unlabelled)
-    fit = _least_squares(loss_, h_l) if slope == "least_squares" else _pooled(loss_, h_l, h_u)
+    fit = least_squares(loss_, h_l) if slope == "least_squares" else _pooled(loss_, h_l, h_u)
     return estimate_from_slope(
         fit, correlation(loss_, h_l), len(h_l), len(h_u), shrink=shrink, on=on, clip=clip
     )
@@ -123,7 +123,7 @@ def _ratio(gain: float, complete_case: float) -> float:
     return max(1 + gain / complete_case, 0.0)
 
 
-def _least_squares(loss: Tensor, h: Tensor) -> SlopeFit:
+def least_squares(loss: Tensor, h: Tensor) -> SlopeFit:
     """Regress L on H over labelled rows; the residuals have n_l − 2 degrees of freedom."""
     loss, h = centred(loss), centred(h)
     h_squares = float(h @ h)

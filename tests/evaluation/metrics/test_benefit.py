@@ -57,6 +57,13 @@ def test_no_room_no_ratio():
     assert math.isnan(benefit_ratio_std([0.9, 0.8], [0.8, 0.8], [0.9, 0.8]))
 
 
+def test_no_ratio_where_full_supervision_is_below_the_complete_case():
+    ssl, alone, everything = [0.0, 0.95], [0.875, 0.9], [0.25, 0.99]
+    ratio = benefit_ratio(ssl, alone, everything).tolist()
+    assert ratio == pytest.approx([math.nan, 0.05 / 0.09], nan_ok=True)
+    assert math.isnan(benefit_ratio_std(ssl, alone, everything))
+
+
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32])
 def test_rounding_is_no_room(kind):
     alone = torch.tensor([0.3, 0.7], dtype=kind)

@@ -73,6 +73,16 @@ def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
     assert "Parts of the risk of PseudoLabel" in page
     assert "Parts of the risk of all labels" not in page  # it has no history
     assert "<title>benefit ratio" not in report_html([facts])
+    hurt = [0.0] * 10
+    runs = tuple(
+        dataclasses.replace(run, metrics={"per_class_accuracy": hurt})
+        if run.method == "all labels"
+        else run
+        for run in more.runs
+    )
+    page = report_html([dataclasses.replace(more, runs=runs)])
+    assert "PseudoLabel –, DePseudoLabel –" in page
+    assert not re.search(r"\bnan\b", page)
 
 
 def test_of_many_classes_those_that_differ_most_are_drawn_and_all_are_listed(

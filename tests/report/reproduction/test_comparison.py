@@ -81,14 +81,14 @@ def test_splits_are_paired_by_seed_whatever_their_order(swept: Results) -> None:
     assert compared(shuffled, swept.blocks[0], "accuracy", "de_pl", "pl", 10.0, 10.0) == wanted
 
 
-def test_diverged_infinite_and_missing_splits_are_left_out(swept: Results) -> None:
+def test_diverged_unknown_and_missing_splits_are_left_out(swept: Results) -> None:
     def changed(record: Record) -> Record | None:
         if (record.method, record.lam) != ("pl", 10.0):
             return record
         if record.seed == 0:
             return dataclasses.replace(record, metrics={}, training={"diverged": "risk is NaN"})
         if record.seed == 1:
-            return dataclasses.replace(record, metrics={"accuracy": "Infinity"})
+            return dataclasses.replace(record, metrics={"accuracy": None})
         return None if record.seed == 2 else record
 
     records = tuple(kept for record in swept.records if (kept := changed(record)))
@@ -97,6 +97,27 @@ def test_diverged_infinite_and_missing_splits_are_left_out(swept: Results) -> No
     a, b = (by_split(swept, method, 10.0, "accuracy")[3:] for method in ("de_pl", "pl"))
     assert one.n == 3
     assert one.p_two_sided == pytest.approx(stats.ttest_rel(a, b).pvalue)
+
+
+@pytest.mark.parametrize("method", ["pl", "de_pl"])
+def test_an_infinite_split_leaves_no_difference_and_no_test(swept: Results, method: str) -> None:
+    records = tuple(
+        dataclasses.replace(record, metrics=record.metrics | {"cross_entropy": "Infinity"})
+        if (record.method, record.lam, record.seed) == (method, 10.0, 1)
+        else record
+        for record in swept.records
+    )
+    results = Results(swept.experiment, records)
+    tests = over_lambda(results, results.blocks[0], "cross_entropy", "de_pl", "pl")
+    (one,) = (test for test in tests if test.lam == 10.0)
+    assert one.n == 6
+    assert not one.clear
+    numbers = [one.difference, one.low, one.high, one.p_better, one.p_worse]
+    numbers += [one.p_two_sided, one.p_wilcoxon, one.holm_better, one.holm_worse]
+    assert all(map(math.isnan, numbers))
+    others = [test.p_better for test in tests if test.lam != 10.0]
+    assert others
+    assert not any(map(math.isnan, others))
 
 
 def test_one_split_has_a_difference_and_no_test(

@@ -11,6 +11,7 @@ from scipy import stats
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.figures.classes import classes_figure
 from dessl.report.reproduction.figures.dots import dots_figure
+from dessl.report.reproduction.figures.labels import labels_figure
 from dessl.report.reproduction.figures.learning import learning_figure
 from dessl.report.reproduction.figures.panels import legend_below, panels
 from dessl.report.reproduction.figures.sweep import sweep_figure
@@ -50,6 +51,21 @@ def test_a_legend_is_never_wider_than_its_figure(longest: int) -> None:
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
     assert [text.get_text() for text in legend.get_texts()] == names
+
+
+def test_a_title_is_drawn_as_it_is(fixmatch: Results) -> None:
+    odd = "costs $x^2$ or $5\nin \\foo"
+    records = tuple(
+        dataclasses.replace(record, title=odd) if record.method == "fixmatch" else record
+        for record in fixmatch.records
+    )
+    experiment = fixmatch.experiment | {"title": "from $1 to $2"}
+    results = Results(experiment, records)
+    block = results.blocks[0]
+    figures = [dots_figure(results), classes_figure(results), learning_figure(results, block)]
+    for drawn in [*figures, labels_figure(results, block.data), sweep_figure(results, block)]:
+        assert "costs $x^2$ or $5 in \\foo" in texts(drawn)
+        assert any("from $1 to $2" in text for text in texts(drawn))
 
 
 ENDS = {

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,12 +10,14 @@ from dessl.experiments.record import Record
 from dessl.experiments.specification import load_experiment
 from dessl.report.reproduction.averages import Average
 from dessl.report.reproduction.comparison import Comparison
+from dessl.report.reproduction.figures.classes import classes_figure
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.directions import agreement
 from dessl.report.reproduction.findings.finding import Finding, counted
 from dessl.report.reproduction.findings.levels import Level
 from dessl.report.reproduction.paper import Printed
 from dessl.report.reproduction.results import Results
+from dessl.report.reproduction.tables.all import tables_of
 
 
 def swept(
@@ -134,6 +137,26 @@ def test_a_diverged_run_is_named_and_left_out(fixmatch: Results) -> None:
     assert text.endswith("FixMatch at λ = 0.5, split 0.")
 
 
+def test_an_infinite_loss_is_named_and_decides_nothing(
+    fixmatch: Results, results_of: Callable[..., Results]
+) -> None:
+    first = fixmatch.records[3]
+    lost = dataclasses.replace(first, metrics=first.metrics | {"cross_entropy": "Infinity"})
+    results = Results(fixmatch.experiment, (*fixmatch.records[:3], lost, *fixmatch.records[4:]))
+    found = findings_of(results)
+    assert about(found, "Infinite").text.endswith(
+        "difference or p-value: cross-entropy of FixMatch at λ = 0.5 (1 of 3 splits)."
+    )
+    assert about(found, "ross-entropy of DeFixMatch and FixMatch cannot be compared")
+    table = next(one for one in tables_of(results) if "paired" in one.caption)
+    row = next(row for row in table.rows if row[:2] == ("DeFixMatch − FixMatch", "cross-entropy"))
+    assert row[2:7] == ("–",) * 5
+
+    sweep = swept(results_of, [math.inf, 0.88, 0.9], [0.27, 0.27, 0.28])
+    assert about(findings_of(sweep), "cannot be compared").outcome == "open"
+    assert not any(" − " in heading for heading in tables_of(sweep)[0].headings)
+
+
 def test_diverged_runs_of_several_data_sets_are_told_apart(
     record_of: Callable[..., Record],
 ) -> None:
@@ -202,3 +225,16 @@ def test_the_evenness_of_benefits_is_the_papers_or_not(
     ratios = [(np.array(row) - 0.5) / 0.4 for row in (even, uneven)]
     for ratio in ratios:
         assert f"{ratio.std(ddof=1):.3f}" in found.text
+
+
+def test_classes_without_a_ratio_have_no_spread(fixmatch: Results) -> None:
+    def hurt(record: Record) -> Record:
+        rows = record.metrics["per_class_accuracy"]
+        rows = [0.1] * len(rows) if record.method == "supervised" else rows
+        return dataclasses.replace(record, metrics=record.metrics | {"per_class_accuracy": rows})
+
+    results = Results(fixmatch.experiment, tuple(map(hurt, fixmatch.records)))
+    found = about(findings_of(results), "benefit ratio")
+    assert found.outcome == "open"
+    assert "in fewer than two classes" in found.text
+    assert classes_figure(results)

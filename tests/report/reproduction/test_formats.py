@@ -1,10 +1,11 @@
+import html
 import re
 
 import pytest
 
 from dessl.experiments.specification import experiment_names, load_experiment
 from dessl.report.reproduction.latex import latex_fragment, latex_table, latex_text
-from dessl.report.reproduction.markdown import markdown_table
+from dessl.report.reproduction.markdown import markdown_list, markdown_table, markdown_text
 from dessl.report.reproduction.table import Table
 
 ODD = Table(
@@ -30,7 +31,33 @@ def test_markdown_rows_have_one_bar_more_than_cells() -> None:
     assert heading == r"| p(1\|x) |"
 
 
+TITLE = "<script>alert(1)</script> a|b_c & $x^2$ \\foo *i* __init__ `code` [x](y) ~z~ **b**\nend"
+
+
+@pytest.mark.parametrize("kind", ["gfm-like", "mkdocs"])
+@pytest.mark.parametrize(
+    "text", [TITLE, "# head", "- dash", "> quote", "FixMatch*, p < 0.05, λ_opt"]
+)
+def test_markdown_shows_a_text_as_it_is(text: str, kind: str) -> None:
+    def shown(source: str) -> str:
+        if kind == "mkdocs":
+            page = pytest.importorskip("markdown").markdown(source, extensions=["tables"])
+        else:
+            page = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+            page = page.render(source)
+        assert not re.search("<(?!/?(p|h2|ul|li|table|thead|tbody|tr|th|td)[ >])", page)
+        words = html.unescape(re.sub("<[^>]*>", " ", page))
+        return " ".join(words.split())
+
+    line = " ".join(text.split())
+    assert shown(markdown_text(text)) == line
+    assert shown(markdown_list("Besides", [text, "two"])) == f"Besides {line} two"
+    table = shown(markdown_table(Table(text, ("one", text), ((text, "1"), ("a", "b")))))
+    assert table == f"{line} one {line} {line} 1 a b"
+
+
 def test_latex_has_balanced_braces_and_environments_and_is_ascii() -> None:
+    assert latex_text("two\n\nlines") == "two  lines"
     text = latex_fragment("λ & co", [ODD, ODD], ["a_b is 5 % more", "x < y"], ["foot # 1"])
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert text.isascii()

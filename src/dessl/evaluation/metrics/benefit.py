@@ -23,9 +23,9 @@ SAME = 1e-6  # share of an accuracy that no test set can tell
 def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> Tensor:
     """Benefit ratio of each class, (classes,); NaN where full supervision brings nothing.
 
-    A class whose supervised and complete-case accuracies are equal (to six digits: means over folds
-    are rounded) has no ratio, nor has one whose accuracy is NaN (absent from the test set). A ratio
-    is negative where SSL hurts a class.
+    A class whose supervised accuracy is the complete case's (to six digits: means over folds are
+    rounded) or below it has no ratio, nor has one whose accuracy is NaN (absent from the test set).
+    A ratio is negative where SSL hurts a class.
 
     Args:
         ssl: (classes,) accuracies with semi-supervised training.
@@ -45,7 +45,7 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     room = taken["supervised"] - taken["complete_case"]
     gain = taken["ssl"] - taken["complete_case"]
     none = torch.isclose(taken["supervised"], taken["complete_case"], rtol=SAME, atol=0)
-    return torch.where(none, math.nan, gain / room)
+    return torch.where(none | (room < 0), math.nan, gain / room)
 
 
 def _float64(values: ArrayLike) -> Tensor:

@@ -23,8 +23,9 @@ class Comparison:
         against: The other.
         lam: λ of the one.
         n: Splits that both have.
-        difference: Mean over them; NaN without any.
-        low: Lower end of the 95 % t-interval; NaN with fewer than two splits, as all that follow.
+        difference: Mean over them; NaN without any, and where either's metric is infinite in one.
+        low: Lower end of the 95 % t-interval; NaN with fewer than two splits or without a
+            difference, as all that follow.
         high: Its upper end.
         p_better: Of the one-sided paired t-test for the one being better.
         p_worse: For it being worse.
@@ -77,13 +78,14 @@ def compared(
     shared = sorted(set(a) & set(b))
     first, second = [a[seed] for seed in shared], [b[seed] for seed in shared]
     n = len(shared)
-    mean = sum(x - y for x, y in zip(first, second, strict=True)) / n if n else math.nan
+    finite = all(map(math.isfinite, first + second))
+    mean = sum(x - y for x, y in zip(first, second, strict=True)) / n if n and finite else math.nan
     paper = (
         printed(results, block, method, metric, lam).mean
         - printed(results, block, against, metric, against_lam).mean
     )
     found = Comparison(metric, method, against, lam, n, mean, paper=paper)
-    if n < 2:
+    if n < 2 or not finite:
         return found
     both = paired_t_test(first, second)
     above = paired_t_test(first, second, alternative="greater").p_value
@@ -130,4 +132,4 @@ def _by_split(
         record.seed: number(record.metrics.get(metric))
         for record in results.runs(block, method, lam)
     }
-    return {seed: value for seed, value in found.items() if math.isfinite(value)}
+    return {seed: value for seed, value in found.items() if not math.isnan(value)}

@@ -40,12 +40,13 @@ WIDE = 7  # columns past which a table is scaled to the page
 
 
 def latex_text(text: str) -> str:
-    r"""Text that LaTeX shows as it is; a sign that it may not know becomes a question mark.
+    r"""Text on one line that LaTeX shows as it is; a sign that it may not know becomes "?".
 
     >>> print(latex_text("accuracy, %: λ_opt = 1 ± 2"))
     accuracy, \%: $\lambda$\_opt = 1 $\pm$ 2
     """
-    return "".join(SPECIAL.get(sign, sign if sign.isascii() else "?") for sign in text)
+    line = " ".join(text.splitlines())
+    return "".join(SPECIAL.get(sign, sign if sign.isascii() else "?") for sign in line)
 
 
 def latex_table(table: Table) -> str:

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dessl._files import write_whole
-from dessl.experiments.record import EXPERIMENT
+from dessl.experiments.record import EXPERIMENT, RUNS
+from dessl.report.folder import shown_from
 from dessl.report.reproduction.figures.all import figures_of
 from dessl.report.reproduction.findings.all import findings_of, summary
 from dessl.report.reproduction.findings.finding import HEADINGS, Finding
 from dessl.report.reproduction.latex import latex_fragment
-from dessl.report.reproduction.markdown import markdown_list, markdown_table
+from dessl.report.reproduction.markdown import markdown_list, markdown_table, markdown_text
 from dessl.report.reproduction.page import reproduction_html
 from dessl.report.reproduction.results import Results, read_results
 from dessl.report.reproduction.summary import summary_entries
@@ -28,21 +30,27 @@ def is_reproduction(folder: Path) -> bool:
 
 def reproduction_findings(folder: Path) -> list[Finding]:
     """What agrees with the paper in a folder of results, and what does not."""
-    return findings_of(read_results(folder))
+    results = read_results(folder)
+    with _shown(folder):
+        return findings_of(results)
 
 
 def write_reproduction(folder: Path) -> list[Path]:
     """Write tables, page and figures into a folder of results; return the files.
 
     Raises:
-        DataError: It is no folder of an experiment, or holds no finished run.
+        DataError: It is no folder of an experiment, holds no finished run, or is damaged.
     """
     results = read_results(folder)
-    written = []
-    for name, content in _files(results):
+    with _shown(folder):
+        files = dict(_files(results))
+    for name, content in files.items():
         write_whole(folder / name, content)
-        written.append(folder / name)
-    return written
+    return [folder / name for name in files]
+
+
+def _shown(folder: Path) -> AbstractContextManager[None]:
+    return shown_from(folder / EXPERIMENT, folder / RUNS)
 
 
 def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
@@ -65,8 +73,9 @@ def _markdown(
     figures: list[str],
     notes: list[str],
 ) -> str:
+    name = markdown_text(title(results))
     parts = [
-        f"# {title(results)}",
+        f"# {name}",
         summary(results, findings),
         *(
             markdown_list(text, [one.text for one in findings if one.outcome == outcome])
@@ -75,7 +84,7 @@ def _markdown(
         "## Tables",
         *map(markdown_table, tables),
         *(["## Figures"] if figures else []),
-        *(f"![{title(results)}: {name}]({name}.png)" for name in figures),
+        *(f"![{name}: {figure}]({figure}.png)" for figure in figures),
         "## How it was made",
         *notes,
     ]

@@ -120,7 +120,7 @@ def _picture(
                 marks.append(plot.box(*corners, f"bar {styles[method]}"))
     described = "; ".join(
         f"{names[number]}: "
-        + ", ".join(f"{name} {unit * values[number]:.3g}" for name, values in found.items())
+        + ", ".join(f"{name} {_briefly(unit * values[number])}" for name, values in found.items())
         for number in drawn
     )
     return plot.svg(f"{what} of each class", described, *marks)
@@ -142,3 +142,7 @@ def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[i
 
 def _number(value: float, decimals: int) -> str:
     return "–" if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _briefly(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3g}"

@@ -8,7 +8,14 @@ from dessl.report.reproduction.averages import Average, average
 from dessl.report.reproduction.classes import benefit_ratios, class_accuracies, class_names
 from dessl.report.reproduction.figures.panels import legend_below
 from dessl.report.reproduction.figures.scale import inside
-from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    drawing,
+    headline,
+    pictures,
+    shown_text,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.paper import paper_classes
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
@@ -44,8 +51,8 @@ def classes_figure(results: Results) -> dict[str, bytes] | None:
             _panel(panel, results, block, rows, times)
             panel.set_ylabel(label)
             if times > 1 or len(rates) > 1:
-                panel.set_title(data_title(results, block), loc="left", fontsize=9)
-        legend_below(figure, axes[0], list(results.methods.values()), columns=6)
+                panel.set_title(shown_text(data_title(results, block)), loc="left", fontsize=9)
+        legend_below(figure, axes[0], list(shown_titles(results).values()), columns=6)
         headline(figure, f"{title(results)}: class by class")
         return pictures(figure)
 
@@ -59,7 +66,7 @@ def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: floa
         axes.errorbar(at, [times * one.mean for one in row],
                       yerr=[times * (one.half_width or 0.0) for one in row],
                       color=look.colour, marker=look.marker, linestyle="none", markersize=5.5,
-                      elinewidth=1.0, label=results.methods[method])  # fmt: skip
+                      elinewidth=1.0, label=shown_titles(results)[method])  # fmt: skip
         given = paper_classes(results, method if times > 1 else f"{method}_br")
         if len(given) == len(row):
             aside = [x + 0.4 * step for x in at]

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.figures.scale import inside, scale
-from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    drawing,
+    headline,
+    pictures,
+    shown_text,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
@@ -34,7 +41,9 @@ def dots_figure(results: Results) -> dict[str, bytes]:
                 paper |= _panel(axes, results, block, metric)
                 axes.set_xlabel(heading(metric))
             if len(blocks) > 1:
-                grid[row, 0].set_title(data_title(results, block), loc="left", fontsize=9)
+                grid[row, 0].set_title(
+                    shown_text(data_title(results, block)), loc="left", fontsize=9
+                )
         _legend(figure.axes[0], paper=paper)
         figure.legend(
             *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
@@ -61,7 +70,7 @@ def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
             axes.errorbar([times * given.mean], [place + APART], xerr=half, color=look.colour,
                           marker=look.marker, linestyle="none", capsize=2, markersize=5,
                           elinewidth=0.8, markerfacecolor="none")  # fmt: skip
-    names = list(results.methods.values())
+    names = list(shown_titles(results).values())
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.35, -0.5)
     axes.margins(x=0.08)

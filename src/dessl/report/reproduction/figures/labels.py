@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.figures.panels import legend_below, panels
 from dessl.report.reproduction.figures.scale import inside, scale
-from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    drawing,
+    headline,
+    pictures,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import title
 from dessl.report.reproduction.wording import heading
@@ -21,14 +27,14 @@ def labels_figure(results: Results, data: str) -> dict[str, bytes]:
         figure, axes = panels(len(results.metrics))
         for panel, metric in zip(axes, results.metrics, strict=True):
             _panel(panel, results, blocks, metric)
-        legend_below(figure, axes[0], list(results.methods.values()))
+        legend_below(figure, axes[0], list(shown_titles(results).values()))
         headline(figure, title(results), data)
         return pictures(figure)
 
 
 def _panel(axes: "Axes", results: Results, blocks: list[Block], metric: str) -> None:
     times, looks = scale(metric), styles(results)
-    for place, (method, name) in enumerate(results.methods.items()):
+    for place, (method, name) in enumerate(shown_titles(results).items()):
         found = {block.labels: average(values_of(results.runs(block, method), metric))
                  for block in blocks}  # fmt: skip
         kept = {labels: one for labels, one in found.items() if one.n}

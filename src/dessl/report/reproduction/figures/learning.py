@@ -9,7 +9,13 @@ from dessl.report.measures import higher_is_better
 from dessl.report.reproduction.averages import number
 from dessl.report.reproduction.figures.panels import legend_below, panels
 from dessl.report.reproduction.figures.scale import scale
-from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    drawing,
+    headline,
+    pictures,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
@@ -32,7 +38,7 @@ def learning_figure(results: Results, block: Block) -> dict[str, bytes] | None:
         figure, axes = panels(len(watched))
         for panel, metric in zip(axes, watched, strict=True):
             _panel(panel, results, block, metric)
-        legend_below(figure, axes[0], list(results.methods.values()), columns=6)
+        legend_below(figure, axes[0], list(shown_titles(results).values()), columns=6)
         headline(figure, title(results), f"{data_title(results, block)}: {part} rows, watched")
         return pictures(figure)
 
@@ -58,13 +64,13 @@ def _curves(results: Results, block: Block, metric: str) -> dict[str, dict[int, 
 
 
 def _panel(axes: "Axes", results: Results, block: Block, metric: str) -> None:
-    looks, times = styles(results), scale(metric)
+    looks, names, times = styles(results), shown_titles(results), scale(metric)
     curves = _curves(results, block, metric)
     paper = []
     for name, curve in curves.items():
         look = looks[name]
         axes.plot(list(curve), [times * value for value in curve.values()], color=look.colour,
-                  linestyle=look.line, linewidth=1.6, label=results.methods[name])  # fmt: skip
+                  linestyle=look.line, linewidth=1.6, label=names[name])  # fmt: skip
         given = times * printed(results, block, name, metric, results.lams(name)[0]).mean
         if not math.isnan(given):
             axes.axhline(given, color=look.colour, linewidth=1.0, linestyle=":")

@@ -69,10 +69,24 @@ def styles(results: Results) -> dict[str, Style]:
     return found
 
 
+def shown_text(text: str) -> str:
+    r"""Text that matplotlib draws as it is: on one line, and no mathematics between dollars.
+
+    >>> print(shown_text("a $x^2$"))
+    a \$x^2\$
+    """
+    return " ".join(text.splitlines()).replace("$", r"\$")
+
+
+def shown_titles(results: Results) -> dict[str, str]:
+    """The title of each method as figures show it."""
+    return {name: shown_text(title) for name, title in results.methods.items()}
+
+
 def headline(figure: "Figure", *lines: str) -> None:
     """Put a title over a figure, its lines folded where the figure is too narrow for them."""
     width = int(figure.get_figwidth() * 11)
-    figure.suptitle("\n".join(textwrap.fill(line, width) for line in lines))
+    figure.suptitle("\n".join(textwrap.fill(shown_text(line), width) for line in lines))
 
 
 def drawing() -> AbstractContextManager[None]:

@@ -7,7 +7,14 @@ from dessl.report.reproduction.averages import Average, average, values_of
 from dessl.report.reproduction.comparison import CLEAR, over_lambda
 from dessl.report.reproduction.figures.panels import legend_below
 from dessl.report.reproduction.figures.scale import inside, lambda_axis, scale, zero_place
-from dessl.report.reproduction.figures.style import Style, drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    Style,
+    drawing,
+    headline,
+    pictures,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.paper import paper_curve
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.titles import data_title, title
@@ -37,7 +44,7 @@ def sweep_figure(results: Results, block: Block) -> dict[str, bytes]:
             _metric(grid[0, column], results, block, metric)
             if tests:
                 _p_values(grid[1, column], results, block, metric)
-        legend_below(figure, grid[0, 0], list(results.methods.values()), columns=6)
+        legend_below(figure, grid[0, 0], list(shown_titles(results).values()), columns=6)
         headline(figure, title(results), data_title(results, block))
         return pictures(figure)
 
@@ -54,17 +61,17 @@ def _positive(results: Results) -> list[float]:
 
 def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:
     looks, lams, times = styles(results), _positive(results), scale(metric)
-    alone = results.complete_case()
+    names, alone = shown_titles(results), results.complete_case()
     if alone:
         found = average(values_of(results.runs(block, alone), metric))
-        _level(axes, found, times, looks[alone], zero_place(lams), results.methods[alone])
+        _level(axes, found, times, looks[alone], zero_place(lams), names[alone])
     paper = False
     for name in (name for name in results.methods if name != alone):
         means = {
             lam: average(values_of(results.runs(block, name, lam), metric))
             for lam in results.lams(name)
         }
-        _curve(axes, means, times, looks[name], results.methods[name])
+        _curve(axes, means, times, looks[name], names[name])
         at, values = paper_curve(results, name, metric)
         if values:
             places = [lam or zero_place(lams) for lam in at]

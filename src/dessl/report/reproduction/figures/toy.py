@@ -3,7 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from dessl.experiments.record import Record
-from dessl.report.reproduction.figures.style import drawing, headline, pictures, styles
+from dessl.report.reproduction.figures.style import (
+    drawing,
+    headline,
+    pictures,
+    shown_titles,
+    styles,
+)
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.tables.toy import METRIC, TRUTH
@@ -63,7 +69,7 @@ def _means(axes: "Axes", results: Results, block: Block) -> None:
         axes.plot([paper], [place + 0.3], linestyle="none", marker=looks[name].marker,
                   color=looks[name].colour, markerfacecolor="none", markersize=5)  # fmt: skip
     axes.axvline(TRUTH, color="black", linewidth=1, linestyle=":")
-    axes.set_yticks(range(len(results.methods)), list(results.methods.values()))
+    axes.set_yticks(range(len(results.methods)), list(shown_titles(results).values()))
     axes.invert_yaxis()
     axes.set(xlabel="mean p(1|x) on [1.2, 2.8] (open: paper, dotted: truth)")
 
@@ -73,7 +79,7 @@ def _look(results: Results, name: str) -> dict[str, Any]:
     look = styles(results)[name]
     thin = name == "complete_case"
     return {"color": look.colour, "linestyle": look.line, "linewidth": 1.3 if thin else 2.0,
-            "zorder": 3 if thin else 2, "label": results.methods[name]}  # fmt: skip
+            "zorder": 3 if thin else 2, "label": shown_titles(results)[name]}  # fmt: skip
 
 
 def _posteriors(axes: "Axes", results: Results, records: dict[str, Record]) -> None:

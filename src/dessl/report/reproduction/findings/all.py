@@ -1,15 +1,17 @@
 """Every finding of an experiment, whatever its shape."""
 
+import math
 from collections.abc import Callable, Sequence
 
+from dessl.report.reproduction.averages import values_of
 from dessl.report.reproduction.findings.finding import Finding, counted
 from dessl.report.reproduction.findings.methods import method_findings
 from dessl.report.reproduction.findings.probe import probe_findings
 from dessl.report.reproduction.findings.sweep import sweep_findings
 from dessl.report.reproduction.findings.toy import toy_findings
-from dessl.report.reproduction.results import Results, Shape, block_of, diverged
+from dessl.report.reproduction.results import Block, Results, Shape, block_of, diverged
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import lambda_text, listed
+from dessl.report.reproduction.wording import lambda_text, listed, plain
 
 SMOKE = "This is a smoke run: it shows that all works, and its numbers say nothing of the paper."
 
@@ -22,8 +24,8 @@ MAKERS: dict[Shape, Callable[[Results], list[Finding]]] = {
 
 
 def findings_of(results: Results) -> list[Finding]:
-    """What agrees, what does not, and which runs diverged."""
-    return [*MAKERS[results.shape](results), *_divergences(results)]
+    """What agrees, what does not, which runs diverged, and which numbers are infinite."""
+    return [*MAKERS[results.shape](results), *_divergences(results), *_infinities(results)]
 
 
 def summary(results: Results, findings: Sequence[Finding]) -> str:
@@ -37,10 +39,29 @@ def _divergences(results: Results) -> list[Finding]:
     dead = [record for record in results.records if diverged(record)]
     if not dead:
         return []
-    several = len(results.blocks) > 1
     said = sorted(
-        f"{f'{data_title(results, block_of(r))}: ' if several else ''}"
-        f"{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
+        f"{_on(results, block_of(r))}{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
         for r in dead
     )
     return [Finding("fact", f"Diverged, and left out of every mean: {listed(said)}.")]
+
+
+def _infinities(results: Results) -> list[Finding]:
+    said = [
+        f"{_on(results, block)}{plain(metric)} of {name} at λ = {lambda_text(lam)} "
+        f"({count} of {len(values)} splits)"
+        for block in results.blocks
+        for method, name in results.methods.items()
+        for lam in results.lams(method)
+        for metric in results.metrics
+        if (values := values_of(results.runs(block, method, lam), metric))
+        and (count := sum(map(math.isinf, values)))
+    ]
+    if not said:
+        return []
+    text = f"Infinite, so that there is no interval, difference or p-value: {listed(said)}."
+    return [Finding("fact", text)]
+
+
+def _on(results: Results, block: Block) -> str:
+    return f"{data_title(results, block)}: " if len(results.blocks) > 1 else ""

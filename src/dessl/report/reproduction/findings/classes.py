@@ -1,5 +1,6 @@
 """How unequally classes benefit: the spread of benefit ratios, ours and the paper's."""
 
+import math
 from collections.abc import Iterator
 
 from dessl.report.reproduction.classes import benefit_ratios, class_accuracies, spread
@@ -17,6 +18,10 @@ def class_findings(results: Results, block: Block) -> Iterator[Finding]:
             continue
         names = results.methods
         ours = spread(ratios[debiased]), spread(ratios[usual])
+        if any(map(math.isnan, ours)):
+            text = "full supervision is above the complete case in fewer than two classes"
+            yield Finding("open", f"The benefit ratio has no spread: {text}.")
+            return
         paper = [spread(paper_classes(results, f"{name}_br")) for name in (debiased, usual)]
         text = (
             f"Standard deviation of the benefit ratio over classes: {ours[0]:.3f} for "

@@ -12,7 +12,7 @@ from dessl.report.reproduction.wording import amount, p_text, plain, written
 def direction_finding(results: Results, one: Comparison, at: str = "") -> Finding | None:
     """One sentence on one difference, or None where there is none of ours.
 
-    It agrees or differs where ours is clear, and is open where ours may be chance.
+    It agrees or differs where ours is clear, and is open where ours may be chance or is infinite.
 
     Args:
         results: The experiment.
@@ -22,6 +22,8 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
     if one.n == 0:
         return None
     text = f"{at}{difference_text(results, one)}"
+    if math.isnan(one.difference):
+        return Finding("open", f"{text}.")
     if math.isnan(one.paper):
         return Finding("fact", f"{text}; the paper has no number here.")
     side = "above" if one.paper > 0 else "below"
@@ -36,6 +38,9 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
 def difference_text(results: Results, one: Comparison) -> str:
     """Our difference in words, with its interval and p-value where there are splits enough."""
     names = results.methods
+    if math.isnan(one.difference):
+        pair = f"{names[one.method]} and {names[one.against]}"
+        return f"{plain(one.metric)} of {pair} cannot be compared: it is infinite in some splits"
     side = "above" if one.difference > 0 else "below"
     how = f"{amount(one.metric, one.difference)} {side}" if one.difference else "the same as"
     said = f"{plain(one.metric)} of {names[one.method]} is {how} {names[one.against]}'s"
@@ -47,7 +52,7 @@ def difference_text(results: Results, one: Comparison) -> str:
 
 def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
     """Those that both we and the paper have."""
-    return [one for one in found if one.n and not math.isnan(one.paper)]
+    return [one for one in found if not math.isnan(one.difference + one.paper)]
 
 
 def agreement_text(found: Sequence[Comparison], what: str) -> str:

@@ -1,5 +1,6 @@
 """What a λ-sweep says beside the paper's: the complete case, the end of large λ, and the levels."""
 
+import math
 from collections.abc import Iterator
 
 from dessl.report.reproduction.comparison import Comparison, over_lambda
@@ -79,7 +80,7 @@ def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Find
 
 def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
     """How far the two accuracies part at most: the paper's claim is that they are alike."""
-    known = [one for one in tests if one.n]
+    known = [one for one in tests if not math.isnan(one.difference)]
     if not known:
         return
     far = max(known, key=lambda one: abs(one.difference))

@@ -73,7 +73,7 @@ def _differences(results: Results, block: Block) -> Table:
             heading(metric),
             written(metric, one.difference, signed=True),
             NONE
-            if one.n < 2
+            if math.isnan(one.low)
             else f"{written(metric, one.low, signed=True)} to "
             f"{written(metric, one.high, signed=True)}",
             p_text(one.p_better),

@@ -1,5 +1,6 @@
 """Tables of a λ-sweep: for each metric a usual method and its debiased twin side by side."""
 
+import math
 from collections.abc import Iterator
 
 from dessl.report.reproduction.averages import average, values_of
@@ -89,7 +90,7 @@ def _cells(
 
 
 def _tested(test: Comparison | None) -> tuple[str, str, str]:
-    if test is None or test.n == 0:
+    if test is None or math.isnan(test.difference):
         return NONE, NONE, NONE
     difference = written(test.metric, test.difference, signed=True)
     if test.n < 2:

@@ -1,0 +1,119 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dessl.cli import main
+from dessl.report.facts import RunFacts
+from dessl.report.folder import write_facts
+
+Entries = dict[str, Any]
+
+
+def said_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What dessl report says in refusing a folder."""
+    with pytest.raises(SystemExit) as left:
+        main(["report", str(folder)])
+    assert left.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def change_file(path: Path, change: Callable[[Entries], object]) -> None:
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    change(entries)
+    path.write_text(json.dumps(entries), encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda entries: entries["methods"][0].pop("lams"), "Method is missing lams"),
+        (lambda entries: entries.update(metrics=None), "metrics None"),
+        (lambda entries: entries.update(data="x"), "data 'x'"),
+        (lambda entries: entries.pop("name"), "Experiment is missing name"),
+    ],
+)
+def test_a_damaged_experiment_is_named(
+    smoke: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Entries], object],
+    complaint: str,
+) -> None:
+    folder = shutil.copytree(smoke("mnist"), tmp_path / "mnist")
+    change_file(folder / "experiment.json", change)
+    said = said_of(folder, capsys)
+    assert f"{folder / 'experiment.json'}: expected JSON of an experiment; got {complaint}" in said
+    assert "The file is damaged" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda entries: entries["training"].update(steps="many"), "steps 'many'"),
+        (lambda entries: entries["training"].update(seconds="long"), "seconds 'long'"),
+        (lambda entries: entries["metrics"].update(accuracy="abc"), "metrics 'abc'"),
+        (lambda entries: entries.update(lam=None), "lam None"),
+        (lambda entries: entries.update(lam=float("nan")), "lam nan"),
+        (lambda entries: entries["settings"].update(data="x"), "data 'x'"),
+        (lambda entries: entries["history"][0].pop("step"), "evaluated_at None"),
+        (lambda entries: entries["history"][0].update(validation={"brier": []}), "validation []"),
+    ],
+)
+def test_a_damaged_record_is_named(
+    smoke: Callable[[str], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Entries], object],
+    complaint: str,
+) -> None:
+    folder = shutil.copytree(smoke("mnist"), tmp_path / "mnist")
+    file = sorted((folder / "runs").glob("*.json"))[-1]
+    change_file(file, change)
+    assert f"{file}: expected JSON of a run; got {complaint}" in said_of(folder, capsys)
+
+
+def test_what_is_only_seen_in_use_names_the_folders_files(
+    smoke: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(smoke("toy"), tmp_path / "toy")
+    for file in (folder / "runs").glob("*.json"):
+        change_file(file, lambda entries: entries["arrays"].pop("grid"))
+    said = said_of(folder, capsys)
+    assert f"{folder / 'experiment.json'} or {folder / 'runs'}: expected what dessl wrote" in said
+    assert "KeyError: 'grid'" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda entries: entries.update(methods=[]), "0 methods and 6 runs"),
+        (lambda entries: entries.update(runs=[]), "3 methods and 0 runs"),
+        (lambda entries: entries["methods"].pop(), "method 'DePseudoLabel', which is none of"),
+        (lambda entries: entries["methods"][1].update(lam=None), "lam None"),
+        (lambda entries: entries["runs"][0]["history"][0].pop("loss"), "'loss'"),
+        (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "metrics 'abc'"),
+        (lambda entries: entries["runs"][0]["metrics"].update(ece=[]), "cannot be shown"),
+    ],
+)
+def test_damaged_facts_are_named(
+    small_facts: Callable[..., RunFacts],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Entries], object],
+    complaint: str,
+) -> None:
+    write_facts(tmp_path, small_facts())
+    change_file(tmp_path / "facts.json", change)
+    said = said_of(tmp_path, capsys)
+    assert f"{tmp_path / 'facts.json'}: expected" in said
+    assert complaint in said
+    assert not (tmp_path / "report.html").exists()
