@@ -256,3 +256,12 @@ def test_another_source_of_batches_is_refused(tmp_path: Path, data: SemiData) ->
     module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy())
     with quiet(), pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
         trainer(tmp_path, 1).fit(module, batches)
+
+
+def test_several_processes_are_refused(tmp_path: Path, data: SemiData) -> None:
+    from dessl.integrations.lightning import SemiDataModule
+
+    module = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
+    module.trainer = trainer(tmp_path, 1, devices=2, strategy="ddp")
+    with pytest.raises(ValueError, match=r"same rows to all 2 processes. Train on one device"):
+        module.train_dataloader()

@@ -149,7 +149,8 @@ class SemiDataModule(lightning.LightningDataModule):
     """Two streams of a :class:`dessl.SemiData` as batches, labelled rows first.
 
     A training batch is (x, ids, y): x and ids of labelled_batch + unlabelled_batch rows, y of the
-    first labelled_batch. An epoch is one pass through the labelled rows.
+    first labelled_batch. An epoch is one pass through the labelled rows. One process draws them:
+    several would draw the same rows.
 
     Args:
         data: With its labels drawn; its validation part, where there is one, is for validation.
@@ -173,6 +174,11 @@ class SemiDataModule(lightning.LightningDataModule):
 
     def train_dataloader(self) -> "DataLoader[Any]":
         """Batches without end, cut into epochs."""
+        if self.trainer is not None and self.trainer.world_size > 1:
+            raise ValueError(
+                f"SemiDataModule would give the same rows to all {self.trainer.world_size} "
+                "processes. Train on one device: lightning.Trainer(devices=1)."
+            )
         return DataLoader(_Epoch(self), batch_size=None)
 
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":

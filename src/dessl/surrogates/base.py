@@ -107,9 +107,10 @@ class Surrogate(nn.Module, ABC):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Go on with the draws of a saved state."""
+        """Go on with the draws of a saved state; on another machine's GPU they begin anew here."""
         self._seed = state["seed"]
         self._generator = None
-        if "generator" in state:
-            self._generator = torch.Generator(torch.device(state["device"]))
+        device = torch.device(state.get("device", "cpu"))
+        if "generator" in state and (device.type != "cuda" or torch.cuda.is_available()):
+            self._generator = torch.Generator(device)
             self._generator.set_state(state["generator"].cpu())
