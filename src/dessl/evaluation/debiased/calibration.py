@@ -67,7 +67,7 @@ def estimate_ece(
 ) -> ECEEstimate:
     """Estimate the expected calibration error Σ_b w_b |accuracy_b − confidence_b| (l1, top label).
 
-    The interval holds whatever the shape of the miscalibration. Its upper bound is the largest
+    The interval is made for any shape of the miscalibration. Its upper bound is the largest
     error that, spread over the bins in proportion to their noise, would give so small a
     Σ_b w_b |ḡ_b|; its lower bound the least one that, all in one bin, would give so large a one:
     those are the shapes that noise adds least and (nearly) most to. For most other shapes it is
