@@ -10,7 +10,6 @@ where f_b is the bin's mean confidence: one imagined row, so that a bin whose fe
 all right is not taken for certain. (The noise of the w_b, from all rows, is small beside it.)
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -18,8 +17,9 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.calibration_bounds import Gaps, gap_bounds
 from dessl.evaluation.debiased.estimate import ALTERNATIVES, checked_confidence
-from dessl.evaluation.debiased.intervals import Alternative, Bounds, Tail, tail_of, within
+from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
 from dessl.evaluation.metrics.calibration import Spacing, bin_edges, bin_index
 from dessl.evaluation.metrics.debiased_bins import folded_normal_mean
@@ -53,15 +53,6 @@ class ECEEstimate(NamedTuple):
     confidence: float
 
 
-class _Gaps(NamedTuple):
-    edges: Tensor
-    weights: Tensor
-    labelled_weights: Tensor
-    means: Tensor
-    variances: Tensor  # of the means
-    calibrated: Tensor  # variances of the means, were the model calibrated
-
-
 def estimate_ece(
     probabilities_labelled: ArrayLike,
     y: ArrayLike,
@@ -76,10 +67,11 @@ def estimate_ece(
 ) -> ECEEstimate:
     """Estimate the expected calibration error Σ_b w_b |accuracy_b − confidence_b| (l1, top label).
 
-    The interval holds whatever the shape of the miscalibration. Its upper bound is the largest
-    error that, spread evenly over the bins, would give so small a Σ_b w_b |ḡ_b|; its lower bound
-    the least one that, all in one bin, would give so large a one: those are the shapes that noise
-    adds least and most to. It is therefore rather too wide than too narrow.
+    The interval is made for any shape of the miscalibration. Its upper bound is the largest
+    error that, spread over the bins in proportion to their noise, would give so small a
+    Σ_b w_b |ḡ_b|; its lower bound the least one that, all in one bin, would give so large a one:
+    those are the shapes that noise adds least and (nearly) most to. For most other shapes it is
+    wider than it need be. It speaks of the error within the bins, whose weights it takes as known.
 
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
@@ -115,12 +107,12 @@ def estimate_ece(
     folded = folded_normal_mean(gaps.means, gaps.variances)
     value = max(0.0, float((gaps.weights * (2 * gaps.means.abs() - folded)).sum()))
     tail = tail_of(confidence, alternative)
-    bounds = within(_bounds(gaps, noise.cpu(), tail), tail, 0.0, 1.0)
+    bounds = within(gap_bounds(gaps, noise.cpu(), tail), tail, 0.0, 1.0)
     return ECEEstimate(
         value,
         min(value, bounds.low),
         max(value, bounds.high),
-        float((gaps.labelled_weights * gaps.means.abs()).sum()),
+        float((gaps.labelled * gaps.means.abs()).sum()) / m,
         gaps.edges,
         gaps.weights,
         gaps.means,
@@ -130,7 +122,7 @@ def estimate_ece(
     )
 
 
-def _gaps(sample: Sample, bins: int, spacing: Spacing) -> _Gaps:
+def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
     """Each bin's weight over all rows, and its mean gap with the variance of that mean."""
     confidences = torch.cat([sample.labelled.h, sample.unlabelled.h])
     edges = _occupied(bin_edges(confidences, bins, spacing), sample.labelled.h)
@@ -149,8 +141,9 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> _Gaps:
     mean_confidence = total(everywhere, confidences) / rows
     imagined = mean_confidence * (1 - mean_confidence)
     variances = (squares + imagined) / labelled.square()
-    shares = rows.double() / rows.sum(), labelled.double() / labelled.sum()
-    return _Gaps(edges, *shares, means, variances, imagined / labelled)
+    weights = rows.double() / rows.sum()
+    believed = total(index, sample.labelled.h) / labelled
+    return Gaps(edges, weights, labelled, believed, means, variances, imagined / labelled)
 
 
 def _occupied(edges: Tensor, labelled: Tensor) -> Tensor:
@@ -161,36 +154,3 @@ def _occupied(edges: Tensor, labelled: Tensor) -> Tensor:
         if bool(inside.any()) and bool((labelled > edge).any()):
             kept.append(edge)
     return torch.stack([*kept, edges[-1]])
-
-
-def _bounds(gaps: _Gaps, noise: Tensor, tail: Tail) -> Bounds:
-    """Invert the law of Σ_b w_b |ḡ_b| along the two least favourable shapes."""
-    errors = noise * gaps.variances.sqrt()
-    # A bin that happens to vary little is no evidence against calibration: the lower bound's law
-    # has at least the noise that a calibrated model would show.
-    null_errors = noise * torch.maximum(gaps.variances, gaps.calibrated).sqrt()
-    observed = float((gaps.weights * gaps.means.abs()).sum())
-    quietest = int((gaps.weights * gaps.variances.sqrt()).argmin())
-    rank = tail.rank(len(noise))
-
-    def even(error: float) -> float:
-        sizes = (gaps.weights * (error + errors).abs()).sum(dim=1)
-        return float(sizes.sort().values[rank]) - observed
-
-    def in_one_bin(error: float) -> float:
-        shifted = gaps.weights * null_errors
-        shifted[:, quietest] += error
-        return float(shifted.abs().sum(dim=1).sort(descending=True).values[rank]) - observed
-
-    return Bounds(_crossing(in_one_bin), _crossing(even))
-
-
-def _crossing(function: Callable[[float], float]) -> float:
-    """The error in [0, 1] from which on an increasing function is not negative."""
-    low, high = 0.0, 1.0
-    if function(low) >= 0:
-        return low
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (low, middle) if function(middle) >= 0 else (middle, high)
-    return high
