@@ -1,6 +1,8 @@
 """Files are written whole or not at all."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,43 @@ def test_the_users_mask_says_who_may_read_it(tmp_path: Path, mask: int, mode: in
     finally:
         os.umask(before)
     assert (tmp_path / "patients.csv").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs Unix's links and permissions")
+def test_links_modes_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    assert real.stat().st_mode & 0o777 == 0o600
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, "through")
+    assert os.read(read, 10) == b"through"
+    os.close(read)
+    assert pipe.is_fifo()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path, "a folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.csv", "pipe", "real.csv"]
+
+
+def test_processes_are_alone_one_after_another(tmp_path: Path) -> None:
+    """Each adds one to a number that it read a while before."""
+    target = tmp_path / "new" / "number"
+    program = (
+        "import sys, time, pathlib; from dessl._files import alone\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "with alone(path):\n"
+        "    before = int(path.read_text()) if path.exists() else 0\n"
+        "    time.sleep(0.2)\n"
+        "    path.write_text(str(before + 1))\n"
+    )
+    command = [sys.executable, "-c", program, str(target)]
+    running = [subprocess.Popen(command) for _ in range(4)]
+    assert [process.wait(60) for process in running] == [0] * 4
+    assert target.read_text() == "4"
+    assert [path.name for path in target.parent.iterdir()] == ["number"]

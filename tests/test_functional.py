@@ -307,3 +307,10 @@ def test_log_probabilities_of_views_are_those_of_each_view(shape: tuple[int, ...
     expected = torch.stack([log_probabilities(row[None]) for row in views.flatten(0, -2)])
     found = log_probabilities(views)
     torch.testing.assert_close(found, expected.view(*shape[:-1], -1))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.uint16, torch.uint64])
+def test_labels_of_any_integer_type_are_taken(dtype: torch.dtype) -> None:
+    logits = torch.randn(3, 300, generator=torch.Generator().manual_seed(0))
+    y = torch.tensor([5, 0, 100])
+    assert torch.equal(cross_entropy(logits, y.to(dtype)), cross_entropy(logits, y))

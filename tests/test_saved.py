@@ -1,5 +1,6 @@
 """Saved models: what comes back is what was saved, and damage is said."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -82,6 +83,33 @@ def test_a_place_that_is_taken_is_refused(tmp_path: Path, saved: SavedModel) -> 
     save_model(tmp_path / "model", saved)
     with pytest.raises(FileExistsError, match="exists already"):
         save_model(tmp_path / "model", saved)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError, match="exists already"):
+        save_model(tmp_path / "link", saved)
+
+
+def test_of_two_that_save_at_once_one_is_refused(
+    tmp_path: Path, saved: SavedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def overtaken(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", rename)
+        save_model(tmp_path / "model", saved)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    with pytest.raises(FileExistsError, match="exists already"):
+        save_model(tmp_path / "model", saved)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_classes_that_the_network_does_not_have_are_refused_before_it_is_saved(
+    tmp_path: Path, saved: SavedModel
+) -> None:
+    with pytest.raises(ValueError, match="does not have 3 classes; got 2"):
+        save_model(tmp_path / "model", dataclasses.replace(saved, class_names=("a", "b", "c")))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_write_leaves_nothing(

@@ -22,7 +22,10 @@ def one_of(name: str, value: object, options: Sequence[object]) -> None:
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
-    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries."""
+    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries.
+
+    Half precision, which cannot hold sums over many samples, comes back as float32.
+    """
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor of shape (n,); got {type(value).__name__}. "
@@ -40,7 +43,7 @@ def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
     if value.shape[0] == 0:
         raise ValueError(f"{name} must hold at least one sample; got none. {hint}".rstrip())
     finite(name, value)
-    return value
+    return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
 
 
 def finite(name: str, value: Tensor) -> None:

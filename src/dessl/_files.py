@@ -1,12 +1,20 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and by one process at a time."""
 
 import os
 import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file through a temporary neighbour and a rename, so that no half of it is ever seen.
+
+    A file that is there keeps its mode, and a link stays: the file that it leads to is written. A
+    device or a pipe is written to as it is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -14,14 +22,21 @@ def write_whole(path: Path, content: bytes | str) -> None:
     ...     (Path(folder) / "notes" / "a.txt").read_text()
     'whole'
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
+    there = path.exists()
+    if there and not path.is_file():
+        path.write_bytes(data)
+        return
     temporary = neighbour(path)
     try:
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if there:
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -35,3 +50,47 @@ def neighbour(path: Path) -> Path:
     ``tempfile`` would make it readable for the user alone.
     """
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is alone with a path, then be it.
+
+    The lock is a hidden file beside the path; the system lets go of it however the process ends.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place = path.with_name(f".{path.name}.lock")
+    while True:
+        with place.open("a") as file:
+            lock(file, wait=True)
+            if not _is_same(file, place):
+                continue  # who held it before has removed it
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows removes no open file
+                    place.unlink()
+            return
+
+
+def lock(file: IO[Any], *, wait: bool) -> None:
+    """Lock an open file until it is closed.
+
+    Raises:
+        OSError: Another process holds it; where ``wait`` is set, this is waited for.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _is_same(file: IO[Any], place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), place.stat())
+    except FileNotFoundError:
+        return False

@@ -43,8 +43,9 @@ def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
             f"got {y.dtype} of shape {tuple(y.shape)}. For soft labels use cross_entropy_to."
         )
     advice = "Rows without a label (-1) have no loss: leave them out."
+    y = y.long()  # a small integer cannot be compared with many classes
     _checks.between("y", y, 0, log_p.shape[-1] - 1, advice=advice)
-    return -log_p.gather(-1, y.long().unsqueeze(-1)).squeeze(-1)
+    return -log_p.gather(-1, y.unsqueeze(-1)).squeeze(-1)
 
 
 def entropy(logits: Tensor) -> Tensor:

@@ -5,6 +5,7 @@
 
 L and H come in as one value for each sample; only this file averages over samples. Each mean is
 over its own rows *before* any masking: a masked row counts as a zero and stays in the denominator.
+Half precision cannot hold sums over many rows: it is taken as float32, and so are the results.
 """
 
 from typing import Literal, NamedTuple
@@ -126,14 +127,11 @@ def debiased_risk(
     _checks.same_length("loss", loss, "h_labelled", h_labelled)
     _checks.same_device(loss=loss, h_labelled=h_labelled, h_unlabelled=h_unlabelled)
     if on == "all":
-        n_l = len(loss) if weights_labelled is None else weights_labelled.sum()
-        n_u = len(h_unlabelled) if weights_unlabelled is None else weights_unlabelled.sum()
-        share = n_u / (n_l + n_u)
-        mean_added = mean_labelled + share * (mean_added - mean_labelled)
+        n_l, n_u = _count(loss, weights_labelled), _count(h_unlabelled, weights_unlabelled)
+        mean_added = mean_labelled + n_u / (n_l + n_u) * (mean_added - mean_labelled)
+    value = mean_loss + lam * (mean_added - mean_labelled)
     if bound == "nonnegative":
         value = lam * mean_added + torch.clamp(mean_loss - lam * mean_labelled, min=0)
-    else:
-        value = mean_loss + lam * (mean_added - mean_labelled)
     return Risk(value, mean_loss, mean_labelled, mean_added)
 
 
@@ -169,7 +167,7 @@ def subset_debiased_risk(
     lam = _checks.scalar("lam", lam)
     mean_loss = _mean("loss", loss, None, "", hint=_REDUCED)
     mean_unlabelled = _mean("h_unlabelled", h_unlabelled, None, "")
-    _checks.per_sample("h_labelled", h_labelled)
+    h_labelled = _checks.per_sample("h_labelled", h_labelled)
     _checks.same_length("loss", loss, "h_labelled", h_labelled)
     chosen_labelled = _chosen("in_labelled", in_labelled, h_labelled)
     chosen_unlabelled = _chosen("in_unlabelled", in_unlabelled, h_unlabelled)
@@ -209,28 +207,27 @@ def inverse_propensity_risk(
     tensor(2.)
     """
     lam = _checks.scalar("lam", lam)
-    for name, value in (("loss", loss), ("h_labelled", h_labelled), ("h_unlabelled", h_unlabelled)):
-        _checks.per_sample(name, value, hint=_REDUCED if name == "loss" else "")
-    _checks.per_sample("propensity", propensity)
+    loss = _checks.per_sample("loss", loss, hint=_REDUCED)
+    h_labelled = _checks.per_sample("h_labelled", h_labelled)
+    h_unlabelled = _checks.per_sample("h_unlabelled", h_unlabelled)
+    propensity = _checks.per_sample("propensity", propensity)
     _checks.same_length("loss", loss, "h_labelled", h_labelled)
     _checks.same_length("propensity", propensity, "loss", loss)
     advice = "It is the probability that this labelled row got its label."
     _checks.between("propensity", propensity, 0, 1, open_low=True, advice=advice)
-    n = loss.shape[0] + h_unlabelled.shape[0]
     weights = 1 / propensity
-    weights = weights / (weights.sum() if normalise else n)
+    weights = weights / (weights.sum() if normalise else len(loss) + len(h_unlabelled))
     mean_loss, mean_labelled = (weights * loss).sum(), (weights * h_labelled).sum()
     mean_all = torch.cat([h_labelled, h_unlabelled]).mean()
-    value = mean_loss + lam * (mean_all - mean_labelled)
-    return Risk(value, mean_loss, mean_labelled, mean_all)
+    return Risk(mean_loss + lam * (mean_all - mean_labelled), mean_loss, mean_labelled, mean_all)
 
 
 def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: str = "") -> Tensor:
     """Average over samples, Σwa/Σw."""
-    _checks.per_sample(name, values, hint=hint)
+    values = _checks.per_sample(name, values, hint=hint)
     if weights is None:
         return values.mean()
-    _checks.per_sample(named, weights)
+    weights = _checks.per_sample(named, weights)
     _checks.same_length(named, weights, name, values)
     _checks.between(named, weights, 0, advice="A weight says how often its row counts.")
     total = weights.sum()
@@ -238,6 +235,10 @@ def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: s
     largest = torch.finfo(total.dtype).max
     _checks.between(f"the sum of {named}", total, 0, largest, open_low=True, advice=advice)
     return (values * (weights / total)).sum()
+
+
+def _count(rows: Tensor, weights: Tensor | None) -> float | Tensor:
+    return len(rows) if weights is None else _checks.per_sample("weights", weights).sum()
 
 
 def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:

@@ -102,8 +102,10 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     from safetensors.torch import save
 
     place = Path(path)
-    if place.exists():
-        raise FileExistsError(f"{place} exists already. Choose another name, or remove it first.")
+    taken = FileExistsError(f"{place} exists already. Choose another name, or remove it first.")
+    if os.path.lexists(place):
+        raise taken
+    _check_classes(saved)
     tensors = saved.model.state_dict()
     weights = save({k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()})
     settings = json.dumps(_settings(saved, weights), indent=1, allow_nan=False) + "\n"
@@ -116,7 +118,10 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        unfinished.rename(place)
+        try:
+            unfinished.rename(place)
+        except OSError as error:
+            raise (taken if os.path.lexists(place) else error) from error
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
@@ -149,8 +154,7 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
             bits=_checks.whole_number("bits", settings["input"]["bits"], low=8, high=16),
             details=dict(settings["details"]),
         )
-        if architecture and architecture.options["n_classes"] != len(saved.class_names):
-            raise ValueError(f"its network does not have {len(saved.class_names)} classes")
+        _check_classes(saved)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         if isinstance(error, SavedModelError | DataError):
             raise
@@ -159,6 +163,15 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
             "and save it again."
         ) from error
     return saved
+
+
+def _check_classes(saved: SavedModel) -> None:
+    n, built_in = len(saved.class_names), saved.architecture
+    if built_in and built_in.options["n_classes"] != n:
+        raise ValueError(
+            f"its network does not have {n} classes; got {built_in.options['n_classes']}. Name as "
+            "many classes as it has"
+        )
 
 
 def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:

@@ -260,9 +260,16 @@ def test_absent_files_are_fetched_and_kept(
     data = load("mnist", progress=False)
     assert data.y.tolist() == [0, 1, 2, 3]
     assert find("mnist") == (tmp_path / "cache", False)
+    damaged = tmp_path / "cache" / remote[0].path
+    damaged.write_bytes(damaged.read_bytes()[:9])
+    with pytest.raises(DataError, match="damaged or incomplete: remove it, and fetch it again"):
+        load("mnist", progress=False)
+    fetch("mnist", progress=False)
+    assert load("mnist", progress=False).y.tolist() == [0, 1, 2, 3]
     for file in made.rglob("*.gz"):
         file.unlink()
     assert fetch("mnist", progress=False) == tmp_path / "cache"  # nothing left to do
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix == ".lock"]
     monkeypatch.setattr(catalogue, "_cache", lambda: tmp_path / "new cache")
     with pytest.raises(DataError, match=r"mnist: .*HTTP Error 404(.|\n)*Put these files below"):
         load("mnist", root=tmp_path / "other", progress=False)

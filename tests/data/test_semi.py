@@ -272,6 +272,12 @@ def test_a_data_set_is_read_into_one_array() -> None:
         ([0, 1, -1], {"validation": ([[0, 1]], [0], [7])}, r"got 3 \(list, list, list\)"),
         ([0, 1, -1], {"ids": np.array([1, 2])}, r"one whole number for each row, shape \(3,\)"),
         ([0, 1, -1], {"ids": np.array([1.0, 2, 3])}, "got torch.float64"),
+        ([0, 1, -1], {"ids": np.array([-1, 0, 1])}, r"in \[0, 2147483647\]; got from -1 to 1"),
+        (
+            [0, 1, -1],
+            {"ids": np.array([1, 2, 10**12])},
+            r"to 1000000000000. Number the rows from 0",
+        ),
         ([0, 1, -1], {"ids": np.array([1, 2, 1])}, "ids must differ from each other; 1 are"),
     ],
 )

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dessl._checks import one_of
-from dessl.data.descriptions import Description
+from dessl._files import alone
+from dessl.data.descriptions import Description, RemoteFile
 from dessl.data.download import download as download_file
-from dessl.data.download import extract
+from dessl.data.download import extract, has_checksum
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.formats.reading import reading
 from dessl.data.publishers import DATASETS
 from dessl.data.semi import SemiData
 
@@ -93,6 +95,9 @@ def find(name: str, *, root: str | Path | None = None) -> Place | None:
 def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -> Path:
     """Download a data set's files, those that are not there yet, and check them.
 
+    A file that is there with another checksum than the publisher's is replaced; what was unpacked
+    from an archive is taken as it is. Several processes may ask for a set at once: one downloads.
+
     Args:
         name: A key of ``DATASETS``.
         root: Where to put them; the user's cache when not given.
@@ -107,14 +112,27 @@ def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -
     one_of("name", name, tuple(DATASETS))
     folder = Path(root) if root is not None else _cache()
     for file in DATASETS[name].remote:
-        if all(_present(folder / path) for path in file.members or (file.path,)):
+        if _complete(folder, file):
             continue
         target = folder / file.path
-        download_file(file.urls, target, checksum=file.checksum, progress=progress)
-        if file.members:
-            extract(target, folder, file.members)
-            target.unlink()
+        with reading(target, "a folder that can be written to"), alone(target):
+            if _complete(folder, file):  # by the process that was waited for
+                continue
+            download_file(file.urls, target, checksum=file.checksum, progress=progress)
+            if file.members:
+                extract(target, folder, file.members)
+                target.unlink()
     return folder
+
+
+def _complete(folder: Path, file: RemoteFile) -> bool:
+    """Whether a file is there as its publisher has it, or what is unpacked from it is there."""
+    target = folder / file.path
+    if file.members:
+        return all((folder / path).is_file() for path in file.members)
+    if target.suffix == ".gz" and target.with_suffix("").is_file():
+        return True
+    return target.is_file() and has_checksum(target, file.checksum)
 
 
 def _folders(root: str | Path | None) -> Iterator[Path]:

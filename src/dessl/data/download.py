@@ -28,7 +28,7 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
 
     The bytes gather in ``<target>.part``; a broken download goes on from there, in this call or a
     later one, if the server can. The file gets its name only after the checksum fits; one that is
-    there already and fits is left as it is.
+    there already and fits is left as it is. One process at a time.
 
     Args:
         urls: Addresses of the same file, tried in order.
@@ -41,7 +41,7 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
     """
     problems = []
     with reading(target, "a folder that can be written to"):
-        if target.is_file() and _has_checksum(target, checksum):
+        if target.is_file() and has_checksum(target, checksum):
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(f"{target.name}.part")
@@ -106,7 +106,7 @@ def _problem(url: str, part: Path, checksum: str, progress: bool) -> str | None:
             if after == before:
                 return problem
             continue
-        if _has_checksum(part, checksum):
+        if has_checksum(part, checksum):
             return None
         part.unlink()  # damaged, or begun from another file: what is left of it is of no use
         problem = f"the file does not have the checksum {checksum}"
@@ -165,7 +165,8 @@ def _write(
         raise OSError(f"the download broke off after {done:,} of {total:,} bytes")
 
 
-def _has_checksum(path: Path, checksum: str) -> bool:
+def has_checksum(path: Path, checksum: str) -> bool:
+    """Whether a file's bytes are those that were promised."""
     import pooch
 
     algorithm, digest = checksum.split(":")

@@ -9,6 +9,8 @@ from torch import Tensor
 from dessl.data.features import shared_tensor
 from dessl.data.labels import MISSING
 
+LARGEST_ID = 2**31 - 1
+
 
 class Part(NamedTuple):
     """A fully labelled part of the data: features x (n, ...) and class numbers y (n,)."""
@@ -54,7 +56,7 @@ def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
 
 
 def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
-    """The given ids (n,) as int64, all different; 0, ..., n - 1 where none are given."""
+    """The given ids (n,) as int64, all different, from 0; 0, ..., n - 1 where none are given."""
     if ids is None:
         return torch.arange(len(x), device=x.device)
     given = shared_tensor("ids", ids)
@@ -62,6 +64,12 @@ def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
         raise ValueError(
             f"ids must hold one whole number for each row, shape ({len(x)},); got {given.dtype} "
             f"of shape {tuple(given.shape)}."
+        )
+    if len(given) and not 0 <= int(given.min()) <= int(given.max()) <= LARGEST_ID:
+        raise ValueError(
+            f"ids must lie in [0, {LARGEST_ID}]; got from {int(given.min())} to "
+            f"{int(given.max())}. Number the rows from 0: a term that remembers rows has a place "
+            "for each number up to the largest."
         )
     repeated = len(given) - len(torch.unique(given))
     if repeated:

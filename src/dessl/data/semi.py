@@ -38,7 +38,7 @@ class SemiData:
         class_names: The classes in order, where the labels alone do not say.
         validation: A pair (x, y), fully labelled, with rows of the same kind as x.
         test: A pair (x, y) likewise.
-        ids: (n,) different whole numbers by which the rows go in a surrogate's memory;
+        ids: (n,) different whole numbers from 0 by which the rows go in a surrogate's memory;
             0, ..., n - 1 when not given.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.

@@ -4,16 +4,15 @@ import dataclasses
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dessl._files import write_whole
+from dessl._files import lock, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
@@ -81,7 +80,7 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
     path.mkdir(parents=True, exist_ok=True)
     with (path / "lock").open("a+", encoding="utf-8") as file:
         try:
-            _lock(file)
+            lock(file, wait=False)
         except OSError as error:
             file.seek(0)
             owner = file.read().strip() or "unknown"
@@ -93,17 +92,6 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         file.write(str(os.getpid()))
         file.flush()
         yield RunFolder(path)
-
-
-def _lock(file: IO[str]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def run_identity(

@@ -72,7 +72,7 @@ def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: in
             path,
             expected=f"labels from {first} to {first + n_classes - 1}",
             got=f"label {flat[row]} at row {row} ({len(outside)} such rows)",
-            do="The file is damaged or of another data set: fetch it again.",
+            do="The file is damaged or of another data set: remove it, and fetch it again.",
         )
     return flat.astype(np.int64) - first
 

@@ -15,7 +15,7 @@ from dessl.data.errors import DataError
 MAX_BYTES = 8 * 2**30
 DEFLATE_RATIO = 1032  # no deflate stream (gzip, zip, zlib) can grow by more than this
 CHUNK = 2**20
-FETCH_AGAIN = "The file is damaged or incomplete: fetch it again."
+FETCH_AGAIN = "The file is damaged or incomplete: remove it, and fetch it again."
 
 
 class ByteSource(Protocol):

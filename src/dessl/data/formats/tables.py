@@ -185,8 +185,7 @@ def _parquet(path: Path, max_bytes: int) -> Any:
 
 
 def _is_text(kind: Any) -> bool:
-    types = arrow_module().types
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    return bool(arrow_module().types.is_string(kind) or arrow_module().types.is_large_string(kind))
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
