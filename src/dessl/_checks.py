@@ -22,10 +22,7 @@ def one_of(name: str, value: object, options: Sequence[object]) -> None:
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
-    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries.
-
-    Half precision, which cannot hold sums over many samples, comes back as float32.
-    """
+    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries, made summable."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor of shape (n,); got {type(value).__name__}. "
@@ -43,6 +40,11 @@ def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
     if value.shape[0] == 0:
         raise ValueError(f"{name} must hold at least one sample; got none. {hint}".rstrip())
     finite(name, value)
+    return summable(value)
+
+
+def summable(value: Tensor) -> Tensor:
+    """Return half precision, which cannot hold sums over many samples, as float32."""
     return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
 
 

@@ -238,7 +238,7 @@ def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: s
 
 
 def _count(rows: Tensor, weights: Tensor | None) -> float | Tensor:
-    return len(rows) if weights is None else _checks.per_sample("weights", weights).sum()
+    return len(rows) if weights is None else _checks.summable(weights).sum()
 
 
 def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:

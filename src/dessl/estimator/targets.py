@@ -30,9 +30,10 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
         # NumPy has made the text "nan" of NaN
         missing = np.array([is_missing(value) for value in y], np.bool_)
         present = values[~missing]
-    if present.dtype.kind == "U" or any(isinstance(value, str) for value in present):
-        read = texts("y", present.tolist())
-        present = read if present.dtype == object else present
+    if present.dtype.kind == "U":
+        texts("y", present.tolist())
+    elif present.dtype == object and any(isinstance(value, str) for value in present):
+        present = texts("y", present.tolist())
     if not len(present):
         raise ValueError(
             f'y holds no labelled row: all {len(values)} are unlabelled (-1, None, NaN, "" or '

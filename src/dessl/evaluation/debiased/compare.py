@@ -121,15 +121,14 @@ def compare_models(
     warn_of_few_labels(kind, len(sample.loss))
     tail = tail_of(confidence, alternative)
     fit, alone = fitted(sample), fitted(sample, lam=0.0)
+    variance, alone_variance = (row_variance(one, sample, kind) for one in (fit, alone))
     reach = _reach(kind, tail, sample.labelled, sample.unlabelled)
+    alone_reach = _reach(kind, tail, sample.labelled)
     return ModelComparison(
         min(reach, max(-reach, fit.value)),
-        *_bounds(fit, sample, kind, tail, reach),
-        _p_value(fit, row_variance(fit, sample, kind), alternative),
-        LabelledOnly(
-            alone.value,
-            *_bounds(alone, sample, kind, tail, _reach(kind, tail, sample.labelled)),
-        ),
+        *_bounds(fit, variance, kind, tail, reach),
+        _p_value(fit, variance, alternative),
+        LabelledOnly(alone.value, *_bounds(alone, alone_variance, kind, tail, alone_reach)),
         fit.lam,
         fit.correlation,
         len(sample.loss),
@@ -161,9 +160,9 @@ def _reach(metric: Metric, tail: Tail, *rows: Proxies) -> float:
     return min(span, float(special.gammaincinv(differ + 1, level)) / len(squares))
 
 
-def _bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail, reach: float) -> Bounds:
+def _bounds(fit: Fit, variance: float, metric: Metric, tail: Tail, reach: float) -> Bounds:
     """Student's bounds within reach; one not asked for is the end of what is possible."""
-    bounds = student_bounds(fit, row_variance(fit, sample, metric), tail)
+    bounds = student_bounds(fit, variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
     span = metric.high - metric.low
     return within(near, tail, -span, span)
