@@ -27,6 +27,10 @@ STEPS, VALIDATION = 8_000, 1_000
 SMOKE_PLAN = {"labelled_batch": 8, "unlabelled_batch": 8}
 METRICS = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier")
 
+ELEVEN = {"residuals": [1, 1, 1]}
+MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
+AVERAGED = {"targets": "averaged"}
+
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
 # steps both must be larger than where they were found, in a training of a million.
 CANDIDATES: dict[str, dict[str, Any]] = {
@@ -39,19 +43,35 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "plan": {"learning_rate": 0.2, "labelled_batch": 128, "unlabelled_batch": 384}
     },
     "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
-    "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [1, 1, 1]}},
+    "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": ELEVEN},
     "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
-    "muon-5e-3-11-layers": {
-        "plan": {"optimiser": "muon", "learning_rate": 5e-3, "weight_decay": 0.05},
-        "model": {"residuals": [1, 1, 1]},
+    "muon-5e-3-11-layers": {"plan": MUON | {"learning_rate": 5e-3}, "model": ELEVEN},
+    "muon-1e-2-11-layers": {"plan": MUON, "model": ELEVEN},
+    "muon-1e-2-11-layers-averaged": {"plan": MUON, "model": ELEVEN, "surrogate": AVERAGED},
+    "muon-2e-2-11-layers-averaged": {
+        "plan": MUON | {"learning_rate": 2e-2},
+        "model": ELEVEN,
+        "surrogate": AVERAGED,
     },
-    "muon-1e-2-11-layers": {
-        "plan": {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05},
-        "model": {"residuals": [1, 1, 1]},
+    "muon-5e-3-11-layers-averaged": {
+        "plan": MUON | {"learning_rate": 5e-3},
+        "model": ELEVEN,
+        "surrogate": AVERAGED,
     },
-    "muon-5e-3-11-layers-width-96": {
-        "plan": {"optimiser": "muon", "learning_rate": 5e-3, "weight_decay": 0.05},
-        "model": {"width": 96, "residuals": [1, 1, 1]},
+    "muon-1e-2-11-layers-averaged-0.9": {
+        "plan": MUON,
+        "model": ELEVEN,
+        "surrogate": AVERAGED | {"threshold": 0.9},
+    },
+    "muon-1e-2-11-layers-width-96-averaged": {
+        "plan": MUON,
+        "model": ELEVEN | {"width": 96},
+        "surrogate": AVERAGED,
+    },
+    "lr-0.2-11-layers-averaged": {
+        "plan": {"learning_rate": 0.2},
+        "model": ELEVEN,
+        "surrogate": AVERAGED,
     },
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
@@ -64,6 +84,8 @@ def searched(name: str, steps: int, *, smoke: bool) -> Experiment:
     plan = {**experiment.plan, "evaluate_every": max(1, steps // 6), **own.get("plan", {})}
     if plan["optimiser"] == "adamw":
         del plan["momentum"]
+    method = experiment.method(METHOD)
+    surrogate = {**method.surrogate, **own.get("surrogate", {})}
     held = experiment.data[0].labels * VALIDATION // 4000
     return dataclasses.replace(
         experiment,
@@ -72,7 +94,7 @@ def searched(name: str, steps: int, *, smoke: bool) -> Experiment:
         curve="validation",
         model={**experiment.model, **({} if smoke else own.get("model", {}))},
         plan={**plan, "steps": steps, **(SMOKE_PLAN if smoke else {})},
-        methods=(experiment.method(METHOD),),
+        methods=(dataclasses.replace(method, surrogate=surrogate),),
     )
 
 

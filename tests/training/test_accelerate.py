@@ -123,11 +123,12 @@ def test_with_and_without_graph_runs_end_alike(optimiser: str, risk: str, make_p
 
 @cuda
 @pytest.mark.cuda
-def test_muon_is_captured_too(make_plan: Any) -> None:
+@pytest.mark.parametrize("targets", ["joint", "apart", "averaged"])
+def test_muon_and_every_way_to_guess_are_captured_too(targets: Any, make_plan: Any) -> None:
     ends = []
     for graph in ("off", "on"):
         plan = make_plan(lam=0.5, optimiser="muon", learning_rate=1e-3, compile="off", graph=graph)
-        ends.append(train(network, FixMatch(0.6), images("cuda"), plan))
+        ends.append(train(network, FixMatch(0.6, targets=targets), images("cuda"), plan))
     assert [end.mode for end in ends] == ["eager", "graph"]
     assert_close(*ends, 1e-2)  # bfloat16, and small singular values grow
 

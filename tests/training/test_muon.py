@@ -23,16 +23,18 @@ def by_singular_values(matrix: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("shape", [(4, 27), (27, 4), (6, 6), (1, 5)])
 def test_singular_values_come_near_one_and_vectors_stay(shape: tuple[int, int]) -> None:
-    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    found = orthogonalised(matrix)
-    torch.testing.assert_close(found.double(), by_singular_values(matrix), rtol=0, atol=1e-4)
+    matrices = torch.randn((2, *shape), generator=torch.Generator().manual_seed(0))
+    matrices[1] *= 1000  # no matter: each is scaled by itself
+    found = orthogonalised(matrices)
+    expected = torch.stack([by_singular_values(matrix) for matrix in matrices])
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)
     values = torch.linalg.svdvals(found)
     assert values.min() > 0.6
     assert values.max() < 1.4
 
 
 def test_no_gradient_gives_no_update_and_no_nan() -> None:
-    assert not orthogonalised(torch.zeros(3, 4)).any()
+    assert not orthogonalised(torch.zeros(1, 3, 4)).any()
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
@@ -66,6 +68,24 @@ def test_convolutions_move_as_matrices_in_any_layout(layout: torch.memory_format
     expected = before * (1 - 0.1 * 0.5) - 0.1 * 0.2 * math.sqrt(27) * update
     torch.testing.assert_close(conv.weight.double(), expected, rtol=0, atol=1e-4)
     assert conv.weight.is_contiguous(memory_format=layout)
+
+
+def test_weights_move_together_as_each_would_alone() -> None:
+    """Two of one shape, one of another with as many entries, and one without a gradient."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(4, 6), (6, 4), (4, 3, 2), (4, 6)]
+    together = [nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes]
+    alone = [nn.Parameter(weight.detach().clone()) for weight in together]
+    settings = {"lr": 0.1, "weight_decay": 0.2}
+    steps = [Muon(together, **settings), *(Muon([weight], **settings) for weight in alone)]
+    for _ in range(2):
+        for one, other in zip(together[:3], alone[:3], strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        for muon in steps:
+            muon.step()
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_a_learning_rate_that_is_a_tensor_is_read_where_it_is() -> None:

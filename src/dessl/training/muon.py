@@ -12,26 +12,26 @@ ITERATIONS = 5
 LIKE_ADAMW = 0.2  # root mean square of AdamW's updates, about
 
 
-def orthogonalised(matrix: Tensor) -> Tensor:
-    """Bring all singular values of a matrix near 1 and keep its singular vectors.
+def orthogonalised(matrices: Tensor) -> Tensor:
+    """Bring all singular values of matrices (k, m, n) near 1 and keep their singular vectors.
 
     Newton-Schulz: X ← aX + (bA + cA²)X with A = XXᵀ, five times, from X of norm 1. On CUDA in
     bfloat16, which is enough for it.
 
-    >>> turned = orthogonalised(torch.tensor([[0.0, 3.0], [1.0, 0.0]]))
+    >>> turned = orthogonalised(torch.tensor([[[0.0, 3.0], [1.0, 0.0]]]))
     >>> turned.abs().gt(0.6).tolist()
-    [[False, True], [True, False]]
+    [[[False, True], [True, False]]]
     """
     a, b, c = COEFFICIENTS
-    tall = matrix.shape[0] > matrix.shape[1]
-    x = matrix.mT if tall else matrix
-    x = x / x.norm().clamp(min=1e-7)
+    tall = matrices.shape[1] > matrices.shape[2]
+    x = matrices.mT if tall else matrices
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     if x.is_cuda:
         x = x.bfloat16()
     for _ in range(ITERATIONS):
         gram = x @ x.mT
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return (x.mT if tall else x).to(matrix.dtype)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return (x.mT if tall else x).to(matrices.dtype)
 
 
 class Muon(torch.optim.Optimizer):
@@ -80,18 +80,28 @@ class Muon(torch.optim.Optimizer):
         if closure is not None:
             raise TypeError("Muon takes one gradient a step: call backward, then step().")
         for group in self.param_groups:
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    self._move(weight, weight.grad, group)
+            weights = [weight for weight in group["params"] if weight.grad is not None]
+            if not weights:
+                continue
+            updates = self._updates(weights, group)
+            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
+            alike: dict[torch.Size, list[int]] = {}  # matrices of one shape go together
+            for place, update in enumerate(updates):
+                alike.setdefault(update.shape, []).append(place)
+            for shape, places in alike.items():
+                rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(shape))
+                moves = orthogonalised(torch.stack([updates[place] for place in places])) * rate
+                for place, move in zip(places, moves, strict=True):
+                    weights[place].sub_(move.view(weights[place].shape))
 
-    def _move(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[weight]
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = torch.zeros_like(weight)
-        mean, momentum, rate = state["momentum_buffer"], group["momentum"], group["lr"]
-        mean.lerp_(gradient, 1 - momentum)
-        update = gradient.lerp(mean, momentum) if group["nesterov"] else mean
-        matrix = update.flatten(1)
-        scale = LIKE_ADAMW * math.sqrt(max(matrix.shape))
-        weight.mul_(1 - rate * group["weight_decay"])
-        weight.sub_(orthogonalised(matrix).view(weight.shape) * (rate * scale))
+    def _updates(self, weights: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+        """Move the running means; return what they make of the gradients, as matrices."""
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        momentum = group["momentum"]
+        for weight in weights:
+            if "momentum_buffer" not in self.state[weight]:
+                self.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
+        means = [self.state[weight]["momentum_buffer"] for weight in weights]
+        torch._foreach_lerp_(means, gradients, 1 - momentum)
+        updates = torch._foreach_lerp(gradients, means, momentum) if group["nesterov"] else means
+        return [update.flatten(1) for update in updates]
