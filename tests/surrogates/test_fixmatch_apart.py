@@ -1,4 +1,4 @@
-"""FixMatch with its targets in a pass of their own, by the model or by its moving average."""
+"""FixMatch with its targets in a pass of their own: the joint pass's values, for less work."""
 
 from typing import Any
 
@@ -110,60 +110,6 @@ def test_training_tells_it_how_many_rows_l_has(rows: Rows) -> None:
     assert told == [12, 5 + 12]
 
 
-def moved(surrogate: FixMatch, rows: Rows, steps: int) -> nn.Module:
-    """A model whose weights grew by ½ at each of some steps, with the surrogate after it."""
-    model = network(norm=True)
-    surrogate.prepare(model, n_rows=12, n_classes=3)
-    for _ in range(steps):
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.5
-        surrogate.after_step(model, rows, surrogate(model, rows))
-    return model
-
-
-@pytest.mark.parametrize("kind", [FixMatch, FixMatchStar])
-def test_labels_are_guessed_by_the_average_of_the_weights(kind: Any, rows: Rows) -> None:
-    """While steps are few all weigh alike; H is the cross-entropy to what their mean says."""
-    same = lambda x, generator: x  # noqa: E731
-    surrogate = kind(0.4, weak=same, strong=same, targets="averaged")
-    model = moved(surrogate, rows, steps=3)
-    start, average = network(norm=True), network(norm=True)
-    with torch.no_grad():
-        for mine, first in zip(average.parameters(), start.parameters(), strict=True):
-            mine.copy_(first + 0.5 * (0 + 1 + 2 + 3) / 4)
-    teacher = surrogate.teacher.model
-    for mine, its in zip(average.parameters(), teacher.parameters(), strict=True):
-        torch.testing.assert_close(mine, its)
-    confidence, label = teacher(rows.x).softmax(1).max(1)
-    found = surrogate.scores_with_loss_on(model, rows, 5)
-    taught = model(torch.cat([rows.x[:5], rows.x]))[5:].log_softmax(1)
-    expected = -taught[torch.arange(12), label] * (confidence > 0.4)
-    torch.testing.assert_close(found.h, expected)
-    assert not teacher.training
-
-
-def test_the_average_takes_no_step_of_the_optimiser_and_comes_back_with_a_state(
-    rows: Rows,
-) -> None:
-    fixed = {"weak": lambda x, g: x, "strong": lambda x, g: x + 0.1, "targets": "averaged"}
-    surrogate = FixMatch(0.4, decay=0.9, **fixed)
-    model = moved(surrogate, rows, steps=2)
-    assert not any(parameter.requires_grad for parameter in surrogate.parameters())
-    other = FixMatch(0.4, decay=0.9, **fixed)
-    other.prepare(network(norm=True), n_rows=12, n_classes=3)
-    assert not torch.equal(other(model, rows).h, surrogate(model, rows).h)
-    other.load_state_dict(surrogate.state_dict())
-    assert torch.equal(other(model, rows).h, surrogate(model, rows).h)
-
-
-def test_an_average_must_be_prepared(rows: Rows) -> None:
-    with pytest.raises(RuntimeError, match="no teacher yet"):
-        FixMatch(targets="averaged", weak=lambda x, g: x, strong=strong)(network(), rows)
-
-
 def test_other_words_are_refused() -> None:
-    with pytest.raises(ValueError, match="targets must be one of 'joint', 'apart', 'averaged'; go"):
+    with pytest.raises(ValueError, match="targets must be one of 'joint', 'apart'; got 'both'"):
         FixMatch(targets="both")
-    with pytest.raises(ValueError, match="decay must lie in"):
-        FixMatch(targets="averaged", decay=1.0)

@@ -452,7 +452,6 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
         (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm other batches"),
-        (FixMatch(targets="averaged"), "targets='averaged' gives BatchNorm other batches"),
         (Smooth(APART), "FixMatch with targets='apart' gives BatchNorm other batches"),
         (Combine([Entropy(), APART]), "FixMatch with targets='apart' gives BatchNorm other"),
     ],

@@ -3,17 +3,15 @@
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
 from dessl.surrogates.evaluated import evaluated
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
-Targets = Literal["joint", "apart", "averaged"]
+Targets = Literal["joint", "apart"]
 
 
 class FixMatch(WeakToStrong):
@@ -37,10 +35,7 @@ class FixMatch(WeakToStrong):
             in evaluation mode, that is by the model as it will be used; a second pass, with
             gradient, has the strong views and the weak ones that L is computed on. That is a
             quarter less work. H is still one function on all rows, but another than the joint
-            pass's where there is BatchNorm or dropout. ``"averaged"``: likewise, but by the moving
-            average of the model's weights, which errs less than they do while the learning rate
-            is high.
-        decay: Of that average, in [0, 1).
+            pass's where there is BatchNorm or dropout.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -59,19 +54,12 @@ class FixMatch(WeakToStrong):
         weak: View = weak_view,
         strong: View = strong_view,
         targets: Targets = "joint",
-        decay: float = 0.999,
         seed: int = 0,
     ) -> None:
         super().__init__(weak=weak, strong=strong, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
-        _checks.one_of("targets", targets, ("joint", "apart", "averaged"))
+        _checks.one_of("targets", targets, ("joint", "apart"))
         self.targets = targets
-        self.decay = checked_decay(decay)
-        self.teacher: EMATeacher | None = None
-
-    def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
-        """Copy the model where its average guesses the labels."""
-        self.teacher = EMATeacher(model, self.decay) if self.targets == "averaged" else None
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
@@ -80,7 +68,7 @@ class FixMatch(WeakToStrong):
     def scores_with_loss_on(self, model: Model, rows: Rows, n_loss: int) -> Scores:
         """Return :meth:`forward`'s scores where L is computed on the first ``n_loss`` rows alone.
 
-        But for ``targets="joint"`` the weak logits of all other rows come without gradient, which L
+        With ``targets="apart"`` the weak logits of all other rows come without gradient, which L
         does not need. H is not told: it is one function of all rows, whatever ``n_loss``, but for
         the company that they have in BatchNorm's batch.
         """
@@ -90,21 +78,11 @@ class FixMatch(WeakToStrong):
             return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
-        target = self._guess(model, weak)
+        target = evaluated(model)(weak)
         taught = model(torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
-
-    def _guess(self, model: Model, weak: Tensor) -> Tensor:
-        average = prepared_teacher(self.teacher) if self.targets == "averaged" else None
-        logits: Tensor = average(weak) if average else evaluated(model)(weak)
-        return logits
-
-    def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move the average, where there is one, towards the model."""
-        if self.teacher is not None:
-            self.teacher.follow(model)
 
 
 class FixMatchStar(FixMatch):
@@ -120,7 +98,6 @@ class FixMatchStar(FixMatch):
         weak: View that labels are guessed from.
         strong: View that they teach.
         targets: As of :class:`FixMatch`.
-        decay: Likewise.
         seed: Seed of the views' draws.
 
     >>> import torch

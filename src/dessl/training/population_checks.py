@@ -54,18 +54,18 @@ def _check_signs(surrogate: Surrogate) -> None:
     if any(_has_state(part) for part in surrogate.modules()):
         raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
     for part in surrogate.modules():
-        if isinstance(part, FixMatch) and part.targets != "joint":
+        if isinstance(part, FixMatch) and part.targets == "apart":
             raise ValueError(
-                f"{type(part).__name__} with targets={part.targets!r} gives BatchNorm other "
-                f"batches in a population than in a run alone. Pass targets='joint'. {ALONE}"
+                f"{type(part).__name__} with targets='apart' gives BatchNorm other batches in a "
+                f"population than in a run alone. Pass targets='joint'. {ALONE}"
             )
 
 
 def _has_state(part: nn.Module) -> bool:
     moves = isinstance(part, Surrogate) and (
-        type(part).after_step not in (Surrogate.after_step, FixMatch.after_step)
-        or type(part).prepare not in (Surrogate.prepare, FixMatch.prepare)
-    )  # FixMatch's do nothing where it guesses in the joint pass, and else it is refused
+        type(part).after_step is not Surrogate.after_step
+        or type(part).prepare is not Surrogate.prepare
+    )
     hands_on = type(part) in (Combine, Smooth)  # to their terms, which are looked at themselves
     held = (*part.parameters(recurse=False), *part.buffers(recurse=False))
     return (moves and not hands_on) or len(held) > 0

@@ -89,7 +89,7 @@ class Step:
         surrogate = self.surrogate
         if (
             isinstance(surrogate, FixMatch)
-            and surrogate.targets != "joint"
+            and surrogate.targets == "apart"
             and type(surrogate).forward is FixMatch.forward  # not a subclass with one of its own
         ):
             # It saves the gradient of weak views that L does not need; no other term is told.
