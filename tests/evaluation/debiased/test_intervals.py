@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import optimize, stats
 
-from dessl.evaluation.debiased.fit import bent, fitted
+from dessl.evaluation.debiased.fit import Fit, bent, fitted
 from dessl.evaluation.debiased.intervals import (
     IMAGINED_ROWS,
     Bounds,
@@ -33,22 +33,71 @@ def test_bounds_are_cut_to_the_range() -> None:
     assert within(Bounds(0.2, 0.7), tail_of(0.9, "smaller"), 0.0, 1.0) == (0.0, 0.7)
 
 
+ACCURACY = METRICS["accuracy"]
+
+
+def of_hits(hits: int, m: int, confidence: float, alternative: str = "two-sided") -> Bounds:
+    """Bounds of an accuracy from labels alone, cut to [0, 1]."""
+    y = torch.tensor([0] * hits + [1] * (m - hits))
+    sample = sampled(ACCURACY, (torch.tensor([[0.8, 0.2]] * m),), y, ())
+    tail = tail_of(confidence, alternative)  # type: ignore[arg-type]
+    return within(score_bounds(fitted(sample), sample, ACCURACY, tail), tail, 0.0, 1.0)
+
+
 @pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
-@pytest.mark.parametrize("hits", [0, 3, 25, 50])
-def test_score_bounds_without_lambda_are_wilsons(hits: int, confidence: float) -> None:
-    p = torch.tensor([[0.8, 0.2]] * 50)
-    y = torch.tensor([0] * hits + [1] * (50 - hits))
-    sample = sampled(METRICS["accuracy"], (p,), y, ())
-    tail = tail_of(confidence, "two-sided")
-    bounds = score_bounds(fitted(sample), sample, METRICS["accuracy"], tail)
-    wilson = stats.binomtest(hits, 50).proportion_ci(confidence, method="wilson")
-    assert bounds == pytest.approx((wilson.low, wilson.high), abs=1e-12)
+@pytest.mark.parametrize("hits", [0, 3, 25, 40, 50])
+def test_one_bound_without_lambda_is_wilsons_moved_by_the_skewness(
+    hits: int, confidence: float
+) -> None:
+    wilson = stats.binomtest(hits, 50).proportion_ci(2 * confidence - 1, method="wilson")
+    law = stats.binom(50, hits / 50)
+    move = 0.0
+    if 0 < hits < 50:  # Cornish and Fisher's first term, with SciPy's skewness of a count
+        z = stats.norm.ppf(confidence)
+        move = float(law.stats("s")) * law.std() / 50 * (z**2 - 1) / 6
+    low, high = (of_hits(hits, 50, confidence, side) for side in ("larger", "smaller"))
+    assert low == pytest.approx((max(0.0, wilson.low - move), 1.0), abs=1e-12)
+    assert high == pytest.approx((0.0, min(1.0, wilson.high - move)), abs=1e-12)
+
+
+@pytest.mark.parametrize(("confidence", "least"), [(0.9, 0.83), (0.95, 0.92)])
+def test_exact_coverage_is_nominal_in_the_mean(confidence: float, least: float) -> None:
+    """All counts of 50 labels, for a thousand accuracies; Wilson's is 0.896 for one, of 0.95."""
+    accuracies = np.linspace(0.5, 0.998, 1000)[:, None]
+    chances = stats.binom.pmf(np.arange(51), 50, accuracies)
+    low, high = np.array([of_hits(hits, 50, confidence) for hits in range(51)]).T
+    coverage = (chances * ((low <= accuracies) & (accuracies <= high))).sum(1)
+    assert coverage.mean() == pytest.approx(confidence, abs=0.005)
+    assert coverage.min() > least
+
+
+def test_a_bound_has_both_tails_where_the_other_cannot_miss() -> None:
+    """Where three of fifty are wrong no count was too small; where half are, any may be."""
+    for hits, upper in ((47, True), (25, False), (3, False)):
+        both = of_hits(hits, 50, 0.95)
+        half = of_hits(hits, 50, 0.975, "larger").low, of_hits(hits, 50, 0.975, "smaller").high
+        whole = of_hits(hits, 50, 0.95, "larger").low, of_hits(hits, 50, 0.95, "smaller").high
+        assert both == pytest.approx(
+            (whole[0] if hits == 3 else half[0], whole[1] if upper else half[1])
+        )
+    # Between them a bound lies where the other begins to miss: the lower one of fifty right rows.
+    assert of_hits(43, 50, 0.95).high == pytest.approx(of_hits(50, 50, 0.95).low)
+
+
+def moved(fit: Fit, v: float, gamma: float, root: float, z: float) -> float:
+    """A root and Cornish and Fisher's first term, from the third cumulant of the mean."""
+    third = gamma * v / len(fit.residuals) ** 2
+    variance = v / len(fit.residuals) + fit.unlabelled_variance
+    return root - third / variance * (z**2 - 1) / 6
+
+
+ONE_SIDED = tail_of(0.975, "larger"), tail_of(0.975, "smaller")
 
 
 def test_score_bounds_of_a_hit_rate_solve_their_equation(predictions) -> None:
     p, y = predictions(n=80)
     others, _ = predictions(n=500, seed=1)
-    sample = sampled(METRICS["accuracy"], (p,), y, (others,))
+    sample = sampled(ACCURACY, (p,), y, (others,))
     fit = fitted(sample)
     share = fit.row_variance / sample.loss.var().item()
     assert fit.lam > 0
@@ -59,34 +108,56 @@ def test_score_bounds_of_a_hit_rate_solve_their_equation(predictions) -> None:
         variance = share * theta * (1 - theta) / 80 + fit.unlabelled_variance
         return (theta - fit.value) ** 2 - z**2 * variance
 
-    expected = (
-        optimize.brentq(excess, 0, fit.value),
-        optimize.brentq(excess, fit.value, 1),
-    )
-    assert score_bounds(fit, sample, METRICS["accuracy"], TWO_SIDED) == pytest.approx(expected)
+    v, gamma = share * fit.value * (1 - fit.value), share * (1 - 2 * fit.value)
+    low, high = (score_bounds(fit, sample, ACCURACY, tail) for tail in ONE_SIDED)
+    expected = optimize.brentq(excess, 0, fit.value), optimize.brentq(excess, fit.value, 1)
+    assert low.low == pytest.approx(moved(fit, v, gamma, expected[0], z))
+    assert high.high == pytest.approx(moved(fit, v, gamma, expected[1], z))
 
 
 @pytest.mark.parametrize("shape", [fitted, lambda sample: bent(sample, fitted(sample))])
-def test_score_bounds_of_a_skewed_loss_solve_their_equation(shape, predictions) -> None:
+@pytest.mark.parametrize("metric", ["brier", "cross_entropy"])
+def test_score_bounds_of_a_skewed_loss_solve_their_equation(metric, shape, predictions) -> None:
     p, y = predictions(n=80)
     others, _ = predictions(n=500, seed=1)
-    sample = sampled(METRICS["brier"], (p,), y, (others,))
+    sample = sampled(METRICS[metric], (p,), y, (others,))
     fit = shape(sample)
     scaled = (fit.residuals / (1 - fit.leverage).sqrt()).numpy()
     second, third = imagined_moments(sample, fit.beliefs)
-    gamma = ((scaled**3).sum() + IMAGINED_ROWS * third) / (
-        (scaled**2).sum() + IMAGINED_ROWS * second
-    )
-    z = stats.norm.ppf(0.975)
+    squares, cubes = (scaled**2).sum(), (scaled**3).sum()
+    gamma = (cubes + IMAGINED_ROWS * third) / (squares + IMAGINED_ROWS * second)
+    own = min(gamma, cubes / squares)
+    z, v = stats.norm.ppf(0.975), fit.leverage_variance
 
-    def excess(theta: float) -> float:
-        variance = (fit.leverage_variance + gamma * (theta - fit.value)) / 80
+    def excess(theta: float, gamma: float) -> float:
+        variance = (v + gamma * (theta - fit.value)) / 80
         return (theta - fit.value) ** 2 - z**2 * (variance + fit.unlabelled_variance)
 
-    low, high = score_bounds(fit, sample, METRICS["brier"], TWO_SIDED)
-    assert low == pytest.approx(optimize.brentq(excess, -1, fit.value))
-    assert high == pytest.approx(optimize.brentq(excess, fit.value, 3))
-    assert high - fit.value > fit.value - low  # large losses are rare: the bound above is farther
+    low, high = (score_bounds(fit, sample, METRICS[metric], tail) for tail in ONE_SIDED)
+    roots = (
+        optimize.brentq(excess, -1, fit.value, own),
+        optimize.brentq(excess, fit.value, 9, gamma),
+    )
+    assert low.low == pytest.approx(moved(fit, v, own, roots[0], z))
+    bounded = metric == "brier"  # what has no bound is not drawn in
+    assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], z) if bounded else roots[1])
+    assert high.high - fit.value > fit.value - low.low  # large losses are rare
+
+
+def test_losses_of_one_size_share_tails_as_hits_and_misses_do(predictions) -> None:
+    """The Brier score of a model that is always as sure is a line in the number of its misses."""
+    p = torch.tensor([[0.9, 0.1]] * 200)
+    y = torch.tensor([0] * 195 + [1] * 5)
+    sample = sampled(METRICS["brier"], (p,), y, ())
+    fit = fitted(sample)
+    both, half, whole = (
+        score_bounds(fit, sample, METRICS["brier"], tail)
+        for tail in (TWO_SIDED, tail_of(0.975, "larger"), tail_of(0.95, "larger"))
+    )
+    assert half.low < both.low <= whole.low
+    assert both.high == pytest.approx(
+        score_bounds(fit, sample, METRICS["brier"], tail_of(0.975, "smaller")).high
+    )
 
 
 def test_imagined_moments_are_those_of_drawn_labels(predictions) -> None:

@@ -111,8 +111,9 @@ def estimate_metric(
         alternative: ``"two-sided"``; ``"larger"``: only a lower bound, to show that the metric is
             larger than something; ``"smaller"``: only an upper bound.
         method: ``"score"``: bounds that hold for models that are nearly always right and for
-            skewed losses; Wilson's interval where the labels are all there is. For metrics other
-            than hits and misses, L may follow H along a curve.
+            skewed losses; Wilson's interval, moved a little for the skewness, where the labels
+            are all there is. Its two bounds do not share 1 − confidence evenly where one of them
+            cannot miss. For metrics other than hits and misses, L may follow H along a curve.
             ``"leverage_t"``: Student's t on leverage-corrected residuals.
             ``"cross_fit"``: Student's t, each row's λ from the other four fifths of the rows.
             ``"bootstrap"``: studentised bootstrap.
@@ -125,9 +126,9 @@ def estimate_metric(
     >>> y = [0] * 45 + [0, 0, 1] * 5
     >>> estimate = estimate_metric("accuracy", sure + unsure, y, (sure + unsure) * 20)
     >>> print(f"{estimate.value:.3f} in [{estimate.low:.3f}, {estimate.high:.3f}]")
-    0.917 in [0.835, 0.960]
+    0.917 in [0.840, 0.958]
     >>> print(f"[{estimate.labelled_only.low:.3f}, {estimate.labelled_only.high:.3f}]")
-    [0.819, 0.964]
+    [0.826, 0.963]
     """
     kind = checked_metric(metric)
     confidence = checked_confidence(confidence)
