@@ -10,8 +10,9 @@ from scipy import stats
 from dessl.evaluation.debiased import estimate_metric
 from dessl.evaluation.debiased.estimate import ALTERNATIVES, METHODS
 from dessl.evaluation.debiased.fit import fitted
-from dessl.evaluation.debiased.intervals import score_bounds, tail_of
+from dessl.evaluation.debiased.intervals import tail_of
 from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.score import score_bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:cross_entropy has no upper bound")
 

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -7,16 +8,15 @@ from scipy import optimize, stats
 
 from dessl.evaluation.debiased.fit import Fit, bent, fitted
 from dessl.evaluation.debiased.intervals import (
-    IMAGINED_ROWS,
     Bounds,
     bootstrap_bounds,
     imagined_moments,
-    score_bounds,
     student_bounds,
     tail_of,
     within,
 )
 from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.score import IMAGINED_ROWS, score_bounds
 
 TWO_SIDED = tail_of(0.95, "two-sided")
 
@@ -82,6 +82,15 @@ def test_a_bound_has_both_tails_where_the_other_cannot_miss() -> None:
         )
     # Between them a bound lies where the other begins to miss: the lower one of fifty right rows.
     assert of_hits(43, 50, 0.95).high == pytest.approx(of_hits(50, 50, 0.95).low)
+
+
+@pytest.mark.parametrize("m", [5, 20, 60])
+def test_an_interval_holds_those_that_miss_twice_as_often(m: int) -> None:
+    for hits in range(m + 1):
+        intervals = [of_hits(hits, m, confidence) for confidence in (0.5, 0.8, 0.9, 0.95, 0.99)]
+        for inner, outer in pairwise(intervals):
+            assert outer.low <= inner.low + 1e-12
+            assert outer.high >= inner.high - 1e-12
 
 
 def moved(fit: Fit, v: float, gamma: float, root: float, z: float) -> float:

@@ -23,7 +23,6 @@ from dessl.evaluation.debiased.intervals import (
     Method,
     Tail,
     bootstrap_bounds,
-    score_bounds,
     student_bounds,
     tail_of,
     within,
@@ -35,6 +34,7 @@ from dessl.evaluation.debiased.proxies import (
     checked_metric,
     sampled,
 )
+from dessl.evaluation.debiased.score import score_bounds
 
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ALTERNATIVES = ("two-sided", "larger", "smaller")

@@ -1,0 +1,150 @@
+"""The score bounds of a debiased mean, which solve for θ with the variance that θ would bring.
+
+    (θ̂ − θ)² = q² [ V(θ)/m + V(B)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
+
+with q normal. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that
+H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
+For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
+few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. With few
+labels the large losses may not be among them: twenty more rows, with labels drawn as the model
+believes, enter γ (not v, and not θ̂). A timid model imagines more large losses than there are, which
+would draw the lower bound in: there γ is the labelled rows' own if that is less.
+
+θ̂ itself is skewed as rows are, so its quantile is not q but, by Cornish and Fisher's expansion,
+q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, for the part of θ̂'s variance
+that is the labelled rows'. The upper bound of a loss without bound stays where it is: losses larger
+than any that was seen or imagined may be missing.
+
+Where large losses are so rare that a sample may well hold none, the upper bound cannot miss: it is
+far enough even then. For such a θ the lower bound alone may miss, and takes both tails' probability
+(:func:`_shared`). Where small losses are rare it is the other way round.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+from dessl.evaluation.debiased.fit import Fit
+from dessl.evaluation.debiased.intervals import Bounds, Tail, imagined_moments, scaled_residuals
+from dessl.evaluation.debiased.proxies import Metric, Sample
+
+IMAGINED_ROWS = 20
+ROUNDING = 1e-12  # share of a squared loss that may be rounding
+
+
+class _Side(NamedTuple):
+    """What one of the bounds is made of; bounds and other places are given as θ − θ̂.
+
+    Attributes:
+        sign: −1 for the lower bound, 1 for the upper.
+        labels: m.
+        unlabelled_variance: V(B)/n_u.
+        v: The variance of rows at θ̂.
+        gamma: How fast it grows with θ.
+        omega: How fast that slows down.
+        straight: Whether the bound ignores that θ̂ is skewed.
+        rate: θ̂ where L is 0 or 1, else None.
+    """
+
+    sign: Literal[-1, 1]
+    labels: int
+    unlabelled_variance: float
+    v: float
+    gamma: float
+    omega: float
+    straight: bool = False
+    rate: float | None = None
+
+    def bound(self, quantile: float) -> float:
+        """The bound for a normal quantile, not on the other side of θ̂."""
+        moved = self._root(quantile) - (0.0 if self.straight else self._skew(quantile))
+        return self.sign * max(0.0, self.sign * moved)
+
+    def _root(self, quantile: float) -> float:
+        """Solve (1 + ω·scale) d² − γ·scale·d − scale·v − q²·V(B)/n_u = 0."""
+        scale = quantile**2 / self.labels
+        a, b = 1 + self.omega * scale, self.gamma * scale
+        square = b * b + 4 * a * (scale * self.v + quantile**2 * self.unlabelled_variance)
+        return (b + self.sign * math.sqrt(square)) / (2 * a)
+
+    def _skew(self, quantile: float) -> float:
+        """How much farther θ̂'s quantile is than a normal law's: κ(q² − 1)/6 standard errors."""
+        return self.share * self.gamma * (quantile**2 - 1) / (6 * self.labels)
+
+    @property
+    def share(self) -> float:
+        """The labelled rows' share of θ̂'s variance; the mean of many unlabelled ones is normal."""
+        if self.v <= ROUNDING * self.gamma**2:
+            return 0.0
+        return self.v / (self.v + self.labels * self.unlabelled_variance)
+
+    def turn(self, quantile: float) -> float:
+        """Where the other bound, of this quantile, begins to be able to miss.
+
+        Rare losses, n of them expected, follow Poisson's law: none is seen with probability e⁻ⁿ. If
+        that is more than a tail's, no sample has too few of them; and the bound of a sample without
+        any holds every θ up to n = q², for hits and misses q²/(1 + q²/m). These are counted; of
+        other losses n = mv/γ² of one size γ would have this variance and skewness.
+        """
+        from scipy import special
+
+        m, believed = self.labels, -float(special.log_ndtr(-quantile))
+        if self.rate is None:
+            return self.gamma * min(believed, quantile**2) / m - self.v / self.gamma
+        rare = min(believed, quantile**2 / (1 + quantile**2 / m)) / m
+        return (rare if self.gamma > 0 else 1 - rare) - self.rate
+
+
+def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
+    """Return bounds that hold near the ends of the range too, where rows hardly vary."""
+    centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value
+    below, above = _sides(fit, sample, metric, centre)
+    quantile = _quantile(tail.probability)
+    if quantile < 0:  # the one bound of a confidence below one half lies on the other side of θ̂
+        return Bounds(centre + above.bound(-quantile), centre + below.bound(-quantile))
+    if tail.low and tail.high and metric.high < math.inf:
+        return Bounds(*(centre + _shared(side, tail.probability) for side in (below, above)))
+    return Bounds(centre + below.bound(quantile), centre + above.bound(quantile))
+
+
+def _quantile(probability: float) -> float:
+    from scipy import special
+
+    return float(special.ndtri(1 - probability))
+
+
+def _shared(side: _Side, probability: float) -> float:
+    """Return one bound of two, whose tails have this probability each.
+
+    For θ that the other bound cannot miss this one may miss with both tails' probability; but for
+    what the unlabelled rows' mean has of θ̂'s variance, which can miss on either side. Beyond those
+    θ it has its own tail's. It follows that an interval holds every one of the same rows whose
+    1 − confidence is twice as large, or more; of two that are nearer, not always.
+    """
+    own = side.bound(_quantile(probability))
+    if side.sign * side.gamma >= 0:  # the rare losses are on this side
+        return own
+    turn = side.turn(_quantile(probability))
+    both = side.bound(_quantile(min(0.5, (1 + side.share) * probability)))
+    return side.sign * max(side.sign * both, min(side.sign * own, side.sign * turn))
+
+
+def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Side, _Side]:
+    m, extra = len(fit.residuals), fit.unlabelled_variance
+    if metric.binary:
+        variance = float(sample.loss.var())
+        share = min(1.0, fit.row_variance / variance) if variance else 1.0
+        v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
+        below = _Side(-1, m, extra, v, gamma, share, rate=centre)
+        return below, below._replace(sign=1)
+    own, growth = _growth(fit, sample)
+    below = _Side(-1, m, extra, fit.leverage_variance, min(own, growth), 0.0)
+    return below, below._replace(sign=1, gamma=growth, straight=metric.high == math.inf)
+
+
+def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
+    """γ = E[r³]/E[r²] over the labelled rows, and over them and the imagined ones."""
+    scaled = scaled_residuals(fit)
+    squares, cubes = float(scaled.square().sum()), float((scaled**3).sum())
+    second, third = (IMAGINED_ROWS * moment for moment in imagined_moments(sample, fit.beliefs))
+    own = cubes / squares if squares else 0.0
+    return own, (cubes + third) / (squares + second) if squares + second else 0.0
