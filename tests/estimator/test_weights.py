@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -46,6 +46,7 @@ def test_equal_labelled_rows_do_not_push_unlabelled_rows_out() -> None:
 
 
 @given(st.floats(1e-300, 1e300), st.floats(1e-300, 1e300))
+@example(2.4e16, 6e-292)  # each multiple is a float, and their sum is not
 def test_labelled_and_unlabelled_rows_stay_whatever_they_weigh(light: float, heavy: float) -> None:
     x, codes = np.arange(8.0)[:, None], np.array([0, 0, 1, 1, -1, -1, -1, -1])
     weights = np.where(codes < 0, heavy, light) * np.array([1, 1, 1, 1.7, 1, 1, 1, 1])

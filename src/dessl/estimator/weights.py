@@ -101,10 +101,10 @@ def copies(
     [8, 12]
     """
     weights = np.concatenate([labelled, unlabelled])
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # far too many copies are too many
         multiples = weights / _unit(weights)
-    whole = np.rint(multiples)
-    small = whole.sum() <= max(MOST_COPIES * len(weights), came)
+        whole = np.rint(multiples)
+        small = whole.sum() <= max(MOST_COPIES * len(weights), came)
     if small and np.allclose(multiples, whole, rtol=0, atol=ROUNDING):
         exact: NDArray[np.int64] = whole.astype(np.int64)
         return exact

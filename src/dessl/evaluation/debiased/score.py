@@ -109,7 +109,7 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
 def _quantile(probability: float) -> float:
     from scipy import special
 
-    return float(special.ndtri(1 - probability))
+    return -float(special.ndtri(probability))
 
 
 def _shared(side: _Side, probability: float) -> float:
