@@ -4,7 +4,7 @@ Each replication draws m labelled and 5,000 unlabelled rows from a population wi
 gives the same rows to every interval; the truth is the population's own mean. Coverage comes with
 its Monte-Carlo standard error.
 
-    PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # an hour on one core
+    PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # an hour and a half on one core
     PYTHONPATH=src python benchmarks/coverage.py --smoke            # seconds
 """
 
