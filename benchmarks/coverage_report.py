@@ -35,9 +35,9 @@ def markdown(report: dict[str, Any]) -> str:
         "The form of `score` and its constants (20 imagined rows, 2 % surprise, λ in [0, 1], a "
         "bend where rows left out ask for it) were chosen among some eighty variants by simulation "
         "on the simulated (but for the timid ones), digits and MNIST populations. Its correction "
-        "for skewness and the way its two bounds share their misses came later; they have no "
-        "constants, and were chosen among a dozen variants with a look at all populations but "
-        "those marked as held out, which were drawn on once, for this table.",
+        "for skewness and the way its two bounds share their misses came later; at these "
+        "confidences they have no constants, and were chosen among a dozen variants with a look at "
+        "all populations but those marked as held out, which were drawn on once, for this table.",
         "",
         *verdict(results, accuracy),
     ]

@@ -28,6 +28,7 @@ from dessl.evaluation.debiased.intervals import Bounds, Tail, imagined_moments, 
 from dessl.evaluation.debiased.proxies import Metric, Sample
 
 IMAGINED_ROWS = 20
+LARGEST_TAIL = 0.15  # that one bound may have; a larger one is missed by a sample's first count
 ROUNDING = 1e-12  # share of a squared loss that may be rounding
 
 
@@ -121,10 +122,11 @@ def _shared(side: _Side, probability: float) -> float:
     1 − confidence is twice as large, or more; of two that are nearer, not always.
     """
     own = side.bound(_quantile(probability))
-    if side.sign * side.gamma >= 0:  # the rare losses are on this side
+    both_tails = (1 + side.share) * probability
+    # Not where the rare losses are on this side; nor for confidences so low that a count is a leap.
+    if side.sign * side.gamma >= 0 or both_tails > LARGEST_TAIL:
         return own
-    turn = side.turn(_quantile(probability))
-    both = side.bound(_quantile(min(0.5, (1 + side.share) * probability)))
+    turn, both = side.turn(_quantile(probability)), side.bound(_quantile(both_tails))
     return side.sign * max(side.sign * both, min(side.sign * own, side.sign * turn))
 
 
