@@ -85,14 +85,14 @@ class Muon(torch.optim.Optimizer):
                 continue
             updates = self._updates(weights, group)
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-            alike: dict[torch.Size, list[int]] = {}  # matrices of one shape go together
-            for place, update in enumerate(updates):
-                alike.setdefault(update.shape, []).append(place)
-            for shape, places in alike.items():
+            alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}  # of one shape: together
+            for weight, update in zip(weights, updates, strict=True):
+                alike.setdefault(update.shape, []).append((weight, update))
+            for shape, pairs in alike.items():
                 rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(shape))
-                moves = orthogonalised(torch.stack([updates[place] for place in places])) * rate
-                for place, move in zip(places, moves, strict=True):
-                    weights[place].sub_(move.view(weights[place].shape))
+                moves = orthogonalised(torch.stack([update for _, update in pairs])) * rate
+                for (weight, _), move in zip(pairs, moves, strict=True):
+                    weight.sub_(move.view(weight.shape))
 
     def _updates(self, weights: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
         """Move the running means; return what they make of the gradients, as matrices."""

@@ -10,12 +10,11 @@ from dessl.evaluation.debiased.fit import Fit, bent, fitted
 from dessl.evaluation.debiased.intervals import (
     Bounds,
     bootstrap_bounds,
-    imagined_moments,
     student_bounds,
     tail_of,
     within,
 )
-from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.proxies import METRICS, imagined_moments, sampled
 from dessl.evaluation.debiased.score import IMAGINED_ROWS, score_bounds
 
 TWO_SIDED = tail_of(0.95, "two-sided")
@@ -153,7 +152,7 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(metric, shape, predi
     assert high.high - fit.value > fit.value - low.low  # large losses are rare
 
 
-def test_losses_of_one_size_share_tails_as_hits_and_misses_do(predictions) -> None:
+def test_losses_of_one_size_share_tails_as_hits_and_misses_do() -> None:
     """The Brier score of a model that is always as sure is a line in the number of its misses."""
     p = torch.tensor([[0.9, 0.1]] * 200)
     y = torch.tensor([0] * 195 + [1] * 5)

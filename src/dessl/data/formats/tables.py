@@ -185,7 +185,8 @@ def _parquet(path: Path, max_bytes: int) -> Any:
 
 
 def _is_text(kind: Any) -> bool:
-    return bool(arrow_module().types.is_string(kind) or arrow_module().types.is_large_string(kind))
+    types = arrow_module().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:

@@ -25,7 +25,6 @@ from dessl.evaluation.debiased.intervals import (
     Alternative,
     Bounds,
     Tail,
-    imagined_moments,
     student_bounds,
     tail_of,
     within,
@@ -36,6 +35,7 @@ from dessl.evaluation.debiased.proxies import (
     Proxies,
     Sample,
     checked_metric,
+    imagined_moments,
     sampled,
 )
 

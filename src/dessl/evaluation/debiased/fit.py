@@ -48,6 +48,11 @@ class Fit(NamedTuple):
     degrees: int
 
     @property
+    def scaled_residuals(self) -> Tensor:
+        """r/√(1 − leverage), whose mean square is :attr:`leverage_variance`, (m,)."""
+        return self.residuals / (1 - self.leverage).sqrt()
+
+    @property
     def row_variance(self) -> float:
         """V(r), the residual sum of squares over its degrees of freedom."""
         return float(self.residuals.square().sum()) / self.degrees

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from dessl.evaluation.debiased.fit import Fit
-from dessl.evaluation.debiased.proxies import Sample
 
 Alternative = Literal["two-sided", "larger", "smaller"]
 Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
@@ -58,21 +57,6 @@ def within(bounds: Bounds, tail: Tail, low: float, high: float) -> Bounds:
     )
 
 
-def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
-    """Return the central moments E[r²], E[r³] of r = L − B with labels as the model believes."""
-    first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
-    # r = L − u with u = B + E[L − B], the line about which residuals are taken.
-    u = beliefs + (first - beliefs).mean()
-    squares = second - 2 * u * first + u.square()
-    cubes = third - 3 * u * second + 3 * u.square() * first - u**3
-    return max(0.0, float(squares.mean())), float(cubes.mean())
-
-
-def scaled_residuals(fit: Fit) -> Tensor:
-    """Return r/√(1 − leverage): a row that draws the slope hides its own error."""
-    return fit.residuals / (1 - fit.leverage).sqrt()
-
-
 def student_bounds(fit: Fit, row_variance: float, tail: Tail) -> Bounds:
     """θ̂ ∓ t · standard error."""
     from scipy import special
@@ -88,7 +72,7 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
     A redrawn sample without variance has an infinite t: with many of them the bound is the end of
     the metric's range.
     """
-    scaled = scaled_residuals(fit)
+    scaled = fit.scaled_residuals
     scaled = scaled - scaled.mean()
     m = len(scaled)
     index = torch.randint(m, (draws, m), generator=generator, device=generator.device)

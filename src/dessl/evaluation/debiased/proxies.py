@@ -138,6 +138,16 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
     )
 
 
+def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
+    """Return the central moments E[r²], E[r³] of r = L − B with labels as the model believes."""
+    first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
+    # r = L − u with u = B + E[L − B], the line about which residuals are taken.
+    u = beliefs + (first - beliefs).mean()
+    squares = second - 2 * u * first + u.square()
+    cubes = third - 3 * u * second + 3 * u.square() * first - u**3
+    return max(0.0, float(squares.mean())), float(cubes.mean())
+
+
 def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:
     """L of each row for each label it might have; of two models, the difference."""
     values = metric.values(block[0])

@@ -24,8 +24,8 @@ import math
 from typing import Literal, NamedTuple
 
 from dessl.evaluation.debiased.fit import Fit
-from dessl.evaluation.debiased.intervals import Bounds, Tail, imagined_moments, scaled_residuals
-from dessl.evaluation.debiased.proxies import Metric, Sample
+from dessl.evaluation.debiased.intervals import Bounds, Tail
+from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments
 
 IMAGINED_ROWS = 20
 LARGEST_TAIL = 0.15  # that one bound may have; a larger one is missed by a sample's first count
@@ -121,12 +121,13 @@ def _shared(side: _Side, probability: float) -> float:
     θ it has its own tail's. It follows that an interval holds every one of the same rows whose
     1 − confidence is twice as large, or more; of two that are nearer, not always.
     """
-    own = side.bound(_quantile(probability))
+    quantile = _quantile(probability)
+    own = side.bound(quantile)
     both_tails = (1 + side.share) * probability
     # Not where the rare losses are on this side; nor for confidences so low that a count is a leap.
     if side.sign * side.gamma >= 0 or both_tails > LARGEST_TAIL:
         return own
-    turn, both = side.turn(_quantile(probability)), side.bound(_quantile(both_tails))
+    turn, both = side.turn(quantile), side.bound(_quantile(both_tails))
     return side.sign * max(side.sign * both, min(side.sign * own, side.sign * turn))
 
 
@@ -145,7 +146,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
 
 def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
     """γ = E[r³]/E[r²] over the labelled rows, and over them and the imagined ones."""
-    scaled = scaled_residuals(fit)
+    scaled = fit.scaled_residuals
     squares, cubes = float(scaled.square().sum()), float((scaled**3).sum())
     second, third = (IMAGINED_ROWS * moment for moment in imagined_moments(sample, fit.beliefs))
     own = cubes / squares if squares else 0.0
