@@ -31,6 +31,8 @@ NINE = {"name": "fast_cifar", "residuals": [1, 0, 1]}
 SGD = {"optimiser": "sgd", "learning_rate": 0.05, "weight_decay": 5e-4}
 ELEVEN = {"residuals": [1, 1, 1]}
 MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
+COOL = MUON | {"learning_rate": 5e-3, "weight_decay": 0.02}
+COLD = MUON | {"learning_rate": 2.5e-3, "weight_decay": 0.02}
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
 # steps both must be larger than where they were found, in a training of a million.
@@ -46,12 +48,13 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
     "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": ELEVEN},
     "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
-    "muon-5e-3-11-layers": {"plan": MUON | {"learning_rate": 5e-3}, "model": ELEVEN},
     "muon-1e-2-11-layers": {"plan": MUON, "model": ELEVEN},
-    "muon-2e-2-11-layers": {"plan": MUON | {"learning_rate": 2e-2}, "model": ELEVEN},
-    "muon-1e-2-11-layers-width-96": {"plan": MUON, "model": ELEVEN | {"width": 96}},
-    "muon-1e-2-17-layers": {"plan": MUON, "model": {"residuals": [2, 2, 2]}},
-    "muon-1e-2-11-layers-0.9": {"plan": MUON, "model": ELEVEN, "surrogate": {"threshold": 0.9}},
+    "muon-5e-3-11-layers": {"plan": MUON | {"learning_rate": 5e-3}, "model": ELEVEN},
+    "muon-5e-3-decay-2e-2-11-layers": {"plan": COOL, "model": ELEVEN},
+    "muon-2.5e-3-decay-2e-2-11-layers": {"plan": COLD, "model": ELEVEN},
+    "muon-5e-3-decay-2e-2-11-layers-width-96": {"plan": COOL, "model": ELEVEN | {"width": 96}},
+    "muon-2.5e-3-decay-2e-2-11-layers-width-96": {"plan": COLD, "model": ELEVEN | {"width": 96}},
+    "muon-5e-3-decay-2e-2-11-layers-width-128": {"plan": COOL, "model": ELEVEN | {"width": 128}},
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
