@@ -15,10 +15,11 @@ def test_every_candidate_is_a_plan_that_holds_labels_out_and_never_sees_the_test
     from dessl.experiments.cells import cells_of
 
     for name, changed in benchmark.CANDIDATES.items():
-        experiment = benchmark.searched(name, 8_000, smoke=False)
+        experiment = benchmark.searched(name, None, smoke=False)
         (cell,) = cells_of(experiment)
         plan = cell.plan(experiment)
-        assert (plan.steps, plan.select, plan.risk) == (8_000, "last", "debiased")
+        assert (plan.select, plan.risk) == ("last", "debiased")
+        assert plan.steps == changed.get("steps", 8_000)
         assert (experiment.data[0].labels, experiment.data[0].validation) == (4000, 1000)
         assert experiment.curve == "validation"
         for key, value in changed.get("plan", {}).items():
