@@ -2,7 +2,7 @@
 
 Each replication draws m labelled and 5,000 unlabelled rows from a population with replacement, and
 gives the same rows to every interval; the truth is the population's own mean. Coverage comes with
-its Monte-Carlo standard error.
+its Monte-Carlo standard error. Needs ppi-python; glide-py takes part where it is installed.
 
     PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # an hour and a half on one core
     PYTHONPATH=src python benchmarks/coverage.py --smoke            # seconds
@@ -14,6 +14,7 @@ import json
 import math
 import os
 import platform
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ import torch
 from torch import Tensor
 
 from coverage_limits import width_at_coverage
-from coverage_peers import student, tuned_ppi, wilson
+from coverage_peers import PPIMeanEstimator, glide_ppi, student, tuned_ppi, wilson
 from coverage_populations import Population, populations
 from coverage_report import DEFAULT, markdown
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
@@ -37,7 +38,7 @@ CONFIDENCES = (0.90, 0.95)
 BOOTSTRAP_DRAWS = 399
 OURS = (DEFAULT, "leverage_t", "cross_fit", "bootstrap")
 OTHERS_TAKE_PART = 2000  # replications that our methods other than the default take part in
-STRETCHABLE = ("Student t", "ppi-python")  # centre ± quantile · error
+STRETCHABLE = ("Student t", "ppi-python", "glide-py")  # centre ± quantile · error
 
 
 class Draws(NamedTuple):
@@ -77,6 +78,8 @@ def intervals(
         if metric == "accuracy":
             yield "Wilson", confidence, wilson(loss, confidence)
         yield "ppi-python", confidence, tuned_ppi(loss, h, h_unlabelled, confidence)
+        if PPIMeanEstimator:
+            yield "glide-py", confidence, glide_ppi(loss, h, h_unlabelled, confidence)
 
 
 def cell(population: Population, metric: str, m: int, replications: int) -> list[dict[str, Any]]:
@@ -144,12 +147,16 @@ def one_record_a_line(report: dict[str, Any]) -> str:
 def machine() -> dict[str, Any]:
     """What the numbers were computed on."""
     packages = ("torch", "numpy", "scipy", "scikit-learn", "ppi-python")
+    glide = {"glide-py": importlib.metadata.version("glide-py")} if PPIMeanEstimator else {}
+    if glide and sys.version_info < (3, 12):
+        glide["glide-py"] += " (which asks for Python 3.12)"
     return {
         "processor": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         **{package: importlib.metadata.version(package) for package in packages},
+        **glide,
     }
 
 

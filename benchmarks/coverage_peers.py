@@ -15,6 +15,11 @@ sys.modules.setdefault("coverage", None)  # type: ignore[arg-type]
 
 from ppi_py import ppi_mean_ci  # noqa: E402
 
+try:  # for Python 3.12 and later
+    from glide.estimators import PPIMeanEstimator
+except ImportError:
+    PPIMeanEstimator = None
+
 Array = NDArray[np.float64]
 
 
@@ -44,3 +49,13 @@ def tuned_ppi(loss: Array, h: Array, h_unlabelled: Array, confidence: float) -> 
     """The interval of ppi-python, with its own choice of λ."""
     low, high = ppi_mean_ci(loss, h, h_unlabelled, alpha=1 - confidence)
     return Bounds(low.item(), high.item())
+
+
+def glide_ppi(loss: Array, h: Array, h_unlabelled: Array, confidence: float) -> Bounds:
+    """The interval of glide-py, with its own choice of λ; it has none for losses all alike."""
+    if loss.min() == loss.max():
+        return Bounds(loss[0], loss[0])
+    y = np.concatenate([loss, np.full(len(h_unlabelled), np.nan)])
+    every_h = np.concatenate([h, h_unlabelled])
+    found = PPIMeanEstimator().estimate(y, every_h, confidence_level=confidence)
+    return Bounds(found.confidence_interval.lower_bound, found.confidence_interval.upper_bound)

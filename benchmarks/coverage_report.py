@@ -6,7 +6,7 @@ from typing import Any
 from coverage_limits import nearest_coverage, share_within_reach
 
 DEFAULT = "score"
-PEERS = ("Student t", "Wilson", "ppi-python")
+PEERS = ("Student t", "Wilson", "ppi-python", "glide-py")
 TOLERANCE = 0.015  # how far from nominal coverage may be
 ENOUGH_LABELS = 50  # from which on the default is held to it
 TIE = 0.01  # widths that differ by less are level
@@ -35,9 +35,9 @@ def markdown(report: dict[str, Any]) -> str:
         "The form of `score` and its constants (20 imagined rows, 2 % surprise, λ in [0, 1], a "
         "bend where rows left out ask for it) were chosen among some eighty variants by simulation "
         "on the simulated (but for the timid ones), digits and MNIST populations. Its correction "
-        "for skewness and the way its two bounds share their misses came later; at these "
-        "confidences they have no constants, and were chosen among a dozen variants with a look at "
-        "all populations but those marked as held out, which were drawn on once, for this table.",
+        "for skewness and the way its two bounds share their misses came later, chosen among some "
+        "twenty variants with a look at all populations but those marked as held out, which were "
+        "drawn on for this table alone.",
         "",
         *verdict(results, accuracy),
     ]
@@ -102,9 +102,8 @@ def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
         "",
         f"- within 1.5 points of nominal in {len(cells) - len(off)} ({peers_within(cells)});",
         *by_wrong_rows(cells, accuracy),
-        f"- narrower than every peer (Student t, Wilson, ppi-python) that covers, to within 1.5 "
-        f"points, in {best}; level with one, to within 1 % of width, in {ties}; wider in "
-        f"{len(cells) - best - ties}.",
+        f"- narrower than every peer that covers, to within 1.5 points, in {best}; level with one, "
+        f"to within 1 % of width, in {ties}; wider in {len(cells) - best - ties}.",
         *(["", "Not within 1.5 points:", "", *off, "", *why(off)] if off else []),
         *(["", "A peer that covers is more than 1 % narrower:", "", *beaten] if beaten else []),
     ]
@@ -120,7 +119,8 @@ def peers_within(cells: Cells) -> str:
     words = []
     for name in PEERS:
         found = [cell[name] for cell in cells.values() if name in cell]
-        words.append(f"{name} in {sum(map(near, found))} of {len(found)}")
+        if found:
+            words.append(f"{name} in {sum(map(near, found))} of {len(found)}")
     return ", ".join(words)
 
 
@@ -212,6 +212,6 @@ def all_right(results: list[Record]) -> list[str]:
         f"| {r['constant_draws']} | {r['interval']} | {r['constant_width']:.4f} "
         f"| {100 * r['constant_coverage']:.1f} |"
         for r in chosen
-        if r["interval"] in (DEFAULT, "Wilson", "Student t", "ppi-python")
+        if r["interval"] in (DEFAULT, *PEERS)
     ]
     return lines

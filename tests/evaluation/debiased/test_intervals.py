@@ -15,7 +15,7 @@ from dessl.evaluation.debiased.intervals import (
     within,
 )
 from dessl.evaluation.debiased.proxies import METRICS, imagined_moments, sampled
-from dessl.evaluation.debiased.score import IMAGINED_ROWS, score_bounds
+from dessl.evaluation.debiased.score import IMAGINED_ROWS, LOWER_SKEW, _Side, score_bounds
 
 TWO_SIDED = tail_of(0.95, "two-sided")
 
@@ -146,7 +146,8 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(metric, shape, predi
         optimize.brentq(excess, -1, fit.value, own),
         optimize.brentq(excess, fit.value, 9, gamma),
     )
-    assert low.low == pytest.approx(moved(fit, v, own, roots[0], z))
+    whole = moved(fit, v, own, roots[0], z)
+    assert low.low == pytest.approx(roots[0] + LOWER_SKEW * (whole - roots[0]))
     bounded = metric == "brier"  # what has no bound is not drawn in
     assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], z) if bounded else roots[1])
     assert high.high - fit.value > fit.value - low.low  # large losses are rare
@@ -166,6 +167,26 @@ def test_losses_of_one_size_share_tails_as_hits_and_misses_do() -> None:
     assert both.high == pytest.approx(
         score_bounds(fit, sample, METRICS["brier"], tail_of(0.975, "smaller")).high
     )
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (0.5, 1)], ids=["even sizes", "many small ones"])
+@pytest.mark.parametrize("tail", [0.05, 0.1])
+def test_a_lower_bound_is_missed_about_as_often_as_it_may_be(
+    tail: float, a: float, b: float
+) -> None:
+    """Few losses, their number Poisson and their sizes random, among many rows without one."""
+    rng, m, draws, quantile = np.random.default_rng(0), 10_000, 5_000, stats.norm.isf(tail)
+    missed = []
+    for expected in (1.0, 2.0, 4.0, 8.0):
+        counts = rng.poisson(expected, draws)
+        sizes = rng.beta(a, b, (draws, counts.max())) * (np.arange(counts.max()) < counts[:, None])
+        first, second, third = (np.sum(sizes**k, axis=1) for k in (1, 2, 3))
+        gamma = np.divide(third, second, out=np.zeros(draws), where=second > 0)
+        truth = expected * a / (a + b) / m
+        for mean, variance, growth in zip(first / m, second / m, gamma, strict=True):
+            side = _Side(-1, m, 0.0, variance, growth, 0.0, LOWER_SKEW)
+            missed.append(mean + side.bound(quantile) > truth)
+    assert np.mean(missed) == pytest.approx(tail, abs=0.007)  # with errors of 0.0015 and 0.0021
 
 
 def test_imagined_moments_are_those_of_drawn_labels(predictions) -> None:
