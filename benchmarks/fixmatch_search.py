@@ -61,6 +61,11 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "muon-5e-3-decay-0.2-11-layers": {"steps": 14_000, "plan": DECAYING, "model": ELEVEN},
     "muon-5e-3-decay-2e-2-11-layers-width-96": {"plan": COOL, "model": ELEVEN | {"width": 96}},
+    "muon-5e-3-decay-0.5-11-layers": {
+        "steps": 14_000,
+        "plan": DECAYING | {"weight_decay": 0.5},
+        "model": ELEVEN,
+    },
     "muon-5e-3-decay-0.2-11-layers-width-96": {
         "steps": 14_000,
         "plan": DECAYING,

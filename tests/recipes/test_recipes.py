@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
@@ -226,6 +227,17 @@ class TestHeldOut:
         assert text.startswith(words)
         assert ("standard error 0.007)" in text) == (error == 0.007)
         assert (" ± " in text) == (error != 0.007)
+
+    @pytest.mark.parametrize("n", [2, 9, 400])
+    def test_the_interval_is_a_paired_t_tests(self, n: int) -> None:
+        first, second = torch.rand(2, n, generator=torch.Generator().manual_seed(n))
+        check = held_out_check(first, second)
+        low, high = stats.ttest_rel(second.double(), first.double()).confidence_interval()
+        assert check.half_interval == pytest.approx((high - low) / 2)
+        assert check.clearly_hurt == (low > 0)
+        worse = held_out_check(first, first + 1 + 0.01 * second)
+        assert worse.clearly_hurt
+        assert not held_out_check(first[:1], first[:1] + 1).clearly_hurt
 
     def test_many_rows_are_looked_at_in_turn(self) -> None:
         data, x, y = blobs(100, 25)

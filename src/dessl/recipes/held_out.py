@@ -15,7 +15,7 @@ from dessl.theory import LambdaEstimate, correlation
 from dessl.theory.lambda_estimate import estimate_from_slope, least_squares
 
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
-INTERVAL = 1.96  # standard errors, half of a 95 % interval
+CONFIDENCE = 0.95
 LEAST_ROWS = 3  # for a slope with an error
 ROWS_AT_ONCE = 512  # so that many held-out images fit in memory
 
@@ -44,6 +44,20 @@ class HeldOutCheck:
         return self.difference < -self.standard_error
 
     @property
+    def half_interval(self) -> float:
+        """Half of the difference's 95 % t-interval; with one row there is none, and it is inf."""
+        from scipy import special
+
+        if self.n < 2:
+            return math.inf
+        return float(special.stdtrit(self.n - 1, (1 + CONFIDENCE) / 2)) * self.standard_error
+
+    @property
+    def clearly_hurt(self) -> bool:
+        """Whether they raised the cross-entropy, and the 95 % interval leaves 0 out."""
+        return self.difference > self.half_interval
+
+    @property
     def finding(self) -> str:
         """What they did, in words; "clearly" where the 95 % interval leaves 0 out.
 
@@ -51,7 +65,7 @@ class HeldOutCheck:
         'lowered the cross-entropy of 60 held-out labels by more than one standard error
         (0.546 to 0.539, difference -0.007, standard error 0.005)'
         """
-        half = INTERVAL * self.standard_error
+        half = self.half_interval
         what, how, spread = "did not clearly lower", "", f" ± {half:.3f}"
         if self.difference < -half:
             what = "clearly lowered"

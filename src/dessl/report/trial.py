@@ -11,7 +11,6 @@ from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
 from dessl.experiments.machine import machine_facts
 from dessl.experiments.trial import HeldOut, Trial
-from dessl.recipes.held_out import HeldOutCheck
 from dessl.report.data import data_facts
 from dessl.report.facts import (
     Comparison,
@@ -141,15 +140,6 @@ def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
             "Every row has a label: the complete case was trained, and there was nothing "
             "unlabelled to learn from.",
         )
-    outcome: Outcome = "hurt" if _clearly_worse(trial.fitted.check) else "cannot tell"
+    check = trial.fitted.check
+    outcome: Outcome = "hurt" if check and check.clearly_hurt else "cannot tell"
     return Verdict(outcome, f"The complete case was kept. {trial.fitted.verdict}")
-
-
-def _clearly_worse(check: HeldOutCheck | None) -> bool:
-    """Whether what was tried raised the held-out cross-entropy past its 95 % t-interval."""
-    from scipy import special
-
-    if check is None or check.n < 2:
-        return False
-    reach = float(special.stdtrit(check.n - 1, 0.975)) * check.standard_error
-    return check.difference > reach
