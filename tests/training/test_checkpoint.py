@@ -5,6 +5,7 @@ import math
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,17 @@ def test_weights_selected_before_a_stop_are_selected_after_it(
     with pytest.raises(StopError):
         train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
     assert_same_run(whole, train(make_model, Entropy(), make_data(), plan, out=tmp_path))
+
+
+def test_seconds_are_those_of_all_sessions(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan, began = make_plan(), time.perf_counter()
+    pause = lambda event: time.sleep(0.5 if event.step == 4 else 0.0)  # noqa: E731
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[pause, StopAt(8)])
+    resumed = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert 0.5 < resumed.seconds < time.perf_counter() - began
 
 
 def test_lines_after_the_last_checkpoint_come_once(

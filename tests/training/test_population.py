@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,8 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
 
     def breaking(folder: Path, step: int, *rest: Any) -> Path:
         place = saved(folder, step, *rest)
+        if folder.parent.name == "population-1" and step == 5:
+            time.sleep(0.5)
         if folder.parent.name == "population-1" and step == 10:
             raise BrokenOffError
         return place
@@ -384,6 +387,8 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     went_on = train_population(model, Entropy(), data, runs, plan, out=tmp_path)
     for one, other in zip(whole, went_on, strict=True):
         assert_same(one, other, 0)
+    joint = [result.seconds for result in went_on if result.plan.risk != "complete_case"]
+    assert sum(joint) > 0.5  # the first session's pause is counted
     other_lam = dataclasses.replace(runs[-1], lam=0.123)
     other_x = copy.copy(data)
     other_x.x = -data.x

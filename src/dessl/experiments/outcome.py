@@ -19,29 +19,23 @@ from dessl.training import TrainResult
 
 
 class Diverged(NamedTuple):
-    """The end of a run that diverged: what is said of it."""
+    """The end of a run that diverged: what is said of it, and what it took."""
 
     reason: str
+    seconds: float
 
 
 Ended: TypeAlias = TrainResult | Diverged
 
 
-class Spent(NamedTuple):
-    """Seconds of a training, and the runs that were trained in it."""
-
-    seconds: float
-    runs: int
-
-
 def training_record(
-    experiment: Experiment, cell: Cell, data: SemiData, result: Ended, spent: Spent
+    experiment: Experiment, cell: Cell, data: SemiData, result: Ended, runs_at_once: int
 ) -> Record:
     """The record of a training that has ended, one way or the other."""
     training: dict[str, Any] = {
         "diverged": None,
-        "seconds": round(spent.seconds / spent.runs, 3),
-        "runs_at_once": spent.runs,
+        "seconds": round(result.seconds, 3),
+        "runs_at_once": runs_at_once,
     }
     metrics: dict[str, Any] = {}
     arrays: dict[str, Any] = {}

@@ -42,9 +42,8 @@ class Record:
         metrics: On the test set, by name; per-class accuracies and the reliability diagram too.
         arrays: Curves of experiments that give some.
         history: Evaluations during the run, thinned to ``EVENTS``.
-        training: Selected step, steps done, mode, seconds (of the last session, where a training
-            was broken off and gone on with), runs that shared them, and whether the
-            run diverged.
+        training: Selected step, steps done, mode, seconds (a run's share, where several were
+            trained at once), runs that were, and whether the run diverged.
         made_with: Versions, machine and commit.
     """
 

@@ -12,7 +12,7 @@ import torch
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.experiments.cells import Cell, cells_of, common_name, populations
-from dessl.experiments.outcome import Diverged, Ended, Spent, training_record
+from dessl.experiments.outcome import Diverged, Ended, training_record
 from dessl.experiments.parts import network, shown, term
 from dessl.experiments.record import (
     TRAINING,
@@ -116,15 +116,13 @@ def _records(
         for cell in group:
             yield toy_record(experiment, cell, progress=progress)
         return
-    began = time.perf_counter()
     if experiment.population or len(group) > 1:  # begun as a population, it ends as one
         results = _population(experiment, group, data, folder, progress=progress)
     else:
         results = [_alone(experiment, group[0], data, folder, progress=progress)]
-    spent = Spent(time.perf_counter() - began, len(group))
     for cell, result in zip(group, results, strict=True):
         if cell.key in left:
-            yield training_record(experiment, cell, data, result, spent)
+            yield training_record(experiment, cell, data, result, len(group))
 
 
 def _population(
@@ -151,13 +149,15 @@ def _unless_diverged(result: TrainResult) -> Ended:
     if not result.diverged:
         return result
     lam = result.plan.lam
-    return Diverged(f"the run diverged at step {result.steps}, with λ = {lam:g}.")
+    reason = f"the run diverged at step {result.steps}, with λ = {lam:g}."
+    return Diverged(reason, result.seconds)
 
 
 def _alone(
     experiment: Experiment, cell: Cell, data: SemiData, folder: Path, *, progress: bool
 ) -> Ended:
     """One run by itself."""
+    began = time.perf_counter()
     try:
         return train(
             network(experiment.model, data),
@@ -169,4 +169,4 @@ def _alone(
             progress=progress,
         )
     except DivergenceError as error:
-        return Diverged(str(error))
+        return Diverged(str(error), time.perf_counter() - began)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
+from dessl.training.clock import Clock
 from dessl.training.event import Event, history_from, history_text
 from dessl.training.model_state import put_into
 from dessl.training.plan import TrainPlan
@@ -78,7 +79,7 @@ class Population:
             decayed=decayed_names(models[0]),
         )
         self.kept = {name: value.detach().clone() for name, value in self._state().items()}
-        self.done = 0
+        self.done, self.clock = 0, Clock()
 
     def _state(self) -> dict[str, Tensor]:
         """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
@@ -175,13 +176,13 @@ class Population:
         """One result for each run, its model holding the selected weights."""
         mode = "population" + (" compiled" if self.models.is_compiled else "")
         mode += " graph" if self.step.is_graph else ""
-        found = []
+        share, found = self.clock.seconds / len(self.members), []
         for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
             put_into(model, {name: value[k] for name, value in self.kept.items()})
             ended = member.ended or self.done
             evaluated = member.history[-1].step if member.history else 0
             chosen = member.selection.step or evaluated
-            how = (member.plan, mode, member.diverged)
+            how = (member.plan, mode, share, member.diverged)
             found.append(TrainResult(model.eval(), tuple(member.history), chosen, ended, *how))
         return found
 
@@ -204,6 +205,7 @@ class Population:
         ]
         state = {
             "done": self.done,
+            "seconds": self.clock.seconds,
             "optimiser": self.step.optimiser.state_dict(),
             "rows": self.rows.state_dict(),
             "members": members,
@@ -229,6 +231,7 @@ class Population:
             member.selection = Selection(**its["selection"])
             member.ended, member.diverged = its["ended"], its["diverged"]
         self.done = state["done"]
+        self.clock.go_on(state["seconds"])
         torch.set_rng_state(state["random"])
         device = self.step.data.device
         if device.type == "cuda":

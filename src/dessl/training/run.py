@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from dessl.data import Batches, SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
+from dessl.training.clock import Clock
 from dessl.training.event import Event, history_from, history_text
 from dessl.training.model_state import put_into, state_of
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
@@ -31,6 +32,8 @@ class TrainResult:
         steps: Steps done: fewer than planned where patience ran out.
         plan: How it was trained.
         mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``.
+        seconds: That it took, evaluations and compiling included. Of a training that was broken off
+            and gone on with, up to each checkpoint that led on; of a population's run, its share.
         diverged: Whether it is a population's run that was ended for that; :func:`dessl.train`
             raises an error instead.
     """
@@ -41,6 +44,7 @@ class TrainResult:
     steps: int
     plan: TrainPlan
     mode: str
+    seconds: float
     diverged: bool = False
 
 
@@ -118,7 +122,7 @@ class Run:
             seed=plan.seed,
             include_labelled=plan.include_labelled,
         )
-        self.done = 0
+        self.done, self.clock = 0, Clock()
         self.history: list[Event] = []
         self.selection = Selection()
         self.selected: dict[str, Tensor] | None = None
@@ -193,6 +197,7 @@ class Run:
         weights: dict[str, dict[str, Tensor]] = {"model": state_of(step.model)}
         state: dict[str, Any] = {
             "done": self.done,
+            "seconds": self.clock.seconds,
             "optimiser": step.optimiser.state_dict(),
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
@@ -232,6 +237,7 @@ class Run:
         self.history = history_from(state["history"])
         self.selection = Selection(**state["selection"])
         self.done = state["done"]
+        self.clock.go_on(state["seconds"])
 
     def result(self, mode: str) -> TrainResult:
         """Put the selected weights into the model and hand it over."""
@@ -242,4 +248,5 @@ class Run:
         elif self.step.average:
             put_into(model, state_of(self.step.average.model))
         model.eval()
-        return TrainResult(model, tuple(self.history), chosen, self.done, self.plan, mode)
+        how = (self.plan, mode, self.clock.seconds)
+        return TrainResult(model, tuple(self.history), chosen, self.done, *how)
