@@ -102,6 +102,7 @@ def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
         "",
         f"- within 1.5 points of nominal in {len(cells) - len(off)} ({peers_within(cells)});",
         *by_wrong_rows(cells, accuracy),
+        f"  - farther off by more than two Monte-Carlo errors: in {surely_off(cells)};",
         f"- narrower than every peer that covers, to within 1.5 points, in {best}; level with one, "
         f"to within 1 % of width, in {ties}; wider in {len(cells) - best - ties}.",
         *(["", "Not within 1.5 points:", "", *off, "", *why(off)] if off else []),
@@ -112,6 +113,13 @@ def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:
 def near(record: Record) -> bool:
     """Whether an interval covers to within the tolerance."""
     return abs(record["coverage"] - record["confidence"]) <= TOLERANCE
+
+
+def surely_off(cells: Cells) -> int:
+    """In how many cells the default's distance from nominal is past the tolerance beyond chance."""
+    ours = [cell[DEFAULT] for cell in cells.values()]
+    distances = [abs(r["coverage"] - r["confidence"]) - 2 * r["coverage_error"] for r in ours]
+    return sum(distance > TOLERANCE for distance in distances)
 
 
 def peers_within(cells: Cells) -> str:
