@@ -159,7 +159,7 @@ def test_no_whole_checkpoint_is_an_error(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
     place = save_checkpoint(tmp_path, 1, {}, {"done": 1})
     (place / "manifest.json").write_text('{"format": 99, "sha256": {}}')
-    with pytest.raises(CheckpointError, match="has format 99, not 1"):
+    with pytest.raises(CheckpointError, match="has format 99, not 2"):
         load_checkpoint(place)
 
 
