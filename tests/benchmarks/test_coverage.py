@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import subprocess
@@ -21,7 +22,8 @@ def test_a_smoke_run_writes_its_table(tmp_path: Path) -> None:
     )
     report = json.loads((tmp_path / "coverage.json").read_text())
     intervals = {result["interval"] for result in report["results"]}
-    assert intervals - {"glide-py"} == {  # which is for later Pythons
+    glide = {"glide-py"} if importlib.util.find_spec("glide") else set()
+    assert intervals == glide | {
         "score",
         "leverage_t",
         "cross_fit",

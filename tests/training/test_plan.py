@@ -10,7 +10,7 @@ import pytest
 from dessl.evaluation import metrics_from_probabilities
 from dessl.schedules import FixMatchCosine, Ramp
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
-from dessl.training.run import Selection
+from dessl.training.selection import Selection
 
 
 def test_a_plan_is_the_same_after_json() -> None:

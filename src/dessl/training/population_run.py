@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl.data import Batches, SemiData
+from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.clock import Clock
@@ -19,8 +19,10 @@ from dessl.training.plan import TrainPlan
 from dessl.training.population_rows import RowsAhead
 from dessl.training.population_step import PopulationStep, Setting, decayed_names
 from dessl.training.population_watch import Validation
-from dessl.training.run import Selection, TrainResult
+from dessl.training.run import TrainResult
+from dessl.training.selection import Selection
 from dessl.training.stacked_model import StackedModel
+from dessl.training.streams import streams
 from dessl.training.totals import NAMES
 
 
@@ -67,7 +69,7 @@ class Population:
         self.models = StackedModel(models, fast=fast)
         if plan.compile == "on" or (plan.compile == "auto" and data.device.type == "cuda"):
             self.models.compile(strict=plan.compile == "on")
-        self.rows = RowsAhead(_streams(parts, plans), steps=self.steps)
+        self.rows = RowsAhead(list(map(streams, parts, plans)), steps=self.steps)
         self.step = PopulationStep(
             self.models,
             surrogate,
@@ -236,17 +238,3 @@ class Population:
         device = self.step.data.device
         if device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"], device)
-
-
-def _streams(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> list[Batches]:
-    """Each run's own streams, as it would have them alone."""
-    return [
-        Batches(
-            part,
-            plan.labelled_batch,
-            plan.drawn_unlabelled,
-            seed=plan.seed,
-            include_labelled=plan.include_labelled,
-        )
-        for part, plan in zip(parts, plans, strict=True)
-    ]

@@ -1,8 +1,6 @@
 """A run's state: all that moves between its first step and its last, saved and restored whole."""
 
-import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl.data import Batches, SemiData
+from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.clock import Clock
 from dessl.training.event import Event, history_from, history_text
 from dessl.training.model_state import put_into, state_of
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
+from dessl.training.selection import Selection
 from dessl.training.step import Step
+from dessl.training.streams import streams
 from dessl.training.watch import id_range, watched
 
 
@@ -46,42 +46,6 @@ class TrainResult:
     mode: str
     seconds: float
     diverged: bool = False
-
-
-@dataclass
-class Selection:
-    """The best evaluation so far, and how many came since."""
-
-    value: float = math.nan
-    step: int = 0
-    waited: int = 0
-
-    def take(self, value: float | None, step: int, plan: TrainPlan) -> bool:
-        """Look at one more evaluation and return whether it is to be kept; NaN never is.
-
-        One that only equals the best is kept where the plan's ties go to the last, but does not
-        count against the waiting.
-        """
-        if value is None or math.isnan(value):
-            if not self.step and not self.waited:
-                warnings.warn(
-                    f"select={plan.select!r} has no value on the validation rows at step {step}; a "
-                    "class may be missing among them. Such evaluations are never selected, and the "
-                    "last weights are kept where none is. Hold out more rows, or select by another "
-                    "metric.",
-                    UserWarning,
-                    stacklevel=2,
-                )
-            self.waited += 1
-            return False
-        higher = HIGHER_IS_BETTER[plan.select]
-        ahead = value > self.value if higher else value < self.value
-        better = ahead or math.isnan(self.value)
-        self.waited = 0 if better else self.waited + 1
-        if better or (value == self.value and plan.ties == "last"):
-            self.value, self.step = float(value), step
-            return True
-        return False
 
 
 class Run:
@@ -115,13 +79,7 @@ class Run:
         surrogate.prepare(model, id_range(data), data.n_classes)
         surrogate.to(data.device).train()
         self.step = Step(model, surrogate, data, plan)
-        self.batches = Batches(
-            data,
-            plan.labelled_batch,
-            plan.drawn_unlabelled,
-            seed=plan.seed,
-            include_labelled=plan.include_labelled,
-        )
+        self.batches = streams(data, plan)
         self.done, self.clock = 0, Clock()
         self.history: list[Event] = []
         self.selection = Selection()

@@ -59,14 +59,18 @@ def test_one_bound_without_lambda_is_wilsons_moved_by_the_skewness(
     assert high == pytest.approx((0.0, min(1.0, wilson.high - move)), abs=1e-12)
 
 
-@pytest.mark.parametrize(("confidence", "least"), [(0.8, 0.72), (0.9, 0.83), (0.95, 0.92)])
-def test_exact_coverage_is_nominal_in_the_mean(confidence: float, least: float) -> None:
+@pytest.mark.parametrize(
+    ("confidence", "least", "near"), [(0.8, 0.72, 0.01), (0.9, 0.83, 0.005), (0.95, 0.92, 0.005)]
+)
+def test_exact_coverage_is_nominal_in_the_mean(
+    confidence: float, least: float, near: float
+) -> None:
     """All counts of 50 labels, for a thousand accuracies; Wilson's is 0.896 for one, of 0.95."""
     accuracies = np.linspace(0.5, 0.998, 1000)[:, None]
     chances = stats.binom.pmf(np.arange(51), 50, accuracies)
     low, high = np.array([of_hits(hits, 50, confidence) for hits in range(51)]).T
     coverage = (chances * ((low <= accuracies) & (accuracies <= high))).sum(1)
-    assert coverage.mean() == pytest.approx(confidence, abs=0.01)
+    assert coverage.mean() == pytest.approx(confidence, abs=near)
     assert coverage.min() > least
 
 
