@@ -30,10 +30,12 @@ METRICS = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier")
 NINE = {"name": "fast_cifar", "residuals": [1, 0, 1]}
 SGD = {"optimiser": "sgd", "learning_rate": 0.05, "weight_decay": 5e-4}
 ELEVEN = {"residuals": [1, 1, 1]}
+SEVENTEEN = {"residuals": [2, 2, 2]}
 MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
 COOL = MUON | {"learning_rate": 5e-3, "weight_decay": 0.02}
 COLD = MUON | {"learning_rate": 2.5e-3, "weight_decay": 0.02}
 DECAYING = MUON | {"learning_rate": 5e-3, "weight_decay": 0.2}
+STEEP = DECAYING | {"weight_decay": 0.5}
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
 # steps both must be larger than where they were found, in a training of a million.
@@ -48,7 +50,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "lr-0.2-width-96": {"plan": {"learning_rate": 0.2}, "model": {"width": 96}},
     "lr-0.2-11-layers": {"plan": {"learning_rate": 0.2}, "model": ELEVEN},
-    "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": {"residuals": [2, 2, 2]}},
+    "lr-0.2-17-layers": {"plan": {"learning_rate": 0.2}, "model": SEVENTEEN},
     "muon-1e-2-11-layers": {"plan": MUON, "model": ELEVEN},
     "muon-5e-3-11-layers": {"plan": MUON | {"learning_rate": 5e-3}, "model": ELEVEN},
     "muon-5e-3-decay-2e-2-11-layers": {"plan": COOL, "model": ELEVEN},
@@ -61,16 +63,30 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "muon-5e-3-decay-0.2-11-layers": {"steps": 14_000, "plan": DECAYING, "model": ELEVEN},
     "muon-5e-3-decay-2e-2-11-layers-width-96": {"plan": COOL, "model": ELEVEN | {"width": 96}},
-    "muon-5e-3-decay-0.5-11-layers": {
-        "steps": 14_000,
-        "plan": DECAYING | {"weight_decay": 0.5},
-        "model": ELEVEN,
-    },
+    "muon-5e-3-decay-0.5-11-layers": {"steps": 14_000, "plan": STEEP, "model": ELEVEN},
+    # Networks that take as long as one another, with the better decay.
     "muon-5e-3-decay-0.2-11-layers-width-96": {
         "steps": 14_000,
         "plan": DECAYING,
         "model": ELEVEN | {"width": 96},
     },
+    "muon-5e-3-decay-0.2-11-layers-width-128": {
+        "steps": 9_000,
+        "plan": DECAYING,
+        "model": ELEVEN | {"width": 128},
+    },
+    "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
+    "muon-5e-3-decay-0.5-11-layers-width-96": {
+        "steps": 14_000,
+        "plan": STEEP,
+        "model": ELEVEN | {"width": 96},
+    },
+    "muon-5e-3-decay-0.5-11-layers-width-128": {
+        "steps": 9_000,
+        "plan": STEEP,
+        "model": ELEVEN | {"width": 128},
+    },
+    "muon-5e-3-decay-0.5-17-layers": {"steps": 17_000, "plan": STEEP, "model": SEVENTEEN},
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 

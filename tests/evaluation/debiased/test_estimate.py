@@ -184,6 +184,27 @@ def test_a_timid_models_losses_follow_a_curve(predictions) -> None:
     assert estimate_metric("accuracy", p, y, others).bend == 0
 
 
+def test_a_much_too_timid_models_hits_are_believed_more_than_it_says() -> None:
+    """It says 0.6 where it is nearly always right and 0.5 where it guesses."""
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        sure = torch.rand(n, generator=generator) < 0.7
+        right = torch.rand(n, generator=generator) < torch.where(sure, 0.98, 0.4)
+        top = torch.where(sure, 0.6, 0.5) + 0.01 * torch.rand(n, generator=generator)
+        return torch.stack([top, 1 - top], dim=1), 1 - right.long()
+
+    (p, y), (others, _) = drawn(500), drawn(5000)
+    for metric in ("accuracy", "error"):
+        estimate = estimate_metric(metric, p, y, others)
+        alone = estimate.labelled_only
+        assert estimate.lam > 2
+        assert estimate.high - estimate.low < 0.85 * (alone.high - alone.low)
+        for method in ("leverage_t", "cross_fit", "bootstrap"):
+            assert estimate_metric(metric, p, y, others, method=method).lam == 1
+    assert estimate_metric("brier", p, y, others).lam == 1
+
+
 def test_beliefs_that_say_nothing_cost_next_to_nothing(predictions) -> None:
     p, _ = predictions(n=200)
     shuffled = torch.randint(3, (200,), generator=torch.Generator().manual_seed(2))

@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 
 from dessl import debiased_risk
-from dessl.evaluation.debiased.fit import bent, cross_fitted, fitted
+from dessl.evaluation.debiased.fit import bent, cross_fitted, fitted, steepest
 from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
 from dessl.theory import optimal_lambda
 
@@ -60,6 +60,57 @@ def test_lambda_stays_between_none_and_all(sample: Sample) -> None:
     falling = sample_of(-sample.labelled.h, sample.labelled.h, sample.unlabelled.h)
     assert fitted(steep).lam == 1.0
     assert fitted(falling).lam == 0.0
+
+
+@pytest.fixture
+def timid() -> Sample:
+    """Hits of a model that gives 0.6 where it is nearly always right and 0.5 where it guesses."""
+    generator = torch.Generator().manual_seed(0)
+
+    def drawn(n: int) -> torch.Tensor:
+        jitter = 0.01 * torch.rand(n, generator=generator, dtype=torch.float64)
+        return torch.where(torch.rand(n, generator=generator) < 0.7, 0.6, 0.5) + jitter
+
+    h = drawn(300)
+    right = torch.where(h > 0.55, 0.98, 0.4)
+    hits = (torch.rand(300, generator=generator) < right).double()
+    return sample_of(hits, h, drawn(2000))
+
+
+def test_the_steepest_line_is_the_slopes_lower_bound_with_the_error_hc3(timid: Sample) -> None:
+    loss, h = timid.loss.numpy(), timid.labelled.h.numpy()
+    design = np.stack([np.ones(300), h], axis=1)
+    inverse = np.linalg.inv(design.T @ design)
+    slope = LinearRegression().fit(h[:, None], loss).coef_[0]
+    left_out = (loss - design @ inverse @ design.T @ loss) / (
+        1 - np.diag(design @ inverse @ design.T)
+    )
+    sandwich = inverse @ (design.T * left_out**2) @ design @ inverse
+    bound = 2000 / 2300 * (slope - 1.645 * np.sqrt(sandwich[1, 1]))
+    assert bound > 2
+    assert steepest(timid) == pytest.approx(bound)
+    assert fitted(timid, most=steepest(timid)).lam == steepest(timid)
+
+
+def test_no_line_is_steeper_than_one_before_enough_rows_were_seen_off_it(timid: Sample) -> None:
+    def among(hits: list[float]) -> Sample:
+        sure = [0.6] * (40 - len(hits))
+        h = torch.tensor([0.5] * len(hits) + sure, dtype=torch.float64)
+        loss = torch.tensor(hits + [1.0] * len(sure), dtype=torch.float64)
+        return sample_of(loss, h, timid.unlabelled.h)
+
+    assert steepest(among([0.0, 0.0])) == 1.0  # both misses are on the line
+    assert steepest(among([0.0] * 12 + [1.0] * 3)) == 1.0  # Σr² = 12·3/15
+    assert steepest(among([0.0] * 12 + [1.0] * 5)) > 1.0  # Σr² = 12·5/17
+
+
+def test_a_model_that_is_not_too_timid_has_no_steeper_line(timid: Sample) -> None:
+    h, loss = timid.labelled.h, timid.loss
+    flat = torch.full_like(h, 0.6)
+    calibrated = torch.where(h > 0.55, 0.98, 0.4).double()
+    for beliefs in (flat, calibrated, 1 - h):
+        assert steepest(sample_of(loss, beliefs, timid.unlabelled.h)) == 1.0
+    assert steepest(sample_of(loss, h, h[:0])) == 1.0  # nothing to correct by
 
 
 def test_a_constant_proxy_helps_nobody(sample: Sample) -> None:

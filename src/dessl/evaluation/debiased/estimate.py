@@ -16,7 +16,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.fit import Fit, bent, cross_fitted, fitted
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, bent, cross_fitted, fitted, steepest
 from dessl.evaluation.debiased.intervals import (
     Alternative,
     Bounds,
@@ -164,15 +164,17 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     One labelled row may carry the whole slope: its leverage then makes the debiased variance larger
     than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
     For ``"score"`` the line may be bent, where that shrinks the residuals of rows that the curve
-    has not seen. The line of hits and misses stays straight: the few misses would bend it at will.
+    has not seen. The line of hits and misses stays straight, for the few misses would bend it at
+    will; it may be steeper than another metric's.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
-    fit, alone = fitted(sample), fitted(sample, lam=0.0)
+    counted = metric.binary and method == "score"  # whose bounds are made of the row variance
+    most = steepest(sample) if counted else LAM_RANGE[1]
+    fit, alone = fitted(sample, most=most), fitted(sample, lam=0.0)
 
     def error(one: Fit) -> float:
-        by_degrees = metric.binary and method == "score"  # the variance that its bounds are made of
-        return one.standard_error(one.row_variance if by_degrees else one.leverage_variance)
+        return one.standard_error(one.row_variance if counted else one.leverage_variance)
 
     best = fit if error(fit) < error(alone) else alone
     if metric.binary or method != "score":

@@ -4,9 +4,10 @@
 
 λ is the least-squares slope, shrunk (:func:`dessl.theory.optimal_lambda`) and kept inside [0, 1]:
 a calibrated model's best λ is n_u/n, and a slope far above it is the work of one row with few
-labels. G is what a line in H leaves of H² over all rows: the losses of a model that is too timid
-or too bold do not follow H in a straight line. μ is fitted and shrunk as λ is, to what λ H leaves
-of L. Variance: V(r)/m over labelled rows, and V(B)/n_u for the unlabelled mean.
+labels. Only :func:`steepest` lets it be more, where a model is surely too timid. G is what a line
+in H leaves of H² over all rows: the losses of a model that is too timid or too bold do not follow H
+in a straight line. μ is fitted and shrunk as λ is, to what λ H leaves of L. Variance: V(r)/m over
+labelled rows, and V(B)/n_u for the unlabelled mean.
 """
 
 import math
@@ -17,8 +18,11 @@ from torch import Tensor
 
 from dessl.evaluation.debiased.proxies import Sample
 from dessl.theory import correlation, optimal_lambda
+from dessl.theory.centre import centred
+from dessl.theory.lambda_estimate import ONE_SIDED_95
 
 LAM_RANGE = (0.0, 1.0)
+SEEN_OFF_LINE = 3.0  # Σr² from which the residuals of hits and misses tell how sure a slope is
 ROUNDING = 1e-9  # share of a sum of squares that may be rounding
 
 
@@ -72,8 +76,8 @@ class Fit(NamedTuple):
         return math.sqrt(row_variance / len(self.residuals) + self.unlabelled_variance)
 
 
-def fitted(sample: Sample, *, lam: float | None = None) -> Fit:
-    """Fit λ and the debiased mean; ``lam=0`` is the mean of the labelled rows.
+def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[1]) -> Fit:
+    """Fit λ, not above ``most``, and the debiased mean; ``lam=0`` is the labelled rows' mean.
 
     >>> from dessl.evaluation.debiased.proxies import METRICS, sampled
     >>> rows = [[0.9, 0.1], [0.6, 0.4], [0.8, 0.2], [0.5, 0.5]]
@@ -83,7 +87,8 @@ def fitted(sample: Sample, *, lam: float | None = None) -> Fit:
     """
     loss, h, h_u = sample.loss, sample.labelled.h, sample.unlabelled.h
     if lam is None:
-        lam = optimal_lambda(loss, h, h_u, clip=LAM_RANGE).lam if len(h_u) else 0.0
+        clip = (LAM_RANGE[0], most)
+        lam = optimal_lambda(loss, h, h_u, clip=clip).lam if len(h_u) else 0.0
     centred_h = h - h.mean()
     beliefs = lam * torch.cat([h, h_u])
     value, extra = float(loss.mean()), 0.0
@@ -104,6 +109,26 @@ def fitted(sample: Sample, *, lam: float | None = None) -> Fit:
         unlabelled_variance=extra,
         degrees=len(h) - (2 if lam else 1),
     )
+
+
+def steepest(sample: Sample) -> float:
+    """The largest λ that rows with L in {0, 1} speak for: 1, or more where a model is too timid.
+
+    That is n_u/n times the slope's lower confidence bound, 95 % on one side, with the standard
+    error HC3, made of residuals r/(1 − leverage). A residual of a hit or a miss is hardly above 1:
+    before three of that size have been seen, the few misses may lie on a line by chance, which
+    then looks surer than it is.
+    """
+    h, loss = centred(sample.labelled.h), centred(sample.loss)
+    m, unlabelled = len(h), len(sample.unlabelled.h)
+    spread = float(h @ h)
+    slope = float(loss @ h) / spread if spread else 0.0
+    residuals = loss - slope * h
+    if slope <= LAM_RANGE[1] or float(residuals @ residuals) < SEEN_OFF_LINE:
+        return LAM_RANGE[1]
+    leverage = (1 / m + h.square() / spread).clamp(max=1 - 1 / m)
+    error = float((h * residuals / (1 - leverage)).norm()) / spread
+    return max(LAM_RANGE[1], unlabelled / (m + unlabelled) * (slope - ONE_SIDED_95 * error))
 
 
 def bent(sample: Sample, fit: Fit) -> Fit:
