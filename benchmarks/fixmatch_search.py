@@ -35,7 +35,6 @@ MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
 COOL = MUON | {"learning_rate": 5e-3, "weight_decay": 0.02}
 COLD = MUON | {"learning_rate": 2.5e-3, "weight_decay": 0.02}
 DECAYING = MUON | {"learning_rate": 5e-3, "weight_decay": 0.2}
-STEEP = DECAYING | {"weight_decay": 0.5}
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
 # steps both must be larger than where they were found, in a training of a million.
@@ -63,8 +62,12 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "muon-5e-3-decay-0.2-11-layers": {"steps": 14_000, "plan": DECAYING, "model": ELEVEN},
     "muon-5e-3-decay-2e-2-11-layers-width-96": {"plan": COOL, "model": ELEVEN | {"width": 96}},
-    "muon-5e-3-decay-0.5-11-layers": {"steps": 14_000, "plan": STEEP, "model": ELEVEN},
-    # Networks that take as long as one another, with the better decay.
+    "muon-5e-3-decay-0.5-11-layers": {
+        "steps": 14_000,
+        "plan": DECAYING | {"weight_decay": 0.5},
+        "model": ELEVEN,
+    },
+    # Three networks that take as long as one another, with the better decay.
     "muon-5e-3-decay-0.2-11-layers-width-96": {
         "steps": 14_000,
         "plan": DECAYING,
@@ -76,17 +79,11 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "model": ELEVEN | {"width": 128},
     },
     "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
-    "muon-5e-3-decay-0.5-11-layers-width-96": {
+    "muon-5e-3-decay-0.1-11-layers-width-96": {
         "steps": 14_000,
-        "plan": STEEP,
+        "plan": DECAYING | {"weight_decay": 0.1},
         "model": ELEVEN | {"width": 96},
     },
-    "muon-5e-3-decay-0.5-11-layers-width-128": {
-        "steps": 9_000,
-        "plan": STEEP,
-        "model": ELEVEN | {"width": 128},
-    },
-    "muon-5e-3-decay-0.5-17-layers": {"steps": 17_000, "plan": STEEP, "model": SEVENTEEN},
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
