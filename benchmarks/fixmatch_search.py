@@ -79,9 +79,20 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "model": ELEVEN | {"width": 128},
     },
     "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
+    # The best of these, with something else changed.
     "muon-5e-3-decay-0.1-11-layers-width-96": {
         "steps": 14_000,
         "plan": DECAYING | {"weight_decay": 0.1},
+        "model": ELEVEN | {"width": 96},
+    },
+    "muon-5e-3-decay-0.2-11-layers-width-96-linear": {
+        "steps": 14_000,
+        "plan": DECAYING | {"schedule": {"name": "warm_up", "warm_up": 500, "then": "linear"}},
+        "model": ELEVEN | {"width": 96},
+    },
+    "muon-5e-3-decay-0.2-11-layers-width-96-batch-64-320": {
+        "steps": 18_000,
+        "plan": DECAYING | {"unlabelled_batch": 320},
         "model": ELEVEN | {"width": 96},
     },
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
