@@ -57,6 +57,16 @@ def timid(name: str) -> Population:
     return Population(name, torch.as_tensor(p), torch.as_tensor(y))
 
 
+def thin_tail(name: str) -> Population:
+    """Two classes; a model that is timid about all rows but one in fifty, of which it is sure."""
+    generator = np.random.default_rng(0)
+    kind = generator.choice(3, 40_000, p=(0.49, 0.49, 0.02))
+    top = np.array([0.51, 0.53, 0.99])[kind]
+    right = generator.random(40_000) < np.array([0.5, 0.95, 0.95])[kind]
+    p = np.stack([top, 1 - top], axis=1)
+    return Population(name, torch.as_tensor(p), torch.as_tensor(1 - right.astype(np.int64)))
+
+
 def real(smoke: bool) -> Iterator[Population]:
     """Predictions on rows that the models were not trained on: digits, and MNIST where it is."""
     from sklearn.linear_model import LogisticRegression
@@ -133,6 +143,7 @@ def populations(smoke: bool) -> Iterator[Population]:
         yield simulated("simulated, nearly always right", 0.98)
         yield simulated("simulated, timid", 0.95, temperature=2.0)
         yield timid("simulated, timid, two kinds of rows")
+        yield thin_tail("simulated, timid, sure of few rows")
     yield from real(smoke)
     if not smoke and "DESSL_DATA" in os.environ:
         yield from other_sets()

@@ -168,8 +168,18 @@ def device(name: str, value: str) -> torch.device:
     return there
 
 
+def unmasked(name: str, value: object) -> None:
+    """Refuse an array with masked entries: NumPy would read what lies behind the mask."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
+            "first, or drop its rows."
+        )
+
+
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
     """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
+    unmasked(name, value)
     try:
         tensor = value.detach() if isinstance(value, Tensor) else _shared(np.asarray(value))
     except (TypeError, ValueError) as error:

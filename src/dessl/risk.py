@@ -105,7 +105,8 @@ def debiased_risk(
         on: The rows that H is added on. ``"unlabelled"``: mean_U H − mean_L H. ``"all"``: the mean
             over labelled and unlabelled rows together, minus mean_L H, which is (n_u/n) times the
             main form. Where an unlabelled *batch* was drawn from all rows, labelled ones included,
-            its plain mean already is the mean over all data: keep ``"unlabelled"`` there.
+            its plain mean already is the mean over all data: keep ``"unlabelled"`` there. In other
+            batches, weigh unlabelled rows by as many as each stands for beside a labelled one.
         bound: ``"nonnegative"`` gives λ mean H + max(0, mean_L (L − λH)). For λ ≥ 0 and H ≥ 0 it is
             never below zero; it is pessimistic: its expectation is at least R(θ).
         weights_labelled: One non-negative weight for each labelled row, shape (n_l,), for L and H

@@ -90,16 +90,16 @@ def test_no_number_is_cut_off_on_a_narrow_terminal(
 
 def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Path) -> None:
     assert cli("reproduce", "toy", *SMOKE)[0] == 0
-    runs = Path("results/toy/runs")  # the folder, where none is given
+    runs = Path("runs/toy/runs")  # the folder, where none is given
     before = {path.name: path.read_bytes() for path in runs.iterdir()}
     code, out, err = cli("reproduce", "toy", *SMOKE)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "toy: every run was in runs/toy already. Nothing was trained.\n")
     assert "DeEntMin" in out
     assert {path.name: path.read_bytes() for path in runs.iterdir()} == before
     code, out, err = cli("reproduce", "toy", *SMOKE, "--no-resume")
     assert (code, out) == (2, "")
     assert "Choose another --out, or go on with --resume." in err
-    code, _, err = cli("reproduce", "toy", "--out", "results/toy")
+    code, _, err = cli("reproduce", "toy", "--out", "runs/toy")
     assert code == 2
     assert "got other settings: profile" in err
 

@@ -97,10 +97,12 @@ def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> N
 
 
 def test_words_and_populations_may_change_and_seeds_grow(tmp_path: Path, tiny: Tiny) -> None:
-    begin(tmp_path, tiny(seeds=3), resume=True)
-    begin(tmp_path, tiny(seeds=1, notes=["another word"], population=4), resume=True)
+    begin(tmp_path, tiny(seeds=3, notes=["said of these runs"]), resume=True)
+    other = tiny(seeds=1, notes=["another word"], title="Another title", population=4)
+    begin(tmp_path, other, resume=True)
     kept = read_experiment(tmp_path)
-    assert (kept["seeds"], kept["notes"], kept["population"]) == (3, ["another word"], 4)
+    assert (kept["seeds"], kept["title"], kept["population"]) == (3, "Another title", 4)
+    assert kept["notes"] == ["said of these runs"]
     begin(tmp_path, tiny(seeds=5), resume=True)
     assert read_experiment(tmp_path)["seeds"] == 5
 

@@ -73,6 +73,21 @@ def test_a_broken_off_sweep_goes_on_to_the_end_of_an_unbroken_one(
     assert files(broken) == after
 
 
+@pytest.mark.parametrize("damage", ["5", '[["a"]]', '{"a', "", "\x00"])
+def test_a_damaged_note_of_what_was_begun_is_passed_over(
+    tiny: Tiny, tmp_path: Path, damage: str
+) -> None:
+    experiment = tiny(seeds=1)
+    run_experiment(experiment, tmp_path)
+    missing = min((tmp_path / "runs").iterdir())
+    missing.unlink()
+    note = tmp_path / "training" / "begun" / "cells.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(damage)
+    run_experiment(experiment, tmp_path)
+    assert missing.is_file()
+
+
 def test_a_broken_off_run_goes_on_from_its_checkpoint(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,23 @@ def test_a_checkpoint_is_read_by_a_module_that_was_never_trained(
             assert torch.equal(module.get_parameter(name), value)
 
 
+@pytest.mark.parametrize("surrogate", STATEFUL)
+def test_lightnings_average_of_weights_goes_with_a_surrogates_state(
+    surrogate: Any, tmp_path: Path, data: SemiData
+) -> None:
+    """It copies the module before the module's own setup."""
+    from lightning.pytorch.callbacks import EMAWeightAveraging
+
+    from dessl.integrations.lightning import DeSSLModule
+
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), surrogate())
+    average = EMAWeightAveraging(decay=0.5, update_starting_at_step=0)
+    assert fit(tmp_path, module, data, epochs=2, callbacks=[average]).global_step == 4
+    fit(tmp_path, module, data, epochs=1)  # another fit prepares anew
+    if isinstance(module.surrogate, MeanTeacher):
+        assert module.surrogate.get_buffer("teacher.steps") == 2
+
+
 def test_a_checkpoint_of_a_step_has_the_surrogates_state_of_that_step(
     tmp_path: Path, data: SemiData
 ) -> None:

@@ -42,6 +42,14 @@ def test_thresholds_follow_the_counts() -> None:
     assert flexmatch.thresholds.tolist() == pytest.approx([0.9, 0.9 * (1 / 3) / (2 - 1 / 3), 0])
 
 
+def test_rows_that_no_step_draws_are_not_counted() -> None:
+    flexmatch = ready(n_rows=50)
+    flexmatch.draws_from(torch.tensor([0, 1, 2, 3]))
+    step(flexmatch, [0, 1, 2], [ZERO, ONE, UNSURE])
+    assert flexmatch.last_label[:4].tolist() == [0, 1, -1, -1]
+    assert flexmatch.thresholds.tolist() == pytest.approx([0.3, 0.3, 0])  # as of four rows
+
+
 def test_without_warm_up_the_commonest_class_has_the_full_threshold() -> None:
     flexmatch = ready(warm_up=False, n_rows=100)
     step(flexmatch, [7], [UNSURE])

@@ -13,6 +13,7 @@ from dessl.surrogates import (
     FixMatch,
     FixMatchStar,
     FreeMatch,
+    MeanTeacher,
     PseudoLabel,
     Rows,
     Scores,
@@ -74,6 +75,18 @@ def test_one_logit_comes_out_as_two() -> None:
     back = unsmoothed(smoothed(logits, EPSILON), EPSILON)
     both = torch.cat([torch.zeros(2, 1), logits], 1).log_softmax(-1)
     torch.testing.assert_close(back, both)
+
+
+def test_a_teacher_of_one_logit_can_be_smoothed() -> None:
+    model, rows = nn.Linear(3, 1), Rows(torch.randn(4, 3), torch.arange(4))
+    inner = MeanTeacher(view=as_is)
+    surrogate = Smooth(inner, epsilon=0.1)
+    surrogate.prepare(model, n_rows=4, n_classes=2)
+    with torch.no_grad():
+        model.weight += 1
+        p, q = model(rows.x).sigmoid(), inner.teacher.model(rows.x).sigmoid()
+    expected = 2 * (0.9 * p + 0.05 - q).square().squeeze(1)
+    torch.testing.assert_close(surrogate(model, rows).h.detach(), expected)
 
 
 def test_h_never_passes_log_k_over_epsilon() -> None:

@@ -13,12 +13,15 @@ from torch import Tensor, nn
 from dessl import Batches, SemiData
 from dessl.surrogates import (
     SURROGATES,
+    Combine,
     Entropy,
     FixMatch,
     FixMatchStar,
+    FlexMatch,
     MeanTeacher,
     PseudoLabel,
     Scores,
+    Smooth,
 )
 from dessl.training import train
 from dessl.training.average import WeightAverage
@@ -72,6 +75,30 @@ def test_it_is_the_loop_one_would_write(make_data: Any, make_model: Any, make_pl
     for key, value in mean.state_dict().items():
         torch.testing.assert_close(result.model.state_dict()[key], value)
     assert result.model is model
+
+
+@pytest.mark.parametrize("bound", [None, "nonnegative"])
+def test_on_all_rows_is_the_all_data_form_whatever_the_batches_hold(
+    bound: Any, make_data: Any, make_plan: Any
+) -> None:
+    """In one step of all 20 labelled rows and 40 of the 100 unlabelled ones."""
+    plan = make_plan(
+        steps=1, lam=3.0, on="all", bound=bound, labelled_batch=20, unlabelled_batch=40
+    )
+    data, model = make_data(), nn.Linear(4, 2)
+    with torch.no_grad():
+        batch = next(Batches(data, 20, 40, seed=plan.seed))
+        logits = model(torch.cat([batch.x_labelled, batch.x_unlabelled]))
+        p = logits.softmax(-1)
+        h = -(p * p.log()).sum(-1)
+        loss, labelled, unlabelled = F.cross_entropy(logits[:20], batch.y), h[:20], h[20:]
+        everywhere = (20 * labelled.mean() + 100 * unlabelled.mean()) / 120
+        expected = loss + 3 * (everywhere - labelled.mean())
+        if bound:
+            expected = 3 * everywhere + (loss - 3 * labelled.mean()).clamp(min=0)
+    (event,) = train(model, Entropy(), data, plan).history
+    assert event.risk == pytest.approx(expected.item(), rel=1e-5)
+    assert event.h_unlabelled == pytest.approx(everywhere.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw", "muon"])
@@ -173,18 +200,38 @@ def test_one_surrogate_serves_two_runs_alike(
     assert torch.equal(before, torch.get_rng_state())  # the caller's generator is left alone
 
 
+def noisy(model: Any, x: Tensor) -> Tensor:
+    """A plain function, which has PyTorch's own generator alone to draw from."""
+    return (model(x + torch.randn_like(x)).softmax(-1) - model(x).softmax(-1)).square().sum(-1)
+
+
+@pytest.mark.parametrize("make_surrogate", [lambda: FixMatch(0.6), lambda: noisy])
 def test_evaluating_more_often_changes_nothing(
-    make_data: Any, make_model: Any, make_plan: Any
+    make_surrogate: Any, make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
     ends = [
         weights(
             train(
-                make_model, FixMatch(0.6), make_data(), make_plan(lam=0.5, evaluate_every=k)
+                make_model, make_surrogate(), make_data(), make_plan(lam=0.5, evaluate_every=k)
             ).model
         )
         for k in (1, 12)
     ]
     assert same(*ends)
+
+
+def test_a_validation_part_changes_no_training(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    """Nor the counts of a surrogate that counts rows, inside of another or not."""
+    data = make_data()
+    alone = SemiData(data.x, data.y)
+    for make in (FlexMatch, lambda: Smooth(FlexMatch()), lambda: Combine([FlexMatch()])):
+        ends = [
+            weights(train(make_model, make(), part, make_plan(lam=0.5, steps=40)).model)
+            for part in (data, alone)
+        ]
+        assert same(*ends)
 
 
 @pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"teacher", "combine", "smooth"}))

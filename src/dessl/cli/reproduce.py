@@ -17,7 +17,7 @@ from dessl.cli.sources import nearest
 from dessl.experiments.specification import Experiment, experiment_names, load_experiment
 from dessl.experiments.sweep import run_experiment
 
-RESULTS = Path("results")
+RUNS = Path("runs")  # not results/, which holds what we ran ourselves
 Name = Annotated[
     str,
     typer.Argument(
@@ -40,7 +40,7 @@ Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder for the results; if not given, results/NAME. With 'all', DIR/NAME for each.",
+        help="Folder for the results; if not given, runs/NAME. With 'all', DIR/NAME for each.",
     ),
 ]
 
@@ -61,7 +61,7 @@ def reproduce(
 
     Example: dessl reproduce list
 
-    Example: dessl reproduce toy --out runs/toy
+    Example: dessl reproduce toy
 
     Example: dessl reproduce mnist --profile smoke
 
@@ -73,10 +73,10 @@ def reproduce(
     where = device_named(device)
     if name == "all":
         experiments = [_experiment(each, profile, seeds) for each in experiment_names()]
-        _run_all(experiments, out or RESULTS, where, resume=resume, as_json=as_json)
+        _run_all(experiments, out or RUNS, where, resume=resume, as_json=as_json)
         return
     experiment = _experiment(name, profile, seeds)
-    folder = out or RESULTS / name
+    folder = out or RUNS / name
     summary = _run(experiment, folder, where, resume=resume, as_json=as_json)
     if as_json:
         show_json(summary)
@@ -100,11 +100,12 @@ def _run(
     writable_folder(out)
     if experiment.kind == "toy":
         torch.set_num_threads(1)  # so small a network only waits for a second thread
+    announcer = Announcer(experiment.name)
     with noted_warnings(), resumable(out):
-        run_experiment(
-            experiment, out, device=device, resume=resume, notice=Announcer(experiment.name)
-        )
+        run_experiment(experiment, out, device=device, resume=resume, notice=announcer)
         files, summary = written_report(out)
+    if announcer.before is None:
+        say(f"{experiment.name}: every run was in {out} already. Nothing was trained.")
     if not as_json:
         show_results(summary, files)
     return summary

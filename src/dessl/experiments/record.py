@@ -212,6 +212,7 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
                 do="Choose another --out.",
             )
         new["seeds"] = max(new["seeds"], old.get("seeds", 1))
+        new["notes"] = old.get("notes", new["notes"])  # what was said of those runs
     write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
 
 

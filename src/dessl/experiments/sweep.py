@@ -94,12 +94,22 @@ def _groups(
     known = {cell.key: cell for cell in cells}
     begun: set[str] = set()
     for file in sorted(training.glob(f"*/{CELLS}")):
-        keys = json.loads(file.read_text(encoding="utf-8"))
+        keys = _keys(file)
         if known.keys() >= set(keys) and left & set(keys):
             begun |= set(keys)
             yield [known[key] for key in keys]
     todo = [cell for cell in cells if cell.key in left - begun]
     yield from populations(experiment, todo)
+
+
+def _keys(file: Path) -> list[str]:
+    """What was begun, or nothing where the file cannot be read: it is then begun anew."""
+    try:
+        keys = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    known = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+    return keys if known else []
 
 
 def _records(

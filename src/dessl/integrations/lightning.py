@@ -16,6 +16,7 @@ from dessl.data import Batches, SemiData
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
+from dessl.surrogates.state import device_of
 
 try:
     import lightning
@@ -58,6 +59,7 @@ class DeSSLModule(lightning.LightningModule):
         self.learning_rate = learning_rate
         self.transform = transform
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
+        self._ready = False  # prepared for the fit that is about to start
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
 
     def forward(self, x: Tensor) -> Tensor:
@@ -71,7 +73,21 @@ class DeSSLModule(lightning.LightningModule):
 
     def setup(self, stage: str) -> None:
         """Let the surrogate make its state once the data is known, before a checkpoint fills it."""
-        if stage != "fit":
+        if stage == "fit":
+            self._prepare_for_fit()
+
+    def configure_model(self) -> None:
+        """Do the same for callbacks that copy the module in a setup of theirs, before its own."""
+        trainer = self._trainer  # None where a checkpoint is read without one
+        if trainer is not None and trainer.state.fn == "fit":
+            self._prepare_for_fit()
+
+    def on_fit_start(self) -> None:
+        """Note that the fit has its state: another fit makes its own."""
+        self._ready = False
+
+    def _prepare_for_fit(self) -> None:
+        if self._ready:
             return
         module = self.trainer.datamodule  # type: ignore[attr-defined]
         if not isinstance(module, SemiDataModule):
@@ -81,7 +97,10 @@ class DeSSLModule(lightning.LightningModule):
             )
         data = module.data
         self._prepare(int(data.ids.max()) + 1, data.n_classes)
+        drawn = torch.cat([data.labelled_rows, data.unlabelled_rows])
+        self.surrogate.draws_from(data.ids[drawn].to(device_of(self.model)))
         self._seen.clear()
+        self._ready = True
 
     def _prepare(self, n_rows: int, n_classes: int) -> None:
         self.surrogate.prepare(self.model, n_rows, n_classes)

@@ -81,6 +81,18 @@ class Surrogate(nn.Module, ABC):
             n_classes: Number of classes.
         """
 
+    def draws_from(self, ids: Tensor) -> None:
+        """Be told, once prepared, which row ids steps may draw; the others are only looked at.
+
+        A surrogate that counts rows counts these; one made of others tells them.
+
+        Args:
+            ids: On the device of the state.
+        """
+        for part in self.modules():
+            if part is not self and isinstance(part, Surrogate):
+                part.draws_from(ids)
+
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
         """Move teachers, memories and thresholds on, after the optimiser's step.
 

@@ -11,6 +11,8 @@ from dessl.surrogates.targets import confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
+NEVER, LEFT_OUT = -1, -2  # in place of a confident label: none yet, and not drawn by any step
+
 
 class FlexMatch(WeakToStrong):
     """Cross-entropy to the weak view's label, at a threshold that its class earns (Zhang, 2021).
@@ -22,10 +24,11 @@ class FlexMatch(WeakToStrong):
 
     The second argument of the maximum is the warm-up: thresholds start at 0 and rise as rows
     become confident. State: the last confident label of each row, and the thresholds. Counts are
-    over all rows of the data, labelled ones too, since H is blind; the original counts unlabelled
-    ones. N is one more than the largest id: an id that is never drawn, such as one of a validation
-    part, is a row that never becomes confident. Where those outnumber the commonest class they hold
-    the thresholds down for good: number the rows from 0, or switch the warm-up off.
+    over all rows that steps may draw, labelled ones too, since H is blind; the original counts
+    unlabelled ones. :func:`dessl.train` tells which they are, by :meth:`draws_from`. Where nobody
+    does, N is one more than the largest id, and an id that is never drawn, such as one of a
+    validation part, is a row that never becomes confident: where those outnumber the commonest
+    class they hold the thresholds down for good.
     Where a row comes twice in a step, the larger of its confident labels is kept.
 
     L pairs with both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
@@ -70,8 +73,15 @@ class FlexMatch(WeakToStrong):
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Start with no confident row and thresholds of 0."""
         device = device_of(model)
-        self.last_label = torch.full((n_rows,), -1, device=device)
+        self.last_label = torch.full((n_rows,), NEVER, device=device)
         self.thresholds = torch.zeros(n_classes, device=device)
+
+    def draws_from(self, ids: Tensor) -> None:
+        """Leave the rows that no step draws out of all counts."""
+        last_label = prepared(self, "last_label")
+        drawn = torch.zeros_like(last_label, dtype=torch.bool)
+        drawn[ids] = True
+        last_label[~drawn] = LEFT_OUT
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
@@ -89,13 +99,13 @@ class FlexMatch(WeakToStrong):
         thresholds = prepared(self, "thresholds", log_p)
         last_label = prepared(self, "last_label")
         confidence, label = confident_labels(log_p)
-        new = torch.where(confidence > self.threshold, label, -1)
+        new = torch.where(confidence > self.threshold, label, NEVER)
         # The maximum does not depend on the order of rows that share an id; plain indexing does.
-        step = torch.full_like(last_label, -1).scatter_reduce(0, rows.ids, new, "amax")
+        step = torch.full_like(last_label, NEVER).scatter_reduce(0, rows.ids, new, "amax")
         last_label.copy_(torch.where(step >= 0, step, last_label))
-        counts = torch.zeros(len(thresholds) + 1, device=log_p.device, dtype=torch.int64)
-        counts.scatter_add_(0, last_label + 1, torch.ones_like(last_label))
-        never, confident = counts[0], counts[1:]
+        counts = torch.zeros(len(thresholds) - LEFT_OUT, device=log_p.device, dtype=torch.int64)
+        counts.scatter_add_(0, last_label - LEFT_OUT, torch.ones_like(last_label))
+        never, confident = counts[NEVER - LEFT_OUT], counts[-LEFT_OUT:]
         most = torch.maximum(confident.amax(), never) if self.warm_up else confident.amax()
         effect = confident / most.clamp(min=1)
         thresholds.copy_(self.threshold * effect / (2 - effect))

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from dessl.functional import squared_distance
+from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.ema import EMATeacher, checked_decay, prepared_teacher
 from dessl.surrogates.views import jittered_view
@@ -48,8 +48,10 @@ class MeanTeacher(Surrogate):
         teacher = prepared_teacher(self.teacher)
         generator = self.generator(rows.x.device)
         logits = model(self.view(rows.x, generator))
-        target = teacher(self.view(rows.x, generator))
-        return Scores(squared_distance(logits, target), logits.unsqueeze(0))
+        target = log_probabilities(teacher(self.view(rows.x, generator))).exp()
+        # Of probabilities: a smoothed model has two columns where its teacher has one logit.
+        distance = (log_probabilities(logits).exp() - target).square().sum(-1)
+        return Scores(distance, logits.unsqueeze(0))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Move the teacher towards the model."""

@@ -53,7 +53,7 @@ class TrainPlan:
         lam: λ, its peak.
         ramp: Of λ, as ``schedule``.
         risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
-        on: As in :func:`dessl.debiased_risk`.
+        on: As in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a batch.
         bound: As in :func:`dessl.debiased_risk`.
         include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
         ema: Decay of the averaged weights that are evaluated and kept; 0 for none.

@@ -22,6 +22,7 @@ from dessl.training.population_watch import Validation
 from dessl.training.run import TrainResult
 from dessl.training.selection import Selection
 from dessl.training.stacked_model import StackedModel
+from dessl.training.step import unlabelled_weights
 from dessl.training.streams import streams
 from dessl.training.totals import NAMES
 
@@ -75,7 +76,7 @@ class Population:
             surrogate,
             data,
             plan,
-            Setting([its.lam for its in plans], [its.risk for its in plans]),
+            _setting(parts, plans),
             self.rows,
             steps=self.steps,
             decayed=decayed_names(models[0]),
@@ -238,3 +239,13 @@ class Population:
         device = self.step.data.device
         if device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"], device)
+
+
+def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:
+    weights = [unlabelled_weights(plans[0], part) for part in parts]
+    known = [weight for weight in weights if weight is not None]
+    return Setting(
+        [plan.lam for plan in plans],
+        [plan.risk for plan in plans],
+        torch.stack(known) if known else None,
+    )

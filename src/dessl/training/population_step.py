@@ -32,6 +32,7 @@ class Setting(NamedTuple):
 
     lams: Sequence[float]
     risks: Sequence[RiskKind]  # equal ones beside each other
+    weights: Tensor | None = None  # of unlabelled rows (K, n_u), where H is added on all rows
 
 
 class PopulationStep:
@@ -64,6 +65,7 @@ class PopulationStep:
         self.rows, device = rows, data.device
         self._kinds = [(kind, len(list(runs))) for kind, runs in groupby(setting.risks)]
         self._lams = torch.tensor(setting.lams, device=device)
+        self._weights = setting.weights
         # Tables on the device: a graph can look a step's numbers up without the host.
         ramp = schedule_from(plan.ramp)
         shares = [ramp(step, steps) for step in range(steps)]
@@ -130,8 +132,10 @@ class PopulationStep:
         parts, first = [], 0
         for kind, runs in self._kinds:
             its = slice(first, first + runs)
-            risk_of = vmap(self._one_risk(kind), in_dims=(0, 1, 0, 0))
-            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its]))
+            weights = None if self._weights is None or kind != "debiased" else self._weights[its]
+            dims = (0, 1, 0, 0, None if weights is None else 0)
+            risk_of = vmap(self._one_risk(kind), in_dims=dims)
+            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights))
             first += runs
         return Risk(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
@@ -139,9 +143,14 @@ class PopulationStep:
         plan = self.plan
         debiased = kind == "debiased"
 
-        def risk(h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> tuple[Tensor, ...]:
+        def risk(
+            h: Tensor, logits: Tensor, y: Tensor, lam: Tensor, weights: Tensor | None
+        ) -> tuple[Tensor, ...]:
             on, bound = (plan.on, plan.bound) if debiased else ("unlabelled", None)
-            return tuple(objective(Scores(h, logits), y, lam, risk=kind, on=on, bound=bound))
+            scores = Scores(h, logits)
+            return tuple(
+                objective(scores, y, lam, risk=kind, on=on, bound=bound, weights_unlabelled=weights)
+            )
 
         return risk
 

@@ -78,6 +78,7 @@ class Run:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         surrogate.prepare(model, id_range(data), data.n_classes)
         surrogate.to(data.device).train()
+        surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
         self.step = Step(model, surrogate, data, plan)
         self.batches = streams(data, plan)
         self.done, self.clock = 0, Clock()

@@ -40,6 +40,7 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
+        self._weights = unlabelled_weights(plan, data)
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
@@ -100,4 +101,25 @@ class Step:
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
         """Return the plan's risk of the scores."""
         plan = self.plan
-        return objective(scores, y, lam, risk=plan.risk, on=plan.on, bound=plan.bound)
+        return objective(
+            scores,
+            y,
+            lam,
+            risk=plan.risk,
+            on=plan.on,
+            bound=plan.bound,
+            weights_unlabelled=self._weights,
+        )
+
+
+def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
+    """What an unlabelled row of a batch counts, (unlabelled_batch,), where H is added on all rows.
+
+    The mean over all data has n_u unlabelled rows to n_l labelled ones, whatever a batch has. None
+    where the rows' number does not matter.
+    """
+    if plan.on != "all":
+        return None
+    beside = data.n_unlabelled / plan.unlabelled_batch
+    weight = beside * plan.labelled_batch / data.n_labelled
+    return torch.full((plan.unlabelled_batch,), weight, device=data.device)

@@ -90,7 +90,7 @@ def _losses_and_h(
     model: nn.Module, surrogate: Surrogate, rows: Rows, y: Tensor
 ) -> tuple[Tensor, Tensor]:
     losses, hs = [], []
-    with evaluating(model), _draws_apart(surrogate), torch.no_grad():
+    with evaluating(model), _draws_apart(surrogate, rows.x.device), torch.no_grad():
         for first in range(0, len(y), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
             h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
@@ -101,14 +101,18 @@ def _losses_and_h(
 
 
 @contextmanager
-def _draws_apart(surrogate: Surrogate) -> Iterator[None]:
-    """Let a surrogate draw from fresh generators, so that a look at it changes no run."""
+def _draws_apart(surrogate: Surrogate, device: torch.device) -> Iterator[None]:
+    """Let a surrogate draw from fresh generators, so that a look at it changes no run.
+
+    PyTorch's own generator, which a plain function may draw from, goes on from where it was.
+    """
     parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
     own = [part._generator for part in parts]
     for part in parts:
         part._generator = None
     try:
-        yield
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
     finally:
         for part, generator in zip(parts, own, strict=True):
             part._generator = generator

@@ -86,10 +86,19 @@ def test_the_steepest_line_is_the_slopes_lower_bound_with_the_error_hc3(timid: S
         1 - np.diag(design @ inverse @ design.T)
     )
     sandwich = inverse @ (design.T * left_out**2) @ design @ inverse
-    bound = 2000 / 2300 * (slope - 1.645 * np.sqrt(sandwich[1, 1]))
+    pooled = h.var(ddof=1) / np.concatenate([h, timid.unlabelled.h.numpy()]).var(ddof=1)
+    bound = 2000 / 2300 * min(1, pooled) * (slope - 1.645 * np.sqrt(sandwich[1, 1]))
     assert bound > 2
     assert steepest(timid) == pytest.approx(bound)
     assert fitted(timid, most=steepest(timid)).lam == steepest(timid)
+
+
+def test_no_steep_line_leads_to_where_no_labelled_row_lies(timid: Sample) -> None:
+    """One unlabelled row in fifty is of a kind that the labelled ones do not show."""
+    beyond = timid.unlabelled.h.clone()
+    beyond[::50] = 1.0
+    assert steepest(timid) > 2
+    assert steepest(sample_of(timid.loss, timid.labelled.h, beyond)) < 0.5 * steepest(timid)
 
 
 def test_no_line_is_steeper_than_one_before_enough_rows_were_seen_off_it(timid: Sample) -> None:

@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
+from dessl import StreamingMetrics
+from dessl.evaluation import holm, mean_interval
+from dessl.evaluation.debiased import estimate_metric
 from dessl.evaluation.metrics.predictions import (
     checked_labels,
     checked_logits,
@@ -37,6 +40,25 @@ def test_a_numpy_array_has_the_tolerance_of_its_own_type():
     checked_probabilities(row.astype(np.float32))
     with pytest.raises(ValueError, match="within 1e-06"):
         checked_probabilities(row)
+    for kind in (pd.DataFrame, list):
+        checked_probabilities(kind(row.astype(np.float32)))
+
+
+def test_what_lies_behind_a_mask_is_not_read():
+    p, y = np.full((4, 2), 0.5), np.zeros(4, dtype=int)
+    hidden = np.ma.masked_array(y, mask=[0, 0, 1, 0]), np.ma.masked_array(p, mask=p > 0.4)
+    checked_pair(p, np.ma.masked_array(y, mask=False))  # nothing is masked
+    for pair, name in (((p, hidden[0]), "y"), ((hidden[1], y), "probabilities")):
+        with pytest.raises(ValueError, match=f"{name} must have a value in every entry"):
+            checked_pair(*pair)
+    for values in hidden[0], hidden[1][:, 0]:
+        for function in (holm, mean_interval):
+            with pytest.raises(ValueError, match="masked array"):
+                function(values)
+    with pytest.raises(ValueError, match="y must have a value"):
+        StreamingMetrics(2, inputs="probabilities").update(p, hidden[0])
+    with pytest.raises(ValueError, match="of unlabelled rows must have a value"):
+        estimate_metric("brier", p, y, hidden[1])
 
 
 def test_one_row_among_many_is_found_and_named():

@@ -117,7 +117,8 @@ def steepest(sample: Sample) -> float:
     That is n_u/n times the slope's lower confidence bound, 95 % on one side, with the standard
     error HC3, made of residuals r/(1 − leverage). A residual of a hit or a miss is hardly above 1:
     before three of that size have been seen, the few misses may lie on a line by chance, which
-    then looks surer than it is.
+    then looks surer than it is. Where all rows vary more in H than the labelled ones, the slope is
+    the pooled one, Cov_L(L, H)/V(H): a line is not known where no labelled row lies.
     """
     h, loss = centred(sample.labelled.h), centred(sample.loss)
     m, unlabelled = len(h), len(sample.unlabelled.h)
@@ -128,7 +129,10 @@ def steepest(sample: Sample) -> float:
         return LAM_RANGE[1]
     leverage = (1 / m + h.square() / spread).clamp(max=1 - 1 / m)
     error = float((h * residuals / (1 - leverage)).norm()) / spread
-    return max(LAM_RANGE[1], unlabelled / (m + unlabelled) * (slope - ONE_SIDED_95 * error))
+    every_h = torch.cat([sample.labelled.h, sample.unlabelled.h])
+    pooled = min(1.0, spread / (m - 1) / float(every_h.var()))
+    share = unlabelled / (m + unlabelled)
+    return max(LAM_RANGE[1], share * pooled * (slope - ONE_SIDED_95 * error))
 
 
 def bent(sample: Sample, fit: Fit) -> Fit:

@@ -90,4 +90,5 @@ def _sorted_t(redrawn: Tensor) -> Tensor:
     variance = squares - mean.square()
     error = (variance.clamp(min=0) / (m - 1)).sqrt()
     varies = variance > 1e-12 * squares  # less is rounding
-    return torch.where(varies, mean / error, mean.sign() * math.inf).nan_to_num(0.0).sort().values
+    t = torch.where(varies, mean / error, mean.sign() * math.inf)
+    return t.nan_to_num(0.0, posinf=math.inf, neginf=-math.inf).sort().values

@@ -25,7 +25,8 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
             f"got {tuple(values.shape)}. For a binary model stack them: "
             "torch.stack([1 - p, p], dim=1)."
         )
-    came_in = str(getattr(probabilities, "dtype", "float64")).removeprefix("torch.")
+    came = probabilities if isinstance(probabilities, Tensor) else np.asarray(probabilities)
+    came_in = str(came.dtype).removeprefix("torch.")
     tolerance = SUM_TOLERANCE.get(came_in, SUM_TOLERANCE_OTHERWISE)
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1 + tolerance:
@@ -91,6 +92,7 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
 
 def _labels(y: ArrayLike) -> Tensor:
     """A copy of labels: PyTorch refuses a reversed array, and warns of a read-only one."""
+    _checks.unmasked("y", y)
     array = np.asarray(y)
     if array.dtype == object:  # pandas' nullable integers, for one
         array = np.array(array.tolist())

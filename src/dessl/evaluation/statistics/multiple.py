@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dessl import _checks
 from dessl._checks import ArrayLike
 
 
@@ -23,6 +24,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.06, 0.06,  nan])
     """
+    _checks.unmasked("p_values", p_values)
     given = p_values.detach().cpu() if isinstance(p_values, Tensor) else p_values
     values = np.asarray(given, dtype=np.float64)
     if values.ndim != 1 or values.shape[0] == 0:
