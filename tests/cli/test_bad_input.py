@@ -209,12 +209,6 @@ def test_too_little_memory(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
     refused(fit(cli, tmp_path, tmp_path / "run"), "not enough memory. Unable to allocate 7.5 TiB")
 
 
-def test_a_folder_that_holds_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "run" / "model").mkdir(parents=True)
-    refused(fit(cli, tmp_path, tmp_path / "run"), "is of no run. Choose another folder.")
-    assert list((tmp_path / "run").rglob("*")) == [tmp_path / "run" / "model"]
-
-
 def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"
     assert fit(cli, tmp_path, run)[0] == 0
@@ -240,6 +234,9 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     refused(cli("predict", run, tmp_path / "rows.npz", "--out", out), "expected a table, as the")
     (tmp_path / "new.csv").write_text("age,outcome\n30,\n41,\n")
     refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 rows with a label; got 0.")
+    (tmp_path / "renamed.csv").write_text("age,Outcome\n30,ill\n41,well\n52,ill\n")
+    says = "expected the labels in the column 'outcome'; got 'age', 'Outcome'. If one of them holds"
+    refused(cli("evaluate", run, tmp_path / "renamed.csv"), says)
     (tmp_path / "odd.csv").write_text("age,outcome\n30,dead\n41,ill\n")
     refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'dead'")
     fine = tmp_path / "fine.csv"
@@ -249,6 +246,45 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     weights.write_bytes(weights.read_bytes()[:-1])
     refused(cli("predict", run, people, "--out", out), "is damaged")
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["people.csv", "copy.csv", "written otherwise.tsv"])
+def test_the_rows_that_are_trained_on_are_no_test_rows(cli: Cli, tmp_path: Path, name: str) -> None:
+    rows = "\n".join(good_rows())
+    (tmp_path / name).write_text(rows.replace(",", "\t") if name.endswith("tsv") else rows)
+    says = "got those of DATA, all of them trained on. Leave --test-file out"
+    refused(fit(cli, tmp_path, tmp_path / "run", "--test-file", tmp_path / name), says)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_or_a_set_without_a_test_part_is_no_test_file_of_itself(
+    cli: Cli, tmp_path: Path
+) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = np.full((8, 8), 10 * number, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pets" / name / f"{number}.png")
+    for data in (tmp_path / "pets", "toy"):
+        refused(
+            cli("fit", data, "--out", tmp_path / "run", "--test-file", data),
+            "got those of DATA, all of them trained on.",
+        )
+
+
+def test_a_test_file_without_the_labels_names_what_it_has(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("age,Outcome\n30,ill\n41,well\n52,ill\n")
+    refused(fit(cli, tmp_path, tmp_path / "run", "--test-file", other), "got 'age', 'Outcome'.")
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(40, 3)), np.arange(40) % 2
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    np.savez(tmp_path / "other.npz", x=x[:9], target=y[:9])
+    options = ("--out", tmp_path / "run", "--test-file", tmp_path / "other.npz")
+    refused(
+        cli("fit", tmp_path / "rows.npz", *options),
+        "expected the labels in the array 'y' or 'Y' or 'labels'; got 'x', 'target'.",
+    )
 
 
 def test_report_refuses_a_folder_without_facts(cli: Cli, tmp_path: Path) -> None:

@@ -22,20 +22,23 @@ Cli = Callable[..., tuple[int, str, str]]
 QUICK = ("--steps", 40, "--networks", 1)
 
 
-@pytest.fixture(scope="module")
-def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_people(path: Path, seed: int) -> Path:
     """240 people, an age and a town with gaps, text labels for 96 of them: 'ill' above 50."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     rows = [["age", "town", "outcome"]]
     for number in range(240):
         age = float(random.normal(50, 10))
         shown = "" if number % 13 == 5 else f"{age:.1f}"
         town = "" if number % 17 == 3 else str(random.choice(["Oslo", "Tromsø", 'Å, "by"']))
         rows.append([shown, town, ("ill" if age > 50 else "well") if number % 5 < 2 else ""])
-    path = tmp_path_factory.mktemp("people") / "people.csv"
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(rows)
     return path
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_people(tmp_path_factory.mktemp("people") / "people.csv", seed=0)
 
 
 def read_predictions(path: Path) -> list[dict[str, str]]:
@@ -153,18 +156,8 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
 def test_a_test_file_with_some_labels_is_used_debiased(
     cli: Cli, people: Path, tmp_path: Path
 ) -> None:
-    options = (
-        "--label",
-        "outcome",
-        "--steps",
-        5,
-        "--lam",
-        0.5,
-        "--networks",
-        1,
-        "--test-file",
-        people,
-    )
+    others = write_people(tmp_path / "others.csv", seed=1)
+    options = ("--label", "outcome", *QUICK, "--lam", 0.5, "--test-file", others)
     code, _, err = cli("fit", people, "--out", tmp_path / "run", *options)
     assert code == 0, err
     facts = read_facts(tmp_path / "run")
@@ -189,8 +182,11 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     command = ("fit", people, "--label", "outcome", "--out", tmp_path, *QUICK, "--lam", 0.5)
     assert cli(*command)[0] == 0
     first = read_facts(tmp_path)
+    models = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
     assert cli(*command)[0] == 0
     assert read_facts(tmp_path).runs == first.runs
+    again = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
+    assert again == models  # the same model is not written again
     code, _, err = cli(*command, "--no-resume")
     assert code == 2
     assert "Leave --no-resume out to go on with it" in err

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch.utils.data import TensorDataset
 
-from dessl.data import LabelDraw, Part, SemiData, draw_labels
+from dessl.data import DataError, LabelDraw, Part, SemiData, draw_labels
 from dessl.data.formats.tables import open_table
 
 
@@ -284,3 +284,9 @@ def test_a_data_set_is_read_into_one_array() -> None:
 def test_what_does_not_fit_together_is_refused(y, options, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SemiData(torch.rand(3, 2), y, **options)
+
+
+def test_a_file_whose_name_is_not_utf8_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "gr\udcfcn.npz"
+    with pytest.raises(DataError, match=r"gr\\udcfcn.npz': expected a name in UTF-8; .* Rename"):
+        SemiData.from_file(path)

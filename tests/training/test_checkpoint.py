@@ -222,6 +222,16 @@ def test_another_run_s_folder_is_refused(
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 
+@pytest.mark.parametrize("content", ["[]", "", "{", '{"plan": 1}', '{"data": []}'])
+def test_a_damaged_note_of_the_run_is_refused_in_words(
+    content: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ValueError, match=r"run.json: expected the plan and data of the run there"):
+        train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    assert (tmp_path / "run.json").read_text() == content
+
+
 def answers(seed: int) -> Tensor:
     """A table of soft labels for each row, those of the validation part included."""
     return torch.rand(160, 2, generator=torch.Generator().manual_seed(seed)).softmax(-1)

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dessl.cli.label_column import check_labels_present
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import SHOWN, noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
@@ -31,6 +32,7 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
         rows = new_rows(data, Expected.of(model))
+    check_labels_present(data, rows, Expected.of(model))
     if fingerprint(data) is not None and fingerprint(data) == model.details.get("data_sha256"):
         say(f"Note: the model was trained on rows of {data}: the numbers flatter.", style="yellow")
     n_labelled = int((rows.y >= 0).sum())

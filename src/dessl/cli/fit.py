@@ -1,21 +1,21 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
-import json
 import shlex
-import shutil
 import time
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from dessl._files import write_whole
 from dessl.cli import fit_options as options
 from dessl.cli.device import device_named
-from dessl.cli.errors import command, resumable, writable_folder
+from dessl.cli.errors import command, resumable
+from dessl.cli.fit_folder import own_folder, put_model
+from dessl.cli.label_column import check_labels_present
 from dessl.cli.options import AsJson, DataArgument
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.cli.sources import Expected, fingerprint, new_rows, training_data
-from dessl.data import SemiData
+from dessl.data import DataError, SemiData
 from dessl.experiments.trial import HeldOut, Trial, run_trial, split
 from dessl.recipes import Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
@@ -23,7 +23,7 @@ from dessl.report.facts import RunFacts
 from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
 from dessl.report.trial import trial_facts
-from dessl.saved import SavedModel, save_model
+from dessl.saved import SavedModel
 
 
 def fit(
@@ -66,24 +66,24 @@ def fit(
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
-        test = _test_rows(test_file, rows)
+        test = None if test_file is None else _test_rows(test_file, data, rows)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, steps=steps, seed=seed,
             members=networks,
         )  # fmt: skip
-        trial = _trained(train, test, recipe, out, resume=resume)
-        facts = trial_facts(
-            trial,
-            surrogate=surrogate,
-            command=command(),
-            seconds=time.perf_counter() - started,
-            settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
-            warnings=tuple(notes),
-        )
-        details = {"surrogate": surrogate, "data_sha256": fingerprint(data)}
-        _write(out, trial, facts, details)
+        with own_folder(out, _settings(recipe), resume=resume):
+            trial = _trained(train, test, recipe, out)
+            facts = trial_facts(
+                trial,
+                surrogate=surrogate,
+                command=command(),
+                seconds=time.perf_counter() - started,
+                settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
+                warnings=tuple(notes),
+            )
+            _write(out, trial, facts, {"surrogate": surrogate, "data_sha256": fingerprint(data)})
     if as_json:
         show_json(facts.as_dict())
         return
@@ -93,9 +93,11 @@ def fit(
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
 
-def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path, *, resume: bool) -> Trial:
-    _prepare(out, resume=resume)
-    _claim(out, recipe)
+def _settings(recipe: Recipe) -> dict[str, object]:
+    return {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
+
+
+def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path) -> Trial:
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
@@ -110,48 +112,31 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str | None, data: SemiData) -> HeldOut | None:
-    if test_file is None:
-        return None
-    rows = new_rows(test_file, Expected.of(data))
+def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
+    """Read the rows to judge by, refusing those that are trained on."""
+    expected = Expected.of(data)
+    rows = new_rows(test_file, expected)
+    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
+        raise DataError.of(
+            test_file,
+            expected="rows to judge by that the models are not trained on",
+            got="those of DATA, all of them trained on",
+            do="Leave --test-file out, and a share of DATA is held out; or give other rows.",
+        )
+    check_labels_present(test_file, rows, expected)
     return HeldOut(rows.x, rows.y)
 
 
-def _prepare(out: Path, *, resume: bool) -> None:
-    """Make the folder, refusing one that holds something else or, with --no-resume, a run."""
-    if (out / TRAINING).exists() and not resume:
-        raise FileExistsError(
-            f"{out} holds a run already. Leave --no-resume out to go on with it, or choose another "
-            "folder."
-        )
-    for name in (MODEL, TWIN):
-        if (out / name).exists() and not (out / TRAINING).exists():
-            raise FileExistsError(
-                f"{out / name} is there already and is of no run. Choose another folder."
-            )
-    writable_folder(out)
+def _is_same_file(one: str, other: str) -> bool:
+    """Whether both are one file or folder, or copies of one file; a catalogue's name is none."""
+    if not (Path(one).exists() and Path(other).exists()):
+        return False
+    known = fingerprint(one)
+    return Path(one).samefile(other) or (known is not None and known == fingerprint(other))
 
 
-def _claim(out: Path, recipe: Recipe) -> None:
-    """Note which run the folder is of, or refuse to go on with another one.
-
-    What is different within a network's training is found there; here is what is beside it.
-    """
-    now = {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
-    place = out / TRAINING / "settings.json"
-    if not place.exists():
-        write_whole(place, json.dumps(now) + "\n")
-    there = json.loads(place.read_text(encoding="utf-8"))
-    changed = [
-        f"{name}: {there.get(name)} there, {now[name]} now"
-        for name in now
-        if there.get(name) != now[name]
-    ]
-    if changed:
-        raise FileExistsError(
-            f"{out} holds another run ({'; '.join(changed)}). Choose another folder, or fit with "
-            "what that run was begun with."
-        )
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
 def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
@@ -159,7 +144,7 @@ def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | No
     fitted = trial.fitted
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
-        _replace(out / name, _saved(trial, model, {**details, **more}))
+        put_model(out / name, _saved(trial, model, {**details, **more}))
     write_facts(out, facts)
     write_report(out / REPORT, facts)
 
@@ -178,12 +163,3 @@ def _saved(trial: Trial, model: Predictor, details: dict[str, object]) -> SavedM
         bits=data.bits,
         details=details,
     )
-
-
-def _replace(place: Path, saved: SavedModel) -> None:
-    fresh = place.with_name(f".{place.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    save_model(fresh, saved)
-    if place.exists():
-        shutil.rmtree(place)
-    fresh.rename(place)

@@ -9,6 +9,7 @@ import typer
 from torch import Tensor
 
 from dessl._files import write_whole
+from dessl.cli.fit_folder import aside_of
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
@@ -59,8 +60,11 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
     Raises:
         DataError: The folder holds no finished run.
     """
+    place = run / (TWIN if complete_case else MODEL)
+    if not place.exists() and aside_of(place).is_dir():  # a kill as a new one came in its place
+        place = aside_of(place)
     try:
-        return load_model(run / (TWIN if complete_case else MODEL))
+        return load_model(place)
     except FileNotFoundError as error:
         raise DataError.of(
             run,

@@ -15,6 +15,7 @@ from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.new_images import read_new_images
 from dessl.data.formats.npz import read_new_npz
+from dessl.data.formats.reading import check_name
 from dessl.saved import SavedModel
 
 Kind = Literal["table", "npz", "images", "catalogue"]
@@ -55,6 +56,8 @@ def kind_of(source: str) -> Kind:
         DataError: It is neither on disk nor in the catalogue, or of a kind that is not read.
     """
     path = Path(source)
+    if path.exists():
+        check_name(path)
     if path.is_dir():
         return "images"
     suffix = path.suffix.lower()

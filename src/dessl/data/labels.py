@@ -57,6 +57,64 @@ def label_codes(
     return codes, names
 
 
+def codes_by_name(
+    name: str, y: ArrayLike, class_names: Sequence[str], own_names: Sequence[str] | None = None
+) -> Tensor:
+    """Labels of new rows as a trained model's class numbers, int64 (n,), -1 for a missing one.
+
+    The order of the model's classes says nothing about the numbers in another file, so classes
+    are matched by name. Only where the model's classes are named 0, ..., K - 1 are numbers names.
+
+    Args:
+        name: What an error should call the labels.
+        y: Labels (n,), as :func:`label_codes` takes them.
+        class_names: The model's classes, in its order.
+        own_names: The classes that the numbers of ``y`` stand for, where it came with them.
+
+    Example:
+        >>> codes_by_name("y", [0, -1, 1], ("cat", "dog"), own_names=("dog", "cat")).tolist()
+        [1, -1, 0]
+        >>> codes_by_name("y", [2, -1, 1], ("1", "2")).tolist()
+        [1, -1, 0]
+    """
+    names, column = tuple(class_names), _column(name, y)
+    if own_names is not None:
+        strange = [own for own in own_names if own not in names]
+        if strange or len(set(own_names)) < len(own_names):
+            raise ValueError(
+                f"class_names must differ, and be among the model's classes {names}; got "
+                f"{repr(strange[0]) if strange else tuple(own_names)}. Name the classes as in "
+                "training."
+            )
+    if column.dtype != object and not _missing(column).all():
+        column = _named(name, column, names, own_names)
+    return torch.from_numpy(_codes(name, column, names))
+
+
+def _named(
+    name: str, column: NDArray[Any], names: tuple[str, ...], own_names: Sequence[str] | None
+) -> NDArray[Any]:
+    """Class numbers as the names that they stand for, None for a missing one."""
+    numbers = np.unique(column[~_missing(column)]).tolist()
+    if own_names is not None:
+        stand_for = dict(enumerate(own_names))
+        if numbers[-1] >= len(own_names):
+            raise ValueError(
+                f"{name} must hold class numbers below {len(own_names)}, the number of class "
+                f"names; got {numbers[-1]}."
+            )
+    else:
+        stand_for = {number: str(number) for number in numbers}
+        unknown = [text for text in stand_for.values() if text not in names]
+        if unknown or "-1" in names:  # -1 could be that class, or no label
+            raise ValueError(
+                f"{name} must say which of the model's classes {names} each row has; got the "
+                f"number {unknown[0] if unknown else -1}. Save the labels as text; "
+                "or save beside them class_names, the classes in the order of your numbers."
+            )
+    return np.array([stand_for.get(number) for number in column.tolist()], dtype=object)
+
+
 def _column(name: str, y: ArrayLike) -> NDArray[Any]:
     """Labels as int64 with -1 for missing or, where they are no numbers, as text or None."""
     if isinstance(y, np.ma.MaskedArray):

@@ -132,7 +132,9 @@ class SemiData:
         """
         from dessl.data.formats.fitting import read_table
         from dessl.data.formats.npz import read_npz
+        from dessl.data.formats.reading import check_name
 
+        check_name(path)
         name = Path(path).stem
         if Path(path).suffix.lower() == ".npz":
             return cls.from_raw(read_npz(path, **options), name=name)
@@ -150,7 +152,9 @@ class SemiData:
             options: Of :func:`~dessl.data.formats.folder.read_image_folder`, such as ``size=``.
         """
         from dessl.data.formats.folder import read_image_folder
+        from dessl.data.formats.reading import check_name
 
+        check_name(folder)
         return cls.from_raw(read_image_folder(folder, **options), name=Path(folder).name)
 
     @property

@@ -52,7 +52,7 @@ class RunFolder:
                     f"{self.path} holds a run already. Pass resume=True to go on with it, or "
                     "choose another folder."
                 )
-            _check_identity(json.loads(place.read_text(encoding="utf-8")), identity, self.path)
+            _check_identity(_read_identity(place), identity, self.path)
         else:
             write_whole(place, json.dumps(identity, indent=1) + "\n")
         return newest_checkpoint(self.checkpoints)
@@ -154,6 +154,23 @@ def _described(surrogate: Surrogate) -> str:
     settings["seed"] = surrogate._seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"
+
+
+def _read_identity(place: Path) -> dict[str, Any]:
+    content = place.read_bytes()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and all(
+        isinstance(found.get(part, {}), dict) for part in ("plan", "data")
+    ):
+        return found
+    raise ValueError(
+        f"{place}: expected the plan and data of the run there, as JSON; got "
+        f"{content[:60].decode(errors='replace')!r}. It is damaged, or not of dessl: choose "
+        "another folder."
+    )
 
 
 def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:

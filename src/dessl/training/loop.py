@@ -15,6 +15,7 @@ from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import save_checkpoint
 from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, locked_folder, run_identity
+from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, divergence, past_bound
 from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.plan import TrainPlan
@@ -119,7 +120,7 @@ def _trained(
                 folder.append(event)
                 save_checkpoint(folder.checkpoints, run.done, *run.checkpoint())
             bar.show(event)
-            with torch.random.fork_rng(devices=[]):  # a callback's draws are not the run's
+            with forked(run.data.device):  # a callback's draws are not the run's
                 for callback in callbacks:
                     callback(event)
     return run.result(take.mode)
@@ -181,12 +182,11 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
 
     On CUDA, let cuDNN time its convolutions once: shapes never change.
     """
-    devices = [device] if device.type == "cuda" else []
     cudnn = torch.backends.cudnn
     before = cudnn.benchmark
-    cudnn.benchmark = before or bool(devices)
+    cudnn.benchmark = before or device.type == "cuda"
     try:
-        with torch.random.fork_rng(devices=devices):
+        with forked(device):
             torch.manual_seed(seed)
             yield
     finally:

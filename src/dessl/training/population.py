@@ -25,6 +25,7 @@ from dessl.objective import RiskKind
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.training.checkpoint import Checkpoint, save_checkpoint
 from dessl.training.folder import RunFolder, locked_folder, parts_identity, sha256_of
+from dessl.training.forked import forked
 from dessl.training.plan import TrainPlan
 from dessl.training.population_checks import check_surrogate
 from dessl.training.population_run import Population
@@ -112,7 +113,7 @@ def train_population(
     results: dict[int, TrainResult] = {}
     for number, members in enumerate(_groups(runs, chunk)):
         folder = None if out is None else Path(out) / f"population-{number}"
-        with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
+        with forked(data.device):
             population = built_population(
                 model, surrogate, data, [runs[i] for i in members], plan, transform
             )

@@ -14,6 +14,7 @@ from dessl.evaluation.mode import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import optimal_lambda
+from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 
@@ -111,7 +112,7 @@ def _draws_apart(surrogate: Surrogate, device: torch.device) -> Iterator[None]:
     for part in parts:
         part._generator = None
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with forked(device):
             yield
     finally:
         for part, generator in zip(parts, own, strict=True):

@@ -18,6 +18,12 @@ ENCODING = TableEncoding(
 )
 
 
+def test_an_encoding_saved_before_decimal_commas_has_none() -> None:
+    entries = ENCODING.as_dict()
+    assert entries["columns"][0].pop("decimal_comma") is False
+    assert TableEncoding.from_dict(entries) == ENCODING
+
+
 def test_json_carries_the_encoding_exactly() -> None:
     assert TableEncoding.from_dict(json.loads(json.dumps(ENCODING.as_dict()))) == ENCODING
 
@@ -36,6 +42,7 @@ def test_json_carries_the_encoding_exactly() -> None:
         (("columns", 0, "mean"), float("nan")),
         (("columns", 0, "median"), "x"),
         (("columns", 0, "indicator"), 1),
+        (("columns", 0, "decimal_comma"), "yes"),
         (("columns", 0, "more"), 1),
         (("columns", 1, "categories"), [1]),
         (("columns", 1, "name"), 7),

@@ -98,7 +98,10 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
     odd = frame.iloc[[1, 2]].copy()
     odd["town"] = "Atlantis"
     odd["income"] = np.nan
-    with pytest.warns(UserWarning, match="2 of 2 cells in column 'town' .* such as 'Atlantis'; "):
+    with (
+        pytest.warns(UserWarning, match="2 of 2 cells in column 'town' .* such as 'Atlantis'; "),
+        pytest.warns(UserWarning, match="of 2 rows, .* complete in training: 2 in 'income'. A "),
+    ):
         x = encoded_table(table_of_frame(odd), encoding).x
     place = encoding.feature_names.index
     towns = [place(name) for name in encoding.feature_names if name.startswith("town")]
@@ -148,12 +151,79 @@ def test_words_for_a_missing_number(tmp_path: Path, word: str) -> None:
     assert data.x[:, 1].tolist() == [0.0, 0.0, 0.0, 1.0] + [0.0] * 16
 
 
-@pytest.mark.parametrize("word", ["1_000", "infinity", "1e999", "٣", "0x10", "1,5"])
+@pytest.mark.parametrize("word", ["1_000", "infinity", "1e999", "٣", "0x10"])
 def test_liberties_with_numbers_are_refused(tmp_path: Path, word: str) -> None:
     rows = [f"{k % 5};{'ab'[k % 2]}" for k in range(20)]
     rows[3] = f"{word};a"
     with pytest.raises(DataError, match=f"numbers in column 'n'; got '{word}' in data row 4"):
         read_table(write(tmp_path / "a.csv", ["n;y", *rows]), label="y")
+
+
+def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
+    kept = people().assign(town=["Oslo", "Rome"] * 30)  # age has gaps, income and town have none
+    encoding = fit_encoding(table_of_frame(kept), label="outcome")
+    gaps = kept.iloc[:9].copy()
+    gaps.loc[:3, "income"], gaps.loc[2:3, "town"], gaps["age"] = np.nan, None, np.nan
+    with pytest.warns(
+        UserWarning, match="complete in training: 4 in 'income', 2 in 'town'. A m"
+    ) as c:
+        encoded_table(table_of_frame(gaps), encoding)
+    assert len(c) == 1
+    encoded_table(table_of_frame(kept), encoding)  # and none without: warnings are errors here
+
+
+def test_a_gap_in_many_columns_is_told_in_short() -> None:
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(6, 11)).round(2))
+    wide = wide.set_axis([f"c{k}" for k in range(11)], axis=1).assign(y=["a", "b"] * 3)
+    encoding = fit_encoding(table_of_frame(wide), label="y")
+    wide.loc[0, "c0":"c10"] = np.nan
+    with pytest.warns(UserWarning, match=r"1 in 'c7' and in 3 more columns\."):
+        encoded_table(table_of_frame(wide), encoding)
+
+
+def decimal_frame(n: int = 60) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    temperature = rng.normal(37, 0.8, n).round(1)
+    return pd.DataFrame(
+        {"t": temperature, "dose": rng.choice([0.5, 1, 2], n), "y": ["a", "b"] * (n // 2)}
+    )
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_decimal_commas_are_numbers_at_fit_and_later(tmp_path: Path, delimiter: str) -> None:
+    frame, point, comma = decimal_frame(), tmp_path / "point.csv", tmp_path / "comma.csv"
+    frame.to_csv(point, index=False)
+    frame.to_csv(comma, index=False, sep=delimiter, decimal=",")
+    expected, with_points = read_table(point, label="y")
+    data, with_commas = read_table(comma, label="y")
+    np.testing.assert_array_equal(data.x, expected.x)
+    assert data.feature_names == ("t", "dose")
+    again = TableEncoding.from_dict(json.loads(json.dumps(with_commas.as_dict())))
+    for path in (point, comma):  # whichever mark there was in training
+        np.testing.assert_array_equal(read_new_table(path, again).x, expected.x)
+        np.testing.assert_array_equal(read_new_table(path, with_points).x, expected.x)
+    write(comma, [delimiter.join(("t", "dose")), delimiter.join(("36,125", "1,5"))])
+    assert read_new_table(comma, again).x[0, 0] == pytest.approx(
+        (36.125 - frame.t.mean()) / frame.t.std(ddof=0), 1e-5
+    )
+    with pytest.raises(DataError, match=r"'36,125' in data row 1, which may be 36.125 or 36125"):
+        read_new_table(comma, with_points)
+
+
+def test_a_column_of_thousands_is_refused_unless_it_is_said_what_it_is(tmp_path: Path) -> None:
+    rows = [f"{k % 3 + 1},{k % 7}00;{k % 5};{'ab'[k % 2]}" for k in range(30)]
+    path = write(tmp_path / "a.csv", ["pay;n;y", *rows])
+    with pytest.raises(DataError, match=r"column 'pay' .* may be 1.000 or 1000, .*--categorical"):
+        read_table(path, label="y")
+    assert read_table(path, label="y", ignore=["pay"])[0].feature_names == ("n",)
+    _, encoding = read_table(path, label="y", categorical=["pay"])
+    assert encoding.feature_names[0] == "pay=1,000"
+
+
+def test_a_quoted_comma_between_commas_stays_as_it_was(tmp_path: Path) -> None:
+    rows = [f'"{k % 3},5",{k % 4},{"ab"[k % 2]}' for k in range(30)]
+    names = read_table(write(tmp_path / "a.csv", ["t,n,y", *rows]), label="y")[0].feature_names
+    assert names == ("t=0,5", "t=1,5", "t=2,5", "n")
 
 
 def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
+import os
 import struct
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,8 @@ from PIL import Image
 from dessl.data.errors import DataError
 from dessl.data.formats.folder import read_image_folder, read_images
 from dessl.data.formats.image_file import image_facts
+from dessl.data.formats.new_images import read_new_images
+from dessl.data.semi import SemiData
 
 RNG = np.random.default_rng(0)
 
@@ -92,6 +96,41 @@ def test_sizes_default_to_the_median_and_stay_small(tmp_path: Path) -> None:
     assert read_images([tmp_path / "large.png"]).x.shape == (1, 3, 150, 224)
 
 
+@pytest.mark.parametrize(
+    ("shape", "side"),
+    [((300, 2), (224, 4)), ((2, 300), (4, 224)), ((3, 3), (4, 4)), ((1, 9), (4, 9))],
+)
+def test_strips_and_specks_get_the_least_side_that_networks_take(
+    tmp_path: Path, shape: tuple[int, int], side: tuple[int, int]
+) -> None:
+    save(tmp_path / "1.png", picture(*shape))
+    assert read_images([tmp_path / "1.png"]).x.shape == (1, 3, *side)
+    assert read_images([tmp_path / "1.png"], size=(2, 2)).x.shape == (1, 3, 2, 2)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep no such names")
+@pytest.mark.parametrize("name", [b"gr\xfcn", b"a/gr\xfcn.png", b"unlabelled/gr\xfcn.png", b""])
+def test_names_that_are_not_utf8_are_refused_before_any_image_is_read(
+    tmp_path: Path, name: bytes
+) -> None:
+    folder = tmp_path / ("plain" if name else os.fsdecode(b"gr\xfcn"))
+    for place in ("a", "b", "unlabelled"):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "1.png").write_bytes(b"no image: reading it would be another error")
+    if name.endswith(b".png"):
+        (folder / os.fsdecode(name)).write_bytes(b"")
+    else:
+        (folder / os.fsdecode(name)).mkdir(exist_ok=True)
+    with pytest.raises(
+        DataError, match=r"gr\\udcfcn.*: expected a name in UTF-8; .* Rename"
+    ) as error:
+        SemiData.from_folder(folder)
+    str(error.value).encode("utf-8")  # so that it can be printed
+    if name:
+        with pytest.raises(DataError, match="a name in UTF-8"):
+            read_new_images(folder, ("a", "b"), (1, 4, 4), labels=False)
+
+
 @pytest.mark.parametrize("name", ["1.png", "1.tiff"])
 def test_images_are_turned_upright(tmp_path: Path, name: str) -> None:
     pixels = picture(4, 6)
@@ -127,7 +166,7 @@ def test_values_beyond_the_bits_are_clipped_with_a_warning(tmp_path: Path) -> No
     with pytest.warns(
         UserWarning, match=r"1 image\(s\) hold values up to 4095, and 10 bits a pixel"
     ):
-        x = read_images([tmp_path / "1.png"], bits=10).x
+        x = read_images([tmp_path / "1.png"], size=(2, 3), bits=10).x
     assert x.tolist() == [[[[0, 255, 255], [255, 128, 1]]]]
     with pytest.raises(ValueError, match="bits must be between 8 and 16; got 17"):
         read_images([tmp_path / "1.png"], bits=17)

@@ -103,11 +103,62 @@ def test_new_rows_take_the_models_classes_and_may_have_no_labels(tmp_path: Path)
     np.savez(path, x=np.eye(3), y=np.array(["yes", "", "no"]))
     assert read_new_npz(path, ["yes", "no"]).y.tolist() == [0, -1, 1]
     np.savez(path, x=np.eye(3), y=np.array([[1], [-1], [0]]))
-    assert read_new_npz(path, ["a", "b"]).y.tolist() == [1, -1, 0]
+    assert read_new_npz(path, ["0", "1"]).y.tolist() == [1, -1, 0]
     np.savez(path, x=np.eye(3), y=np.array(["perhaps", "", "no"]))
     with pytest.raises(DataError, match="'perhaps', which is not among the class names"):
         read_new_npz(path, ["yes", "no"])
     assert read_new_npz(path, ["yes", "no"], labels=False).y.tolist() == [-1, -1, -1]
     np.savez(path, x=np.eye(3), y=np.array([0, 1]))
-    with pytest.raises(DataError, match="3"):
-        read_new_npz(path, ["yes", "no"])
+    with pytest.raises(DataError, match="2 labels for 3 rows"):
+        read_new_npz(path, ["0", "1"])
+
+
+def test_numbers_stand_for_the_files_own_class_names(tmp_path: Path) -> None:
+    path, model = tmp_path / "new.npz", ["benign", "malignant", "other"]
+    names = np.array(["malignant", "other", "benign"])
+    np.savez(path, x=np.eye(4), y=[0, 1, 2, -1], class_names=names)
+    assert read_new_npz(path, model).y.tolist() == [1, 2, 0, -1]
+    np.savez(path, x=np.eye(4), y=[0.0, 0.0, np.nan, 0.0], class_names=names[:1])
+    assert read_new_npz(path, model).y.tolist() == [1, 1, -1, 1]
+    np.savez(path, x=np.eye(2), y=["other", ""], class_names=names)
+    assert read_new_npz(path, model).y.tolist() == [2, -1]
+
+
+@pytest.mark.parametrize(
+    ("y", "names", "complaint"),
+    [
+        ([0, 1], ["benign", "cyst"], r"among the model's classes \('benign', .*; got 'cyst'. Name"),
+        ([0, 1], ["other", "other"], r"class_names must differ.*; got \('other', 'other'\)"),
+        ([0, 2], ["other", "benign"], "class numbers below 2, the number of class names; got 2"),
+        (["benign", "cyst"], ["other", "benign"], "'cyst', which is not among the class names"),
+    ],
+)
+def test_names_that_the_model_lacks_are_refused(
+    tmp_path: Path, y: list[object], names: list[str], complaint: str
+) -> None:
+    path, model = tmp_path / "new.npz", ["benign", "malignant", "other"]
+    np.savez(path, x=np.eye(2), y=y, class_names=names)
+    with pytest.raises(DataError, match=complaint):
+        read_new_npz(path, model)
+    assert read_new_npz(path, model, labels=False).y.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("model", [("1", "2", "3"), ("3", "2", "1"), ("10", "2", "1")])
+def test_numbers_without_names_are_the_names(tmp_path: Path, model: tuple[str, ...]) -> None:
+    path = tmp_path / "new.npz"
+    np.savez(path, x=np.eye(3), y=np.array([1, 2, -1]))
+    assert read_new_npz(path, model).y.tolist() == [model.index("1"), model.index("2"), -1]
+
+
+@pytest.mark.parametrize(
+    ("model", "number"), [(("cat", "dog"), 0), (("1", "2"), 0), (("0", "1"), 2), (("-1", "0"), -1)]
+)
+def test_numbers_that_are_no_names_are_refused(
+    tmp_path: Path, model: tuple[str, ...], number: int
+) -> None:
+    path = tmp_path / "new.npz"
+    np.savez(path, x=np.eye(2), y=[0, max(number, -1)])
+    with pytest.raises(
+        DataError, match=rf"each row has; got the number {number}\. Save the labels as text"
+    ):
+        read_new_npz(path, model)

@@ -3,21 +3,23 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
+from dessl.data.formats.number_cells import has_decimal_comma, numbers
 from dessl.data.formats.tables import Column, Table, arrow_module
 
-MISSING_NUMBERS = frozenset(
-    ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
-)
-NUMERIC_SHARE = 0.9
 MAX_CATEGORIES = 64
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
+
+
+class ColumnFeatures(NamedTuple):
+    """Features (n, columns), and in how many rows a missing cell is marked by none of them."""
+
+    x: NDArray[Any]
+    n_unmarked: int
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class NumericColumn:
         mean: Of the observed values.
         scale: Their standard deviation, or 1 where they do not vary.
         indicator: Whether a 0/1 feature says that the value was missing.
+        decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
     """
 
     name: str
@@ -37,18 +40,23 @@ class NumericColumn:
     mean: float
     scale: float
     indicator: bool
+    decimal_comma: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """One name for each feature the column becomes."""
         return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
 
-    def features(self, table: Table) -> NDArray[np.float64]:
-        """(n, 1 or 2)."""
-        values = numbers(table, table.columns[self.name])
+    def features(self, table: Table) -> ColumnFeatures:
+        """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
+        column, known = table.columns[self.name], self.decimal_comma
+        comma = has_decimal_comma(table, column, known=known)
+        values = numbers(table, column, comma=comma, known=known)
         missing = np.isnan(values)
         scaled = (np.where(missing, self.median, values) - self.mean) / self.scale
-        return np.stack([scaled, missing] if self.indicator else [scaled], axis=1)
+        if self.indicator:
+            return ColumnFeatures(np.stack([scaled, missing], axis=1), 0)
+        return ColumnFeatures(scaled[:, None], int(missing.sum()))
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class CategoricalColumn:
         names = tuple(f"{self.name}={category}" for category in self.categories)
         return (*names, f"{self.name} is missing") if self.indicator else names
 
-    def features(self, table: Table) -> NDArray[np.float32]:
+    def features(self, table: Table) -> ColumnFeatures:
         """(n, categories, and one more with an indicator)."""
         column = as_text(table.columns[self.name])
         place = {text: number for number, text in enumerate(self.categories)}
@@ -86,7 +94,8 @@ class CategoricalColumn:
         chosen = np.array([place.get(text, width) for text in texts], np.int64)
         if len(self.categories) < MAX_CATEGORIES:
             self._warn_of_unknown(table, column, [bool(t) and t not in place for t in texts])
-        return np.asarray(rows[chosen[column.codes]])
+        n_empty = 0 if self.indicator else np.array([not t for t in texts])[column.codes].sum()
+        return ColumnFeatures(np.asarray(rows[chosen[column.codes]]), int(n_empty))
 
     def _warn_of_unknown(self, table: Table, column: Column, unknown: Sequence[bool]) -> None:
         rows = np.flatnonzero(np.array(unknown)[column.codes])
@@ -104,41 +113,6 @@ class CategoricalColumn:
 
 
 EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
-
-
-def numeric_share(column: Column) -> float:
-    """The share of a column's non-empty cells that are numbers; 1 where all cells are empty."""
-    if column.numbers is not None:
-        return 1.0
-    parsed, wrong = _parsed(column)
-    cells = np.bincount(column.codes, minlength=len(parsed))
-    n_wrong, n_right = cells[wrong].sum(), cells[~np.isnan(parsed)].sum()
-    return float(n_right / (n_right + n_wrong)) if n_right + n_wrong else 1.0
-
-
-def numbers(table: Table, column: Column) -> NDArray[np.float64]:
-    """A column as float64 (n,) with NaN for missing, refusing a cell that is no number.
-
-    Missing are empty cells and NA, N/A, NaN, NULL, None and "?".
-
-    Raises:
-        DataError: A cell holds something else; the message names its row, column and value.
-    """
-    if column.numbers is not None:
-        values, wrong = column.numbers, np.isinf(column.numbers)
-    else:
-        parsed, bad = _parsed(column)
-        values, wrong = parsed[column.codes], bad[column.codes]
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError.of(
-            table.source,
-            expected=f"numbers in column {column.name!r}",
-            got=f"{column.cell(row)!r} in data row {row + 1} ({int(wrong.sum())} such cells)",
-            do="Correct or empty the cell; or, if the column holds categories, name it in "
-            "categorical=.",
-        )
-    return values
 
 
 def as_text(column: Column) -> Column:
@@ -159,16 +133,3 @@ def as_text(column: Column) -> Column:
         for value in distinct
     ]
     return Column.of_texts(column.name, arrow.array(texts, arrow.string()), codes)
-
-
-def _parsed(column: Column) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Each distinct text as a number, NaN where it is missing or none; and whether it is none."""
-    arrow = arrow_module()
-    compute, texts = arrow.compute, column.texts
-    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
-    plain = compute.if_else(compute.match_substring_regex(texts, NUMBER), texts, None)
-    parsed = compute.utf8_ltrim(plain, "+").cast(arrow.float64())
-    values = parsed.to_numpy(zero_copy_only=False)
-    number = np.isfinite(values)
-    missing = compute.is_in(texts, arrow.array(sorted(MISSING_NUMBERS)))
-    return np.where(number, values, np.nan), ~number & ~missing.to_numpy(zero_copy_only=False)

@@ -1,6 +1,7 @@
 """How a table becomes features: fitted once, kept as JSON, applied alike to every later table."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +25,8 @@ class TableEncoding:
 
     Numbers are standardised, a missing one replaced by the median and marked in a feature of its
     own. Categories become one 0/1 feature each; a category that was not there when the encoding
-    was fitted (with a warning), or was too rare to be kept, gives zeros in all of them.
+    was fitted (with a warning), or was too rare to be kept, gives zeros in all of them. A column
+    that was complete when the encoding was fitted has no mark: later gaps are counted in a warning.
 
     Attributes:
         label: The column of the labels.
@@ -67,10 +69,11 @@ class TableEncoding:
         check_limit(table.source, byte_count(shape, 4), max_bytes)
         x = np.empty(shape, np.float32)
         start = 0
+        unmarked: dict[str, int] = {}
         for column in self.columns:
             width = len(column.feature_names)
             with np.errstate(over="ignore"):
-                x[:, start : start + width] = column.features(table)
+                x[:, start : start + width], unmarked[column.name] = column.features(table)
             if not np.isfinite(x[:, start : start + width]).all():
                 raise DataError.of(
                     table.source,
@@ -79,6 +82,7 @@ class TableEncoding:
                     do="Correct them, or take their logarithm.",
                 )
             start += width
+        _warn_of_unmarked(table, unmarked)
         return x
 
     def labels(self, table: Table) -> Labels:
@@ -138,6 +142,21 @@ class TableEncoding:
             ) from error
 
 
+def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
+    """Say in which columns cells are missing that no feature marks, for training had none."""
+    counts = [f"{count} in {name!r}" for name, count in unmarked.items() if count]
+    if counts:
+        more = f" and in {len(counts) - 8} more columns" if len(counts) > 8 else ""
+        warnings.warn(
+            f"{table.source}: of {len(table)} rows, cells are missing in columns that were "
+            f"complete in training: {', '.join(counts[:8])}{more}. A missing number counts as the "
+            "median of training, a missing category as none. Fill the cells, or train on a table "
+            "that has such gaps too.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _column_dict(column: EncodedColumn) -> dict[str, Any]:
     kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
     entries = {"kind": kind} | asdict(column)
@@ -147,8 +166,9 @@ def _column_dict(column: EncodedColumn) -> dict[str, Any]:
 def _column(entries: Any) -> EncodedColumn:
     values = dict(entries)
     kind = values.pop("kind")
-    if not isinstance(values["indicator"], bool):
-        raise TypeError(f"indicator {values['indicator']!r}")
+    flags = (values["indicator"], values.get("decimal_comma", False))  # older files have but one
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])
     if kind == "categorical":
         values["categories"] = tuple(_text(category) for category in values["categories"])

@@ -10,20 +10,23 @@ from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
-    MISSING_NUMBERS,
-    NUMERIC_SHARE,
     CategoricalColumn,
     EncodedColumn,
     NumericColumn,
     as_text,
+)
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.number_cells import (
+    MISSING_NUMBERS,
+    has_decimal_comma,
     numbers,
     numeric_share,
 )
-from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Column, Table, open_table
 
 MAX_CLASSES = 1000
+NUMERIC_SHARE = 0.9
 NO_LABEL = frozenset(("unlabelled", "unlabeled", "unknown", "missing"))
 
 
@@ -43,7 +46,8 @@ def read_table(
         label: The column of the labels. An empty cell is an unlabelled row.
         categorical: Columns to take as categories though they hold numbers.
         ignore: Columns to leave out.
-        delimiter: Of a CSV, where it should not be guessed.
+        delimiter: Of a CSV, where it should not be guessed. Where it is no comma, numbers may have
+            a decimal comma; see :func:`fit_encoding`.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
@@ -110,7 +114,9 @@ def fit_encoding(
     """The encoding of a table: kinds of columns, medians, scales, categories, classes.
 
     A column is numeric where all its non-empty cells are numbers. Where nine in ten are, the rest
-    are taken for mistakes and refused. All else is categories, the 64 most frequent kept. Columns
+    are taken for mistakes and refused. In a CSV that is not delimited by commas, numbers may be
+    written with a decimal comma, 38,6; a column whose commas may all divide thousands, as that of
+    1,234 may, is refused. All else is categories, the 64 most frequent kept. Columns
     that are constant, count the rows, or hold another text in most rows are left out, with a
     warning that says so. A label such as NA or unlabelled, or -1 beside whole numbers other than 1
     alone, is a class like any other, with a warning.
@@ -176,8 +182,9 @@ def _check_named(
 
 def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str:
     """The encoded column, or why it is left out."""
-    if not categorical and numeric_share(column) >= NUMERIC_SHARE:
-        return _numeric(table, column)
+    comma = not categorical and has_decimal_comma(table, column)
+    if not categorical and numeric_share(column, comma=comma) >= NUMERIC_SHARE:
+        return _numeric(table, column, comma)
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
@@ -190,15 +197,16 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
 
 
-def _numeric(table: Table, column: Column) -> EncodedColumn | str:
-    values = numbers(table, column)
+def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
+    values = numbers(table, column, comma=comma)
     observed = values[~np.isnan(values)]
     missing = len(values) - len(observed)
     if not len(observed):
         return "is empty"
     if observed.min() == observed.max():  # a rounded mean would leave a tiny scale, not none
         value = float(observed[0])
-        return NumericColumn(column.name, value, value, 1.0, True) if missing else "is constant"
+        constant = NumericColumn(column.name, value, value, 1.0, True, comma)
+        return constant if missing else "is constant"
     if not missing and len(observed) >= 10 and (np.diff(observed) == 1).all():
         return "counts the rows"
     with np.errstate(over="ignore", invalid="ignore"):
@@ -210,7 +218,8 @@ def _numeric(table: Table, column: Column) -> EncodedColumn | str:
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )
-    return NumericColumn(column.name, float(np.median(observed)), mean, scale, missing > 0)
+    median = float(np.median(observed))
+    return NumericColumn(column.name, median, mean, scale, missing > 0, comma)
 
 
 def _class_names(table: Table, label: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from dessl.data.formats.image_file import (
     largest_value,
     pixels,
 )
-from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
+from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -28,6 +28,7 @@ SUFFIXES = frozenset(
 UNLABELLED = ("unlabelled", "unlabeled")
 CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
 LONGEST_SIDE = 224
+SHORTEST_SIDE = 4  # the least that the networks take
 
 
 class Images(NamedTuple):
@@ -52,7 +53,8 @@ def read_image_folder(
         folder: Its subfolders are the classes, in alphabetical order; ``unlabelled`` (or
             ``unlabeled``) is none. Hidden files and folders are passed over.
         size: (height, width), or one number for square images. Left out: the median height and
-            width of the images, made smaller where the longer side is above 224.
+            width of the images, made smaller where the longer side is above 224; a side below 4
+            is made 4.
         colour: ``"grey"`` or ``"rgb"``. Left out: grey where all images are.
         bits: How many bits the values of 16-bit grey images have, 8 to 16; the upper 8 of them are
             kept, and larger values are clipped with a warning. Left out: as many as the largest
@@ -151,6 +153,8 @@ def class_folders(folder: Path) -> list[Path]:
     inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     folders = [path for path in inside if path.is_dir()]
     loose = [path for path in inside if path.is_file() and path.suffix.lower() in SUFFIXES]
+    for path in (*folders, *loose):
+        check_name(path)
     if folders and loose:
         raise DataError.of(
             loose[0],
@@ -168,6 +172,8 @@ def image_files(folder: Path) -> list[Path]:
         for path in folder.iterdir()
         if not path.name.startswith(".") and path.name.lower() not in CLUTTER
     )
+    for path in files:
+        check_name(path)
     others = [path for path in files if path.suffix.lower() not in SUFFIXES or path.is_dir()]
     if others or not files:
         raise DataError.of(
@@ -183,7 +189,7 @@ def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:
     height = statistics.median(fact.height for fact in facts)
     width = statistics.median(fact.width for fact in facts)
     shrink = min(1.0, LONGEST_SIDE / max(height, width))
-    return max(1, round(height * shrink)), max(1, round(width * shrink))
+    return max(SHORTEST_SIDE, round(height * shrink)), max(SHORTEST_SIDE, round(width * shrink))
 
 
 def _as_size(size: int | tuple[int, int]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from dessl.data.features import feature_tensor
 from dessl.data.formats.arrays import Labels, RawData, same_count
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.zipped import Npz, open_npz
-from dessl.data.labels import label_codes
+from dessl.data.labels import codes_by_name, label_codes
 
 FEATURE_NAMES = ("x", "X", "images", "features")
 LABEL_NAMES = ("y", "Y", "labels")
@@ -63,6 +63,10 @@ def read_new_npz(
 ) -> RawData:
     """Rows for a model that is trained already: labels may be absent, classes are the model's.
 
+    Labels are matched with the model's classes by name. Whole numbers stand for the file's own
+    ``class_names``, in whatever order they are; without these each number must be the name of a
+    class, as it is where the model was trained on numbers.
+
     Args:
         path: The file; see :func:`read_npz`.
         class_names: The model's classes, in its order.
@@ -71,16 +75,24 @@ def read_new_npz(
         max_bytes: The most bytes that one array may take.
 
     Raises:
-        DataError: The file is wrong, or holds a label that is none of the classes.
+        DataError: The file is wrong, or holds a label or a name that is none of the classes.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "new.npz"
+    ...     np.savez(path, x=np.eye(3), y=[0, 1, -1], class_names=["sick", "well"])
+    ...     read_new_npz(path, ["well", "sick"]).y.tolist()
+    [1, 0, -1]
     """
     with open_npz(path, max_bytes=max_bytes) as arrays:
         features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
         given = labels and any(name in arrays.names for name in LABEL_NAMES)
         column = arrays.array(_name(arrays, LABEL_NAMES, "labels")) if given else None
+        own_names = _class_names(arrays) if given else None
     x = _features(Path(path), features, layout)
     if column is None:
         column = np.full(len(x), -1, np.int64)
-    y, _ = _labels(Path(path), column, list(class_names))
+    y = _new_labels(Path(path), column, class_names, own_names)
     same_count(Path(path), x, y)
     return RawData(x, y, tuple(class_names))
 
@@ -122,13 +134,25 @@ def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray
 def _labels(
     path: Path, labels: NDArray[Any], names: list[str] | None
 ) -> tuple[Labels, tuple[str, ...]]:
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
     try:
-        codes, class_names = label_codes({"the labels": labels}, names)
+        codes, class_names = label_codes({"the labels": _flat(labels)}, names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise _unfit(path, "one class for each row", error) from error
     return codes["the labels"].numpy(), class_names
+
+
+def _new_labels(
+    path: Path, labels: NDArray[Any], names: Sequence[str], own_names: Sequence[str] | None
+) -> Labels:
+    try:
+        codes = codes_by_name("the labels", _flat(labels), names, own_names)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise _unfit(path, "one class of the model for each row", error) from error
+    return codes.numpy()
+
+
+def _flat(labels: NDArray[Any]) -> NDArray[Any]:
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
 def _unfit(path: Path, expected: str, error: Exception) -> DataError:

@@ -51,6 +51,20 @@ def file_size(path: Path, expected: str) -> int:
         return path.stat().st_size
 
 
+def check_name(path: str | Path) -> None:
+    """Refuse a path that is not UTF-8: no report, model or table of predictions could name it."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DataError.of(
+            repr(str(path)),  # with the odd characters escaped, so that the error can be printed
+            expected="a name in UTF-8",
+            got="another coding, as an archive from Windows may leave behind",
+            do="Rename the file or folder; convmv -f cp1252 -t utf-8 -r --notest FOLDER renames "
+            "all in one.",
+        ) from error
+
+
 def byte_count(shape: Iterable[int], itemsize: int) -> int:
     """Bytes of an array, in whole numbers that cannot overflow.
 

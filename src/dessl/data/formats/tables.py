@@ -1,8 +1,6 @@
 """CSV and Parquet tables as columns of numbers or of text, before any encoding."""
 
-import codecs
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
+from dessl.data.formats.csv_header import csv_header
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, reading
 
-DELIMITERS = (",", ";", "\t", "|")
-HEADER_BYTES = 2**20
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
 
 
@@ -75,12 +72,14 @@ class Table:
         columns: Those that hold numbers or text.
         unread: The types of those that hold neither.
         n_rows: Its rows.
+        decimal_comma: Whether commas are free to stand in numbers: in a CSV with another delimiter.
     """
 
     source: Path
     columns: dict[str, Column]
     unread: dict[str, str]
     n_rows: int
+    decimal_comma: bool = False
 
     def __len__(self) -> int:
         return self.n_rows
@@ -93,8 +92,8 @@ def open_table(
 
     Args:
         path: The file, told by its suffix. A CSV is UTF-8 with column names in its first line.
-        delimiter: Of a CSV; left out, the most frequent of comma, semicolon, tab and bar in the
-            first line.
+        delimiter: Of a CSV; left out, the comma, semicolon, tab or bar that divides the first
+            line; those in quotes do not count.
         max_bytes: A larger file, or one whose metadata promises more, is refused unread.
 
     Raises:
@@ -107,7 +106,8 @@ def open_table(
     if suffix in (".parquet", ".pq"):
         return _as_table(path, _parquet(path, max_bytes))
     if suffix in (".csv", ".tsv", ".txt"):
-        return _as_table(path, _csv(path, delimiter))
+        table, delimiter = _csv(path, delimiter)
+        return _as_table(path, table, decimal_comma=delimiter != ",")
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
@@ -130,12 +130,12 @@ def arrow_module() -> Any:
     return pyarrow
 
 
-def _csv(path: Path, delimiter: str | None) -> Any:
+def _csv(path: Path, delimiter: str | None) -> tuple[Any, str]:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
     do = "Save it again as a CSV file in UTF-8, with as many cells in every row as in the first."
     with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
-        names, delimiter = _csv_header(path, delimiter)
+        names, delimiter = csv_header(path, delimiter)
         _check_names(path, names)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
             table = arrow.csv.read_csv(
@@ -152,20 +152,7 @@ def _csv(path: Path, delimiter: str | None) -> Any:
             )
         if table.column_names != names:
             raise ValueError("column names that cannot be told apart from data")
-    return table
-
-
-def _csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
-    with path.open("rb") as file:
-        start_bytes = file.read(HEADER_BYTES)
-    if start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError("UTF-16")
-    start = start_bytes.decode("utf-8-sig", errors="ignore")
-    if delimiter is None:
-        first = start.split("\n", 1)[0]
-        delimiter = max(DELIMITERS, key=first.count)
-    names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
-    return names, delimiter
+    return table, delimiter
 
 
 def _parquet(path: Path, max_bytes: int) -> Any:
@@ -200,7 +187,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _as_table(source: Path, table: Any) -> Table:
+def _as_table(source: Path, table: Any, *, decimal_comma: bool = False) -> Table:
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
@@ -209,7 +196,7 @@ def _as_table(source: Path, table: Any) -> Table:
         read = {name: _column(name, table.column(name)) for name in table.column_names}
     columns = {name: column for name, column in read.items() if column is not None}
     unread = {name: str(table.schema.field(name).type) for name in read if name not in columns}
-    return Table(source, columns, unread, table.num_rows)
+    return Table(source, columns, unread, table.num_rows, decimal_comma)
 
 
 def _column(name: str, values: Any) -> Column | None:

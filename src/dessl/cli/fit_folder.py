@@ -1,0 +1,165 @@
+"""The folder of ``dessl fit``: whose it is, and how a new model takes the place of an old one.
+
+A folder is ours by ``training/settings.json`` alone. Beside it only what has our names and our
+contents is replaced; all else is the user's, and refused before anything is trained.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dessl._files import write_whole
+from dessl.cli.errors import writable_folder
+from dessl.report.folder import FACTS, MODEL, REPORT, TRAINING, TWIN
+from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
+from dessl.training.folder import locked_folder
+
+RUN_SETTINGS = "settings.json"
+OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
+KINDS = {"risk": str, "lam": int | float | str, "networks": int}
+
+
+@contextmanager
+def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Iterator[None]:
+    """Hold a folder for a run, new or to be gone on with, against other processes.
+
+    Args:
+        out: The folder; made where it is not there.
+        settings: ``risk``, ``lam`` and ``networks`` of the run. What else could be different is
+            found where each network is trained.
+        resume: Whether going on with a run is wanted.
+
+    Raises:
+        FileExistsError: It holds what is of no run, or of another one.
+    """
+    there = _settings_there(out)
+    if there is None:
+        _check_free(out)
+    else:
+        _check_run(out, there, settings, resume=resume)
+    writable_folder(out)
+    if there is None:
+        write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
+    with locked_folder(out / TRAINING):
+        for name in (MODEL, TWIN):
+            _settle(out / name)
+        yield
+
+
+def put_model(place: Path, saved: SavedModel) -> None:
+    """Save a model in the place of the one that is there; one that is the same is left alone.
+
+    The old one is gone only when the new one is in its place. A kill between the two renames leaves
+    both under hidden names, and the next run in the folder puts the old one back.
+    """
+    fresh, aside = _fresh(place), aside_of(place)
+    save_model(fresh, saved)
+    try:
+        if not _is_same(fresh, place):
+            if place.exists():
+                place.rename(aside)
+            fresh.rename(place)
+    finally:
+        _settle(place)
+
+
+def _settle(place: Path) -> None:
+    """Put a model back that a killed process moved aside, and remove what it left beside it."""
+    fresh, aside = _fresh(place), aside_of(place)
+    if _is_model(aside) and not os.path.lexists(place):
+        aside.rename(place)
+    unfinished = place.parent.glob(f".{fresh.name}.????????")  # as dessl._files.neighbour names it
+    for left in (aside, fresh, *unfinished):
+        if _is_model(left):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _settings_there(out: Path) -> dict[str, Any] | None:
+    """The settings of the run that a folder is of; None where no file of them is there."""
+    place = out / TRAINING / RUN_SETTINGS
+    if not place.is_file():
+        return None
+    content = place.read_bytes()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    ours = isinstance(found, dict) and found.keys() == KINDS.keys()
+    if ours and all(isinstance(found[name], kind) for name, kind in KINDS.items()):
+        return dict(found)
+    raise FileExistsError(
+        f"{place}: expected the settings of a run of dessl fit ({', '.join(KINDS)}); got "
+        f"{content[:60].decode(errors='replace')!r}. It is damaged, or not of dessl: choose "
+        "another folder."
+    )
+
+
+def _check_free(out: Path) -> None:
+    """Refuse a folder where something that is not ours has one of our names."""
+    taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
+    if _holds_something(out / TRAINING):
+        taken.append(TRAINING)
+    if taken:
+        raise FileExistsError(
+            f"{out} holds {', '.join(taken)} of no run of dessl fit, which would have left "
+            f"{Path(TRAINING) / RUN_SETTINGS} too. Choose another folder."
+        )
+
+
+def _holds_something(training: Path) -> bool:
+    """Whether a folder holds more than a process leaves that was killed as it began there."""
+    if not training.is_dir():
+        return os.path.lexists(training)
+    return any(not path.name.startswith(f".{RUN_SETTINGS}.") for path in training.iterdir())
+
+
+def _check_run(
+    out: Path, there: Mapping[str, Any], now: Mapping[str, Any], *, resume: bool
+) -> None:
+    """Refuse to go on with a run if that is not wanted, it is another, or its model is not ours."""
+    if not resume:
+        raise FileExistsError(
+            f"{out} holds a run already. Leave --no-resume out to go on with it, or choose another "
+            "folder."
+        )
+    changed = [
+        f"{name}: {there[name]} there, {now[name]} now" for name in now if there[name] != now[name]
+    ]
+    if changed:
+        raise FileExistsError(
+            f"{out} holds another run ({'; '.join(changed)}). Choose another folder, or fit with "
+            "what that run was begun with."
+        )
+    for name in (MODEL, TWIN):
+        if os.path.lexists(out / name) and not _is_model(out / name):
+            raise FileExistsError(
+                f"{out / name}: expected a folder with {WEIGHTS} and {SETTINGS} alone, which the "
+                "run may replace; got something else. Move it away, or choose another folder."
+            )
+
+
+def _is_model(place: Path) -> bool:
+    """Whether a place is a saved model, whole or not, and nothing of the user's lies in it."""
+    if place.is_symlink() or not place.is_dir():
+        return False
+    return {path.name for path in place.iterdir()} <= {WEIGHTS, SETTINGS} | OF_DESKTOPS
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return all(
+        (other / name).is_file() and (one / name).read_bytes() == (other / name).read_bytes()
+        for name in (WEIGHTS, SETTINGS)
+    )
+
+
+def _fresh(place: Path) -> Path:
+    return place.with_name(f".{place.name}.new")
+
+
+def aside_of(place: Path) -> Path:
+    """Where an old model is while a new one takes its place."""
+    return place.with_name(f".{place.name}.old")

@@ -1,0 +1,108 @@
+"""The cells of a column as numbers, with a decimal point or, as in much of Europe, a comma."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl.data.errors import DataError
+from dessl.data.formats.tables import Column, Table, arrow_module
+
+MISSING_NUMBERS = frozenset(
+    ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
+)
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+COMMA_NUMBER = r"^[+-]?([0-9]+(,[0-9]+)?|,[0-9]+)([eE][+-]?[0-9]+)?$"
+THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
+NOT_A_NUMBER = (
+    "if the column holds categories, name it in categorical= (--categorical on the command line)."
+)
+
+
+def numeric_share(column: Column, *, comma: bool = False) -> float:
+    """The share of a column's non-empty cells that are numbers; 1 where all cells are empty."""
+    if column.numbers is not None:
+        return 1.0
+    parsed, wrong = _parsed(column, comma)
+    cells = np.bincount(column.codes, minlength=len(parsed))
+    n_wrong, n_right = cells[wrong].sum(), cells[~np.isnan(parsed)].sum()
+    return float(n_right / (n_right + n_wrong)) if n_right + n_wrong else 1.0
+
+
+def has_decimal_comma(table: Table, column: Column, *, known: bool = False) -> bool:
+    """Whether more of a column's cells are numbers with a decimal comma than with a point.
+
+    Args:
+        table: Only in a CSV that is not delimited by commas is such a column looked for.
+        column: One of its columns.
+        known: Whether the column had decimal commas in training; it is then looked at in any table.
+    """
+    if column.numbers is not None or not (table.decimal_comma or known):
+        return False
+    return numeric_share(column, comma=True) > numeric_share(column)
+
+
+def numbers(
+    table: Table, column: Column, *, comma: bool = False, known: bool = False
+) -> NDArray[np.float64]:
+    """A column as float64 (n,) with NaN for missing, refusing a cell that is no number.
+
+    Missing are empty cells and NA, N/A, NaN, NULL, None and "?".
+
+    Args:
+        table: What errors are about.
+        column: One of its columns.
+        comma: Whether decimals are written with a comma.
+        known: Whether that is certain. If not, commas that may all divide thousands are refused.
+
+    Raises:
+        DataError: A cell holds something else; the message names its row, column and value.
+    """
+    if column.numbers is not None:
+        values, wrong = column.numbers, np.isinf(column.numbers)
+    else:
+        if comma and not known:
+            _check_thousands(table, column)
+        parsed, bad = _parsed(column, comma)
+        values, wrong = parsed[column.codes], bad[column.codes]
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError.of(
+            table.source,
+            expected=f"numbers {'with a decimal comma ' * comma}in column {column.name!r}",
+            got=f"{column.cell(row)!r} in data row {row + 1} ({int(wrong.sum())} such cells)",
+            do=f"Correct or empty the cell; or, {NOT_A_NUMBER}",
+        )
+    return values
+
+
+def _check_thousands(table: Table, column: Column) -> None:
+    """Refuse a column whose commas all have one to three digits before and three after them."""
+    compute, texts = arrow_module().compute, column.texts
+    doubtful = compute.match_substring_regex(texts, THOUSANDS).to_numpy(zero_copy_only=False)
+    comma = compute.match_substring(texts, ",").to_numpy(zero_copy_only=False)
+    number = ~np.isnan(_parsed(column, comma=True)[0])
+    if not (comma & number & ~doubtful).any():
+        row = int(np.flatnonzero(doubtful[column.codes])[0])
+        cell = column.cell(row)
+        raise DataError.of(
+            table.source,
+            expected=f"numbers in column {column.name!r} of which some show what the comma means",
+            got=f"{cell!r} in data row {row + 1}, which may be {cell.replace(',', '.')} or "
+            f"{cell.replace(',', '')}, and others like it",
+            do="Write decimals with a point and thousands without a comma; or, " + NOT_A_NUMBER,
+        )
+
+
+def _parsed(column: Column, comma: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Each distinct text as a number, NaN where it is missing or none; and whether it is none."""
+    arrow = arrow_module()
+    compute, texts = arrow.compute, column.texts
+    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
+    right = compute.match_substring_regex(texts, COMMA_NUMBER if comma else NUMBER)
+    plain = compute.if_else(right, texts, None)
+    if comma:
+        plain = compute.replace_substring(plain, ",", ".")
+    parsed = compute.utf8_ltrim(plain, "+").cast(arrow.float64())
+    values = parsed.to_numpy(zero_copy_only=False)
+    number = np.isfinite(values)
+    missing = compute.is_in(texts, arrow.array(sorted(MISSING_NUMBERS)))
+    return np.where(number, values, np.nan), ~number & ~missing.to_numpy(zero_copy_only=False)
