@@ -157,6 +157,32 @@ def test_each_p_value_is_drawn_in_the_look_of_the_method_that_is_better(
     assert drawn[looks["PseudoLabel"]] == pytest.approx(1 - p)
 
 
+@pytest.mark.parametrize(("apart", "cut"), [(0.5, True), (0.02, False)])
+def test_a_p_value_too_small_to_draw_is_said_to_be_smaller(
+    results_of: Callable[..., Results], shown: list[Figure], apart: float, cut: bool
+) -> None:
+    losses = {
+        ("pl", 1.0): [0.5 + 0.001 * k for k in range(6)],
+        ("de_pl", 1.0): [0.5 - apart + 0.001 * k * (-1) ** k for k in range(6)],
+    }
+    cells = {cell: [{"cross_entropy": loss} for loss in row] for cell, row in losses.items()}
+    experiment = dataclasses.replace(load_experiment("mnist", "paper"), metrics=("cross_entropy",))
+    results = results_of(experiment, cells)
+    p = stats.ttest_rel(losses["de_pl", 1.0], losses["pl", 1.0], alternative="less").pvalue
+    assert (p < 1e-6) == cut
+    sweep_figure(results, results.blocks[0])
+    _, tests = shown[0].axes
+    ticks = {
+        text.get_text(): value
+        for value, text in zip(tests.get_yticks(), tests.get_yticklabels(), strict=True)
+    }
+    said = [value for text, value in ticks.items() if text.startswith("≤")]
+    assert said == ([1e-6] if cut else [])
+    single = [line.get_ydata()[0] for line in tests.lines if len(line.get_xdata()) == 1]
+    assert min(single) == pytest.approx(max(p, 1e-6))
+    assert tests.get_ylim()[0] < min(single)
+
+
 def test_an_infinite_complete_case_can_be_drawn(results_of: Callable[..., Results]) -> None:
     endless, finite = {"cross_entropy": "Infinity"}, {"cross_entropy": 0.5}
     cells = {("complete_case", 0.0): [endless], ("pl", 1.0): [finite], ("de_pl", 1.0): [finite]}

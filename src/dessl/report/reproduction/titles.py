@@ -4,6 +4,7 @@ from collections import Counter
 
 from dessl.experiments.record import Record
 from dessl.report.reproduction.results import Block, Results, diverged
+from dessl.report.reproduction.trained_with import described, shared, training_line
 from dessl.report.reproduction.wording import listed
 
 
@@ -41,6 +42,13 @@ def title(results: Results) -> str:
 def splits_note(results: Results) -> str:
     """What the numbers are means of."""
     most = max(Counter((r.data, r.labels, r.method, r.lam) for r in results.records).values())
+    if results.shape == "probe":  # whose splits are of the test rows
+        if most == 1:
+            return "One model was trained: there is no interval over models."
+        return (
+            "Ours is the mean ± half of the 95 % t-interval over models, each trained on its own "
+            "split, with their number in brackets."
+        )
     if most == 1:
         return "One split was run: there is no interval and no p-value."
     return (
@@ -55,21 +63,22 @@ def run_count(results: Results) -> str:
     lams = sum(len(method["lams"]) for method in experiment.get("methods", ()))
     asked = len(experiment.get("data", ())) * lams * experiment.get("seeds", 1)
     dead = sum(map(diverged, results.records))
-    text = f"{done} runs" if done >= asked else f"{done} of {asked} runs"
+    runs = "run" if max(done, asked) == 1 else "runs"
+    text = f"{done} {runs}" if done >= asked else f"{done} of {asked} {runs}"
     return f"{text}, {dead} of them diverged" if dead else text
 
 
 def made_with(results: Results) -> str:
     """Profile, runs, network, steps, seconds, device, versions and commit in one line."""
     records = results.records
-    steps = sorted({r.training["steps"] for r in records if r.training.get("steps")})
-    model = results.experiment.get("model", {}).get("name")
+    model = dict(results.experiment.get("model", {}))
+    network = model.pop("name", "")
     seconds = sum(float(r.training.get("seconds") or 0) for r in records)
     parts = [
         f"Profile {results.experiment.get('profile', '?')}",
         run_count(results),
-        f"network {model}" if model else "",
-        _span("steps", steps) if steps else "",
+        f"network {described(network, model)}" if network else "",
+        _steps(results),
         f"{_duration(seconds)} in all",
         f"on {_each(records, 'device')}",
         f"dessl {_each(records, 'dessl')}",
@@ -80,16 +89,25 @@ def made_with(results: Results) -> str:
 
 
 def foot_lines(results: Results) -> list[str]:
-    """What the experiment's file says of its settings, and what the runs were made with."""
+    """What the experiment's file says, how the runs were trained, and what they were made with."""
     where = results.experiment.get("paper")
     lines = [f"In the paper: {where}."] if where else []
-    return [*lines, *results.experiment.get("notes", ()), made_with(results)]
+    lines += [*results.experiment.get("notes", ()), training_line(results), made_with(results)]
+    return [line for line in lines if line]
 
 
-def _span(name: str, values: list[int]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:,} {name}"
-    return f"{values[0]:,} to {values[-1]:,} {name}"
+def _steps(results: Results) -> str:
+    """Steps of most methods and of those that differ; from least to most where data sets do."""
+    steps = {title: _steps_of(results, method) for method, title in results.methods.items()}
+    if all(len(found) < 2 for found in steps.values()):
+        return shared({title: f"{n:,} steps" for title, found in steps.items() for n in found})
+    every = sorted(set().union(*steps.values()))
+    return f"{every[0]:,} to {every[-1]:,} steps"
+
+
+def _steps_of(results: Results, method: str) -> set[int]:
+    runs = [record.training for record in results.records if record.method == method]
+    return {training["steps"] for training in runs if training.get("steps")}
 
 
 def _duration(seconds: float) -> str:

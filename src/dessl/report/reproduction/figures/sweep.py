@@ -23,7 +23,7 @@ from dessl.report.reproduction.wording import heading
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEAST = 1e-6  # p-values below are drawn here
+LEAST = -6  # p-values below ten to this are drawn there, and the tick says so
 
 
 def sweep_figure(results: Results, block: Block) -> dict[str, bytes]:
@@ -112,16 +112,26 @@ def _curve(axes: "Axes", means: dict[float, Average], times: float, look: Style,
 
 
 def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None:
-    looks = styles(results)
+    looks, lowest, cut = styles(results), 10.0**LEAST, False
     for usual, debiased in results.twins():
         found = [one for one in over_lambda(results, block, metric, debiased, usual) if one.n > 1]
         lams = [one.lam for one in found]
-        better = [max(one.p_better, LEAST) for one in found]
-        worse = [max(one.p_worse, LEAST) for one in found]
+        better, worse = [one.p_better for one in found], [one.p_worse for one in found]
         for name, values in ((debiased, better), (usual, worse)):
-            axes.plot(lams, values, **looks[name].of_line(), markersize=3.5)
+            drawn = [max(value, lowest) for value in values]
+            axes.plot(lams, drawn, **looks[name].of_line(), markersize=3.5)
+        cut = cut or any(value < lowest for value in better + worse)
     axes.axhline(CLEAR, color="#333333", linewidth=1, linestyle="--")
     axes.set_yscale("log")
     axes.set_ylim(min(axes.get_ylim()[0], CLEAR / 2), 1.6)
+    if cut:
+        _say_least(axes)
     lambda_axis(axes, _positive(results))
     axes.set_ylabel("p of being better")
+
+
+def _say_least(axes: "Axes") -> None:
+    """Let the lowest tick say that p-values there are that small or smaller."""
+    powers = range(LEAST, 1, 2)
+    texts = [rf"$\mathdefault{{10^{{{power}}}}}$" for power in powers]
+    axes.set_yticks([10.0**power for power in powers], [f"≤ {texts[0]}", *texts[1:]])

@@ -1,10 +1,11 @@
 """What a λ-sweep says beside the paper's: the complete case, the end of large λ, and the levels."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dessl.report.reproduction.comparison import Comparison, over_lambda
 from dessl.report.reproduction.findings.directions import (
+    agreement,
     agreement_text,
     direction_finding,
     with_paper,
@@ -12,7 +13,7 @@ from dessl.report.reproduction.findings.directions import (
 from dessl.report.reproduction.findings.finding import Finding, placed
 from dessl.report.reproduction.findings.levels import gap, level, level_finding
 from dessl.report.reproduction.results import Block, Results
-from dessl.report.reproduction.wording import amount, lambda_text, plain
+from dessl.report.reproduction.wording import amount, lambda_text, listed, plain
 
 LARGE = 1.0
 
@@ -64,6 +65,7 @@ def _levels(results: Results, block: Block, method: str, metric: str) -> Iterato
 
 
 def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
+    """The largest λ in full, then all from ``LARGE`` on; the verdict is that of them all."""
     large = [one for one in tests if one.n and one.lam >= LARGE]
     if not large:
         return
@@ -72,10 +74,18 @@ def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Find
     if made is None:
         return
     known = with_paper(large)
-    more = ""
-    if len(known) > 1:
-        more = f" For λ ≥ 1 the sign is the paper's {agreement_text(known, 'values')}."
-    yield Finding(made.outcome, made.text + more)
+    if not known:
+        yield made
+        return
+    more = "" if known == [last] else f" {_signs(known)}"
+    yield Finding(agreement(known), made.text + more)
+
+
+def _signs(known: Sequence[Comparison]) -> str:
+    """At how many large λ the sign is the paper's, and where it clearly is not."""
+    text = f"For λ ≥ {LARGE:g} the sign is the paper's {agreement_text(known, 'values')}"
+    other = [lambda_text(one.lam) for one in known if one.clear and not one.same_direction]
+    return f"{text}; clearly not at λ = {listed(other)}." if other else f"{text}."
 
 
 def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:

@@ -1,5 +1,9 @@
 """Tables of the probes: what a trained model's test rows say of the debiased risk."""
 
+import math
+from collections.abc import Sequence
+
+from dessl.experiments.record import Record
 from dessl.report.reproduction.averages import average, number, values_of
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
@@ -45,7 +49,6 @@ def _terms(results: Results, block: Block, method: str) -> Table:
         ours, given, off = beside_paper(
             metric, average(values_of(runs, metric)), printed(results, block, method, metric)
         )
-        ends = [_mean(results, block, method, f"regime_{end}.{term}") for end in ("low", "high")]
         rows.append(
             (
                 term.replace("_", " "),
@@ -55,7 +58,7 @@ def _terms(results: Results, block: Block, method: str) -> Table:
                 off,
                 written(metric, _mean(results, block, method, f"correlation.{term}")),
                 written(metric, _mean(results, block, method, f"variance_ratio.{term}")),
-                " to ".join(written(metric, end) for end in ends),
+                _shared_range(runs, term),
             )
         )
     headings = (
@@ -66,10 +69,24 @@ def _terms(results: Results, block: Block, method: str) -> Table:
         "off by",
         "ρ(L, H)",
         "variance at λ_opt, relative",
-        "variance below the complete case's for λ in",
+        "λ at which every model's variance is below the complete case's",
     )
     caption = f"{data_title(results, block)}: λ_opt of each term"
     return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+
+
+def _shared_range(runs: Sequence[Record], term: str) -> str:
+    """The λ that lie in every model's range; a model without one, sure of no row, has no say."""
+    low, high = (
+        [end for end in values_of(runs, f"regime_{side}.{term}") if not math.isnan(end)]
+        for side in ("low", "high")
+    )
+    if not low:
+        return NONE
+    ends = max(low), min(high)
+    if ends[0] >= ends[1]:
+        return "none"
+    return " to ".join(written(f"{LAMBDA}{term}", end) for end in ends)
 
 
 def _mean(results: Results, block: Block, method: str, key: str) -> float:
