@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,6 +17,8 @@ from torch import nn
 
 import dessl
 from dessl import DeSSLClassifier
+from dessl.recipes import fit
+from dessl.recipes.fit import Fitted
 from dessl.saved import SavedModelError
 from dessl.surrogates import Entropy, Smooth, Teacher
 
@@ -199,6 +201,43 @@ class TestWeights:
         heavy = DeSSLClassifier(risk="complete_case", **FAST).fit(X, few, sample_weight=weights)
         plain = DeSSLClassifier(risk="complete_case", **FAST).fit(X, few)
         assert heavy.predict_proba(X)[:, 2].mean() > plain.predict_proba(X)[:, 2].mean() + 0.02
+
+    @pytest.mark.parametrize("spread", [0.02, 3.0])
+    def test_copies_of_a_label_are_one_held_out_label(self, rows: tuple, spread: float) -> None:
+        X, few, _ = rows
+        weights = 1 + spread * np.random.default_rng(0).random(200)
+        for case in (None, weights, np.where(few >= 0, 3.0, 1.0)):
+            clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=case)
+            assert "of 8 held-out labels" in clf.verdict_
+
+    def test_training_is_sized_for_the_rows_that_came(
+        self, rows: tuple, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, few, _ = rows
+        plans = []
+
+        def remembered(data: dessl.SemiData, recipe: dessl.Recipe, **options: object) -> Fitted:
+            plans.append(recipe.plan)
+            return fit(data, recipe, **options)
+
+        monkeypatch.setattr("dessl.estimator.classifier.fit", remembered)
+        uneven = 1 + np.random.default_rng(0).random(200)
+        for weights in (None, uneven):
+            few_steps = DeSSLClassifier(members=1, random_state=0, risk="complete_case")
+            few_steps.fit(X, few, sample_weight=weights)
+        assert plans[0] == plans[1]
+
+    def test_a_light_class_is_not_lost(self) -> None:
+        X, y = load_wine(return_X_y=True)
+        some = np.concatenate([np.flatnonzero(y == code)[:11] for code in (0, 1)])
+        X, y = X[some], np.array(["barbera", "grignolino"])[y[some]]
+        weights = np.where(y == "barbera", 60.3, 1.0)
+        with pytest.warns(UserWarning, match="7 of 22 labelled rows are left out") as caught:
+            clf = DeSSLClassifier(**FAST).fit(X, y, sample_weight=weights)
+        assert caught[0].filename == __file__
+        assert clf.predict_proba(X)[:, 1].min() > 0
+        with pytest.warns(UserWarning, match="the class grignolino has 0.0045 of the labelled"):
+            DeSSLClassifier(**FAST).fit(X, y, sample_weight=np.where(y == "barbera", 1e4, 1.0))
 
 
 class TestConventions:

@@ -1,4 +1,4 @@
-"""Weights are repetitions: exact for whole multiples, the nearest otherwise."""
+"""Rows in one form, whatever their order and however often they came."""
 
 import numpy as np
 import pytest
@@ -6,24 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dessl.estimator.weights import COPIES, copies, weighted_rows
-
-NONE = np.empty(0)
-
-
-@given(arrays(np.int64, st.integers(1, 30), elements=st.integers(1, 9)))
-def test_whole_weights_are_repeated_in_exact_proportion(weights: np.ndarray) -> None:
-    counts = copies(weights.astype(float) * 0.37, NONE, came=len(weights))
-    assert (counts * weights.sum() == weights * counts.sum()).all() or (
-        np.abs(counts - COPIES * len(weights) * weights / weights.sum()) < 1
-    ).all()
-
-
-@given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0.01, 100)))
-def test_other_weights_are_rounded_by_less_than_one_copy(weights: np.ndarray) -> None:
-    counts = copies(weights, NONE, came=len(weights))
-    share = weights / weights.sum()
-    assert (np.abs(counts - share * counts.sum()) < 1 + 1e-6).all()
+from dessl.estimator.weights import weighted_rows
 
 
 def test_rows_without_weights_are_taken_as_they_came() -> None:
@@ -75,6 +58,33 @@ def test_the_order_of_labelled_rows_does_not_matter() -> None:
 def test_one_class_with_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 2 classes must have a sample_weight above 0"):
         weighted_rows(np.ones((3, 1)), np.array([0, 1, -1]), np.array([1.0, 0.0, 1.0]))
+
+
+def test_weights_of_zero_and_of_unlabelled_rows() -> None:
+    """A row of weight 0 is no row; unlabelled rows are weighted among themselves."""
+    x, codes = np.arange(12.0)[:, None], np.array([0, 1, 0, 1, 0, -1, -1, -1, -1, -1, -1, -1])
+    weights = np.array([1.0, 1.0, 0.0, 2.5, 0.0, 5.0, 0.0, 15.0, 10.0, 0.0, 5.0, 15.0])
+    rows = weighted_rows(x, codes, weights)
+    counts = np.bincount(rows.x[:, 0].astype(int))
+    assert counts.tolist() == [7, 7, 0, 16, 0, 5, 0, 15, 10, 0, 5, 15]
+    assert np.array_equal(rows.codes, codes[rows.x[:, 0].astype(int)])
+    assert rows.copies == 10
+    whole = weighted_rows(x, codes, np.where(codes < 0, 3.0, 1.0) * (weights > 0))
+    assert np.bincount(whole.x[:, 0].astype(int)).tolist() == [1, 1, 0, 1, 0, 3, 0, 3, 3, 0, 3, 3]
+    assert whole.copies == 1
+
+
+def test_a_class_of_light_rows_stays_and_the_user_is_told() -> None:
+    x, codes = np.arange(22.0)[:, None], np.repeat([0, 1], 11)
+    with pytest.warns(UserWarning, match="7 of 22 labelled rows are left out, and others of their"):
+        rows = weighted_rows(x, codes, np.where(codes == 0, 60.3, 1.0))
+    assert np.bincount(rows.codes).tolist() == [216, 4]  # 216.4 and 3.6 to the nearest
+    weights = np.where(codes == 0, 1.0, 1e-4)
+    told = "the class 'b' has 0.0045 of the labelled weight in place of 0.0001. Pass weights that"
+    with pytest.warns(UserWarning, match=told) as caught:
+        rows = weighted_rows(x, codes, weights, np.array(["'a'", "'b'"]))
+    assert np.bincount(rows.codes).tolist() == [220, 1]
+    assert len(caught) == 1
 
 
 @given(arrays(np.int64, (25, 3), elements=st.integers(0, 2)), st.booleans())

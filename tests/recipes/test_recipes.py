@@ -15,7 +15,7 @@ from dessl.augment import Weak
 from dessl.data import load
 from dessl.models import MLP, LeNet
 from dessl.recipes import Predictor, fit, recipe_for
-from dessl.recipes.folds import fold_data, fold_numbers
+from dessl.recipes.folds import fold_data, fold_numbers, held_out_parts
 from dessl.recipes.held_out import HeldOutCheck, held_out_check, held_out_lambda, losses_and_h
 from dessl.recipes.scaling import scaling_of, standardised_data
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
@@ -96,6 +96,14 @@ class TestChoice:
         plan = recipe.plan
         assert (plan.risk, plan.lam, plan.steps, plan.seed) == ("ssl", 0.3, 7, 5)
         assert isinstance(recipe_for(data, model=lambda: nn.Linear(3, 2)).model(), nn.Linear)
+
+    def test_copies_of_rows_do_not_make_it_longer(self) -> None:
+        x, y = torch.rand(150, 3), torch.arange(150) % 3 - 1
+        few, many = SemiData(x, y), SemiData(x.repeat(10, 1), y.repeat(10))
+        assert recipe_for(many, copies=10).plan == recipe_for(few).plan
+        assert recipe_for(many).plan != recipe_for(few).plan
+        with pytest.raises(ValueError, match="copies must be at least 1; got 0"):
+            recipe_for(few, copies=0)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -211,6 +219,60 @@ class TestHeldOut:
         risks = loss.mean(1) + found.lam * (h_u.mean(1) - h.mean(1))
         ratio = float(risks.var() / loss.mean(1).var())
         assert found.variance_ratio == pytest.approx(ratio, rel=0.03)
+
+    def test_copies_of_a_row_are_one_label(self) -> None:
+        first, second = torch.rand(2, 30, generator=torch.Generator().manual_seed(0))
+        plain, groups = held_out_check(first, second), torch.randperm(30)
+        assert held_out_check(first, second, groups) == plain  # to the last digit
+        copied = held_out_check(*(loss.repeat_interleave(10) for loss in (first, second)),
+                                groups.repeat_interleave(10))  # fmt: skip
+        assert copied.n == 30
+        assert dataclasses.astuple(copied) == pytest.approx(dataclasses.astuple(plain))
+        alone = held_out_check(first[:1].repeat(9), second[:1].repeat(9), torch.zeros(9))
+        assert (alone.n, alone.standard_error, alone.clearly_hurt) == (1, math.inf, False)
+
+    def test_the_weighted_mean_has_the_error_that_simulation_finds(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        sizes = torch.randint(1, 9, (60,), generator=generator)
+        groups = torch.arange(60).repeat_interleave(sizes)
+        checks = []
+        for _ in range(3000):
+            difference = torch.randn(60, generator=generator, dtype=torch.float64)
+            checks.append(held_out_check(torch.zeros(len(groups)), difference[groups], groups))
+        d, w = difference.numpy(), sizes.numpy()
+        mean = np.average(d, weights=w)
+        wanted = math.sqrt(60 / 59 * ((w * (d - mean)) ** 2).sum()) / w.sum()
+        assert checks[-1].difference == pytest.approx(mean)
+        assert checks[-1].standard_error == pytest.approx(wanted)
+        spread = np.std([check.difference for check in checks])
+        errors = [check.standard_error**2 for check in checks]
+        assert math.sqrt(np.mean(errors)) == pytest.approx(spread, rel=0.04)
+
+    def test_the_error_of_lambda_counts_copies_once(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        data, _, _ = blobs(100, 25)
+        h = torch.rand(40, generator=generator)
+        loss = 0.4 * h + 0.2 * torch.randn(40, generator=generator)
+        plain, groups = held_out_lambda(loss, h, data, math.inf), torch.randperm(40)
+        assert held_out_lambda(loss, h, data, math.inf, groups) == plain
+        ten = (rows.repeat_interleave(10) for rows in (loss, h))
+        copied = held_out_lambda(*ten, data, math.inf, groups.repeat_interleave(10))
+        assert copied[:-1] == pytest.approx(plain[:-1])
+        few = torch.arange(20) // 10
+        assert held_out_lambda(loss[:20], h[:20], data, math.inf, few) is None
+
+    def test_the_weighted_slope_has_the_error_that_simulation_finds(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        data, _, _ = blobs(100, 25)
+        sizes = torch.randint(1, 9, (60,), generator=generator)
+        groups, h = torch.arange(60).repeat_interleave(sizes), torch.rand(60, generator=generator)
+        found = []
+        for _ in range(2000):
+            loss = 0.5 * h + 0.1 * torch.randn(60, generator=generator)
+            found.append(held_out_lambda(loss[groups], h[groups], data, math.inf, groups))
+        spread = np.std([estimate.lam for estimate in found])
+        errors = [estimate.standard_error**2 for estimate in found]
+        assert math.sqrt(np.mean(errors)) == pytest.approx(spread, rel=0.05)
 
     @pytest.mark.parametrize(
         ("error", "words"),
@@ -405,6 +467,20 @@ class TestFit:
         data, _, _ = blobs(60, 20)
         with pytest.raises(ValueError, match=r"each of the 20 labelled rows, shape \(20,\); got"):
             fit(data, recipe_for(data, steps=2), groups=torch.zeros(shape), progress=False)
+
+    @pytest.mark.parametrize("members", [1, 5])
+    def test_a_group_is_one_held_out_label(self, members: int) -> None:
+        data, _, _ = blobs(60, 20)
+        rows = torch.cat([torch.arange(20).repeat(3), torch.arange(20, 60)])
+        copied = SemiData(data.x[rows], data.y[rows])
+        recipe = recipe_for(copied, steps=2, members=members)
+        groups = torch.arange(20).repeat(3) * 7
+        parts = held_out_parts(copied, groups, members=members, seed=0)
+        held_out = torch.cat([part.validation.x for part in parts.data])
+        assert torch.equal(held_out, data.x[parts.groups // 7])
+        fitted = fit(copied, recipe, groups=groups, progress=False)
+        assert fitted.check.n == 20 * members / 5
+        assert fitted.estimate is not None
 
     def test_a_validation_part_takes_the_place_of_the_folds(self) -> None:
         data, x, y = blobs(100, 20)

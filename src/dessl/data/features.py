@@ -56,7 +56,7 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     """A tensor over the array's own memory, wherever PyTorch can read it as it lies."""
     if isinstance(x, Tensor):
         return x.detach()
-    refuse_masked(name, x)
+    _checks.unmasked(name, x)
     array = np.asarray(x)
     if array.dtype.kind not in "buif":
         raise TypeError(
@@ -72,15 +72,6 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
         # A read-only array (a memory map) is shared all the same: nothing here writes to it.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
-
-
-def refuse_masked(name: str, x: object) -> None:
-    """Refuse an array with masked entries: NumPy would read what lies behind the mask."""
-    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
-        raise ValueError(
-            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
-            "first, or drop its rows."
-        )
 
 
 def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:

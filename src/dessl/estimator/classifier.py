@@ -16,7 +16,7 @@ from torch import nn
 
 from dessl import _checks
 from dessl.data import SemiData
-from dessl.data.features import feature_tensor, refuse_masked
+from dessl.data.features import feature_tensor
 from dessl.estimator.stored import restored, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes
 from dessl.estimator.weights import WeightedRows, weighted_rows
@@ -117,7 +117,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"X and y must hold as many rows: inconsistent numbers of samples, "
                 f"{len(rows)} and {len(codes)}."
             )
-        refuse_masked("sample_weight", sample_weight)
+        _checks.unmasked("sample_weight", sample_weight)
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
@@ -132,7 +132,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.concatenate([rows, more])
             codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
             weights = np.concatenate([weights, np.ones(len(more))])
-        return self._fit(weighted_rows(rows, codes, weights))
+        return self._fit(weighted_rows(rows, codes, weights, self.classes_))
 
     def _fit(self, rows: WeightedRows) -> Self:
         names = [str(name) for name in self.classes_]
@@ -148,6 +148,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             seed=int(check_random_state(self.random_state).randint(SEEDS)),
             model=self._network(),
             members=self.members,
+            copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
         fitted = fit(data, recipe, groups=labelled, progress=False)
@@ -222,7 +223,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """X as uint8 images with channels first, or as finite floats."""
-        refuse_masked("X", X)
+        _checks.unmasked("X", X)
         images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
         rows: NDArray[Any] = validate_data(
             self,

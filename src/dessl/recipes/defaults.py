@@ -76,6 +76,7 @@ def recipe_for(
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
     members: int | None = None,
+    copies: int = 1,
 ) -> Recipe:
     """Return defaults for a data set, sized for two CPU cores and few labels.
 
@@ -103,6 +104,8 @@ def recipe_for(
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
         members: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
+        copies: How many rows of the data stand for one, in the mean, where they are repeated by
+            weight: steps and batches are sized for the rows that they stand for.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)
@@ -114,6 +117,7 @@ def recipe_for(
         lam = _lam(lam)
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
+    _checks.whole_number("copies", copies, low=1)
     if members is not None:
         _checks.whole_number("members", members, low=1, high=MEMBERS)
     scaling = scaling_of(data.x)
@@ -123,7 +127,7 @@ def recipe_for(
     return Recipe(
         model=_architecture(data, model),
         surrogate=term,
-        plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed),
+        plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies),
         scaling=scaling,
         lam=lam,
         members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
@@ -211,8 +215,10 @@ def _views(scaling: Scaling) -> tuple[View, View]:
     return weak, Strong(flip=False, mean=mean, std=std)
 
 
-def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int) -> TrainPlan:
-    n = data.n_labelled
+def _plan(
+    data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int, copies: int
+) -> TrainPlan:
+    n = data.n_labelled // copies
     longer = (
         3 if _small_images(data) else 1
     )  # convolutions on shifted images learn slower than columns
@@ -220,7 +226,7 @@ def _plan(data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: i
     return TrainPlan(
         steps=length,
         labelled_batch=min(64, max(1, n // 2)),
-        unlabelled_batch=min(192, max(1, data.n_unlabelled)),
+        unlabelled_batch=min(192, max(1, data.n_unlabelled // copies)),
         optimiser="adamw",
         learning_rate=3e-3,
         schedule="cosine",

@@ -15,7 +15,7 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
 from dessl.recipes.defaults import Architecture, Recipe
-from dessl.recipes.folds import fold_data, fold_numbers
+from dessl.recipes.folds import HeldOutParts, held_out_parts
 from dessl.recipes.held_out import (
     HeldOutCheck,
     held_out_check,
@@ -100,7 +100,8 @@ def fit(
     Args:
         data: With its labels; tables as they come, since the recipe's scaling is applied here.
         recipe: What :func:`recipe_for` gave for this data.
-        groups: (n_labelled,) numbers; rows of one group are held out together.
+        groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
+            together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
         out: Folder for runs that can be gone on with, one subfolder for each network.
         progress: Whether to show a progress bar for each network, where there is a terminal.
@@ -114,21 +115,21 @@ def fit(
     """
     seen = _as_networks_see(data, recipe)
     _check_logits(seen, recipe)
-    parts = _parts(seen, recipe, groups)
-    training = _Training(recipe, parts, tuple(callbacks), out, progress)
+    parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
+    training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
     complete = training.members("complete_case", 0.0)
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
     if recipe.plan.risk == "complete_case" or recipe.lam == 0:
         return kept
-    held_out = parts[0].validation is not None
+    held_out = parts.data[0].validation is not None
     estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept  # no label to choose λ by: the complete case is the safe choice
-        loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts)
-        estimate = held_out_lambda(loss, h, parts[0], _bound(recipe))
+        loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
+        estimate = held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
@@ -200,22 +201,6 @@ def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:
     return data if data.is_image else standardised_data(data, recipe.scaling)
 
 
-def _parts(data: SemiData, recipe: Recipe, groups: Tensor | None) -> tuple[SemiData, ...]:
-    if data.validation is not None:
-        return (data,)
-    y = data.y[data.labelled_rows]
-    numbers = torch.arange(len(y)) if groups is None else groups
-    if numbers.shape != y.shape:
-        raise ValueError(
-            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
-            f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
-        )
-    folds = fold_numbers(y, numbers, recipe.plan.seed)
-    if not bool((folds >= 0).any()):
-        return (data,)
-    return tuple(fold_data(data, folds, fold) for fold in range(recipe.members))
-
-
 def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
     return Predictor([result.model for result in results], *recipe.scaling)
 
@@ -223,14 +208,14 @@ def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
 def _check(
     complete: Sequence[TrainResult],
     ours: Sequence[TrainResult],
-    parts: Sequence[SemiData],
+    parts: HeldOutParts,
     recipe: Recipe,
 ) -> HeldOutCheck:
-    losses = [
-        torch.cat([_losses(r.model, part, recipe) for r, part in zip(results, parts, strict=True)])
+    first, second = (
+        torch.cat([_losses(r.model, x, recipe) for r, x in zip(results, parts.data, strict=True)])
         for results in (complete, ours)
-    ]
-    return held_out_check(*losses)
+    )
+    return held_out_check(first, second, parts.groups)
 
 
 def _losses(model: nn.Module, data: SemiData, recipe: Recipe) -> Tensor:

@@ -1,5 +1,7 @@
 """Folds of the labels: each network is trained without one of them, and judged by it."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -7,6 +9,18 @@ from dessl.data import LabelDraw, SemiData
 
 FOLDS = 5
 FEWEST_LABELS = 10  # below it no label can be spared to be held out
+
+
+class HeldOutParts(NamedTuple):
+    """The data of each network, and a number for each row that is held out of one of them.
+
+    Attributes:
+        data: One for each network, with the rows held out of its training.
+        groups: (n,) numbers, part after part; rows of one group count as one held-out label.
+    """
+
+    data: tuple[SemiData, ...]
+    groups: Tensor
 
 
 def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
@@ -42,6 +56,34 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     turn = torch.full((n_groups,), -1)
     turn[order] = torch.arange(len(order)) % FOLDS
     return turn.to(y.device)[number]
+
+
+def held_out_parts(
+    data: SemiData, groups: Tensor | None, *, members: int, seed: int
+) -> HeldOutParts:
+    """Return the data of each network: another fold held out, or the validation part it came with.
+
+    Args:
+        data: With its labels.
+        groups: (n_labelled,) as in :func:`fold_numbers`; each row its own if not given.
+        members: Folds to hold out, 1 to 5.
+        seed: Of the folds.
+    """
+    if data.validation is not None:
+        return HeldOutParts((data,), torch.arange(len(data.validation.y)))
+    y = data.y[data.labelled_rows]
+    numbers = torch.arange(len(y)) if groups is None else groups
+    if numbers.shape != y.shape:
+        raise ValueError(
+            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
+            f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
+        )
+    folds = fold_numbers(y, numbers, seed)
+    if not bool((folds >= 0).any()):
+        return HeldOutParts((data,), numbers[:0])
+    each = range(members)
+    held_out = torch.cat([numbers[folds.to(numbers.device) == fold] for fold in each])
+    return HeldOutParts(tuple(fold_data(data, folds, fold) for fold in each), held_out)
 
 
 def fold_data(data: SemiData, folds: Tensor, fold: int) -> SemiData:

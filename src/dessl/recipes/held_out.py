@@ -1,4 +1,8 @@
-"""What held-out labels say: the λ to try, and whether the unlabelled rows helped."""
+"""What held-out labels say: the λ to try, and whether the unlabelled rows helped.
+
+Rows of one group, such as copies of one row, say one thing: a group weighs as many rows as it has
+in every mean, and counts as one label in every standard error.
+"""
 
 import copy
 import math
@@ -12,11 +16,12 @@ from dessl.data import SemiData
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import LambdaEstimate, correlation
-from dessl.theory.lambda_estimate import estimate_from_slope, least_squares
+from dessl.theory.centre import centred
+from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
 
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
 CONFIDENCE = 0.95
-LEAST_ROWS = 3  # for a slope with an error
+LEAST_LABELS = 3  # for a slope with an error
 ROWS_AT_ONCE = 512  # so that many held-out images fit in memory
 
 
@@ -25,11 +30,11 @@ class HeldOutCheck:
     """Cross-entropies over held-out labels, each row judged by a network that never saw it.
 
     Attributes:
-        n: Held-out rows.
+        n: Held-out labels; rows of one group count as one.
         complete_case: Mean cross-entropy of the complete case.
         with_unlabelled: Mean cross-entropy with the unlabelled rows.
         difference: Mean of the second less the first, row by row: below 0, they helped.
-        standard_error: Of that difference.
+        standard_error: Of that difference, over the n labels.
     """
 
     n: int
@@ -79,16 +84,32 @@ class HeldOutCheck:
         )
 
 
-def held_out_check(complete_case: Tensor, with_unlabelled: Tensor) -> HeldOutCheck:
-    """Compare two models' losses on the same held-out rows, (n,) each.
+def held_out_check(
+    complete_case: Tensor, with_unlabelled: Tensor, groups: Tensor | None = None
+) -> HeldOutCheck:
+    """Compare two models' losses on the same held-out rows, (m,) each.
+
+    With w the rows of a group, d their mean difference and d̄ = Σ w d / Σ w, sums over n groups,
+
+        standard error = √(n / (n − 1) · Σ w² (d − d̄)²) / Σ w,
+
+    which is that of a plain mean where all groups have as many rows.
+
+    Args:
+        complete_case: Losses of the complete case.
+        with_unlabelled: Losses with the unlabelled rows.
+        groups: (m,) numbers; each row its own group if not given.
 
     >>> check = held_out_check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0]))
     >>> check.difference, round(check.standard_error, 4), check.helped
     (-0.5, 0.2887, True)
     """
     difference = (with_unlabelled - complete_case).double()
-    n = len(difference)
-    error = float(difference.std()) / math.sqrt(n) if n > 1 else math.inf
+    sums, sizes = _by_group(difference, groups)
+    size, n = sizes.mean(), len(sizes)
+    # d̄ + w (d − d̄) / (mean of w), so that with equal weights it is d to the last digit.
+    weighted = (sums - (sizes - size) * difference.mean()) / size
+    error = float(weighted.std()) / math.sqrt(n) if n > 1 else math.inf
     return HeldOutCheck(
         n=n,
         complete_case=float(complete_case.double().mean()),
@@ -96,6 +117,18 @@ def held_out_check(complete_case: Tensor, with_unlabelled: Tensor) -> HeldOutChe
         difference=float(difference.mean()),
         standard_error=error,
     )
+
+
+def _by_group(values: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the sum of the values in each group, and how many they are, (n,) each."""
+    if groups is not None:
+        _, number, sizes = torch.unique(
+            groups.to(values.device), return_inverse=True, return_counts=True
+        )
+        if len(sizes) < len(values):
+            sums = values.new_zeros(len(sizes)).index_add(0, number, values)
+            return sums, sizes.to(values.dtype)
+    return values, torch.ones_like(values)
 
 
 @torch.no_grad()
@@ -130,25 +163,28 @@ def losses_and_h(
     return torch.cat(losses), torch.cat(hs)
 
 
-def held_out_lambda(loss: Tensor, h: Tensor, data: SemiData, bound: float) -> LambdaEstimate | None:
+def held_out_lambda(
+    loss: Tensor, h: Tensor, data: SemiData, bound: float, groups: Tensor | None = None
+) -> LambdaEstimate | None:
     """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
-    None where the rows are too few to tell. The error, the variance ratio and the range are those
+    None where the labels are too few to tell. The error, the variance ratio and the range are those
     of the risk over the rows that are going to be trained on.
 
     Args:
-        loss: L of held-out rows, (n,).
-        h: H of the same rows, (n,).
+        loss: L of held-out rows, (m,).
+        h: H of the same rows, (m,).
         data: Whose labelled and unlabelled rows are going to be trained on.
         bound: Up to which λ the risk is bounded below.
+        groups: (m,) numbers; each row its own group if not given.
     """
-    if len(loss) < LEAST_ROWS or not data.n_unlabelled:
+    loss, h = loss.double(), h.double()
+    if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
     # The slope is of held-out rows; the numbers of rows are those that λ is going to be used with.
-    loss, h = loss.double(), h.double()
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
-        least_squares(loss, h),
+        _slope(loss, h, groups),
         correlation(loss, h),
         data.n_labelled,
         data.n_unlabelled,
@@ -156,3 +192,19 @@ def held_out_lambda(loss: Tensor, h: Tensor, data: SemiData, bound: float) -> La
         on="unlabelled",
         clip=(0.0, share * min(LARGEST_SLOPE, bound)),
     )
+
+
+def _slope(loss: Tensor, h: Tensor, groups: Tensor | None) -> SlopeFit:
+    """Regress L on H over rows, with an error in which rows of one group have one residual.
+
+    With h centred, e the residuals of m rows in n groups and s the sum of h in a group, it is
+    √(Σ e² n / (m (n − 2)) · Σ s²) / Σ h²; with each row a group, that of least squares.
+    """
+    fit = least_squares(loss, h)
+    h = centred(h)
+    sums, _ = _by_group(h, groups)
+    squares, m, n = float(h @ h), len(h), len(sums)
+    if squares == 0:
+        return fit
+    factor = (m - 2) * n / (m * (n - 2)) * (float(sums @ sums) / squares)
+    return fit._replace(standard_error=fit.standard_error * math.sqrt(factor))
