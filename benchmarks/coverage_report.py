@@ -27,7 +27,7 @@ def markdown(report: dict[str, Any]) -> str:
         "",
         f"{max(r['replications'] for r in results)} replications a cell (our methods other than "
         f"`{DEFAULT}`: {min(r['replications'] for r in results)}), {report['unlabelled']} "
-        f"unlabelled rows, {report['seconds']:.0f} s. {machine}.",
+        f"unlabelled rows, {report['seconds']:.0f} s. {machine}.{report.get('note', '')}",
         "",
         "An entry is coverage in %, then mean width. Monte-Carlo standard error of coverage: at "
         f"most {100 * error:.2f} points for `{DEFAULT}`. Bold: within 1.5 points of nominal.",
