@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.backends.cudnn.benchmark = True
     torch._dynamo.config.recompile_limit = 64  # many ways in one process
     data = random_images(500 if options.smoke else 50_000, device)
-    plan = replace(PLAN, labelled_batch=2, unlabelled_batch=4) if options.smoke else PLAN
+    plan = replace(PLAN, labelled_batch=1, unlabelled_batch=1) if options.smoke else PLAN
     make = partial(Way, data)
     ways: dict[str, Way] = {}
     for name in SMOKE if options.smoke else options.only:

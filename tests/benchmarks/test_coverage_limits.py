@@ -28,7 +28,7 @@ def test_the_share_within_reach_is_that_of_exact_truths(limits) -> None:
     share = (np.abs(wrong - 0.1) <= 0.019).mean()
     assert 0.2 < share < 0.4
     assert limits.share_within_reach(1, 0.94, 0.9, 0.019) == share
-    assert limits.share_within_reach(5000, 0.6, 0.9, 0.015) == 1.0
+    assert limits.share_within_reach(500, 0.6, 0.9, 0.015) == 1.0
 
 
 def test_stretched_intervals_have_the_coverage_asked_for(limits) -> None:
