@@ -6,6 +6,8 @@ DEMO_OUT ?= runs/demo
 # One thread a test process: two processes share the work without fighting over cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
+# Not compiled: Python compiles what is imported, which is a small part of what is installed, as it is imported.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt
 
 .PHONY: demo test lint types docs unit format clean
 
@@ -42,9 +44,9 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.installed
