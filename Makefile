@@ -6,8 +6,6 @@ DEMO_OUT ?= runs/demo
 # One thread a test process: two processes share the work without fighting over cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
-# Not compiled: Python compiles what is imported, which is a small part of what is installed, as it is imported.
-INSTALL := $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt
 
 .PHONY: demo test lint types docs unit format clean
 
@@ -44,9 +42,9 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
-	$(INSTALL) -e .
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed

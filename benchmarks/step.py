@@ -56,7 +56,7 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
         "apart",
     ),
 }
-SMOKE = ("eager, float32, joint", "eager, joint")
+SMOKE = ("eager, float32, joint",)
 
 
 def random_images(rows: int, device: torch.device) -> SemiData:
