@@ -11,6 +11,7 @@ from dessl.models import wrn_28_2
 Script = Callable[[str], ModuleType]
 
 
+@pytest.mark.slow
 def test_a_smoke_run_measures_steps(
     script: Script, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -227,6 +227,7 @@ def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) ->
     assert typed[1] == str(run)
 
 
+@pytest.mark.slow  # a kill is tested anyway, and without waiting
 def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     options = ("--label", "outcome", "--steps", 600, "--lam", 0.5, "--networks", 1)

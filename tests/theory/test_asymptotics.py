@@ -68,7 +68,14 @@ def population() -> tuple[Tensor, Tensor, Tensor]:
     return hessian, *gradients(x, y, teacher, theta)
 
 
-@pytest.mark.parametrize(("weights", "lam"), [("counts", 0.0), ("counts", 0.7), ("expected", 0.7)])
+@pytest.mark.parametrize(
+    ("weights", "lam"),
+    [
+        pytest.param("counts", 0.0, marks=pytest.mark.slow),
+        ("counts", 0.7),
+        pytest.param("expected", 0.7, marks=pytest.mark.slow),
+    ],
+)
 def test_agrees_with_simulation(
     population: tuple[Tensor, Tensor, Tensor], weights: str, lam: float
 ) -> None:

@@ -48,7 +48,14 @@ def test_the_plug_in_is_the_usual_ece() -> None:
     assert estimate.n_unlabelled == 0
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize(
+    "shift",
+    [
+        pytest.param(0.0, marks=pytest.mark.slow),
+        0.05,
+        pytest.param(0.1, marks=pytest.mark.slow),
+    ],
+)
 def test_debiasing_lessens_the_error_and_the_interval_covers(shift: float) -> None:
     generator = np.random.default_rng(1)
     results = [estimate_ece(*drawn(80, shift, generator), draws=199) for _ in range(200)]

@@ -47,9 +47,9 @@ def too_sure(rows: int, generator: np.random.Generator):
 @pytest.mark.parametrize(
     ("population", "m", "truth", "options"),
     [
-        (sure_and_unsure, 100, 0.0375, {}),
+        pytest.param(sure_and_unsure, 100, 0.0375, {}, marks=pytest.mark.slow),
         (two_values, 50, 0.03, {"n_bins": 10, "spacing": "equal_width"}),
-        (too_sure, 20, 0.0441, {}),
+        pytest.param(too_sure, 20, 0.0441, {}, marks=pytest.mark.slow),
     ],
 )
 def test_bounds_cover_where_bins_differ_in_noise(population, m, truth, options) -> None:
