@@ -30,10 +30,12 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv
     """
     model = run_model(run, complete_case=complete_case)
+    expected = Expected.of(model)
     with noted_warnings():
-        rows = new_rows(data, Expected.of(model))
-    check_labels_present(data, rows, Expected.of(model))
-    if fingerprint(data) is not None and fingerprint(data) == model.details.get("data_sha256"):
+        rows = new_rows(data, expected)
+    check_labels_present(data, rows, expected)
+    known = fingerprint(data)  # a whole file is read for it
+    if known is not None and known == model.details.get("data_sha256"):
         say(f"Note: the model was trained on rows of {data}: the numbers flatter.", style="yellow")
     n_labelled = int((rows.y >= 0).sum())
     if n_labelled < LEAST_LABELS:
