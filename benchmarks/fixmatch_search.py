@@ -35,6 +35,14 @@ MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
 COOL = MUON | {"learning_rate": 5e-3, "weight_decay": 0.02}
 COLD = MUON | {"learning_rate": 2.5e-3, "weight_decay": 0.02}
 DECAYING = MUON | {"learning_rate": 5e-3, "weight_decay": 0.2}
+LINEAR = {"name": "warm_up", "warm_up": 500, "then": "linear"}
+
+
+def wide(decay: float, steps: int = 14_000, **plan: Any) -> dict[str, Any]:
+    """Eleven layers of width 96 for as long as the search's longest trainings."""
+    plan = {**DECAYING, "weight_decay": decay, **plan}
+    return {"steps": steps, "plan": plan, "model": ELEVEN | {"width": 96}}
+
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
 # steps both must be larger than where they were found, in a training of a million.
@@ -68,11 +76,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "model": ELEVEN,
     },
     # Three networks that take as long as one another, with the better decay.
-    "muon-5e-3-decay-0.2-11-layers-width-96": {
-        "steps": 14_000,
-        "plan": DECAYING,
-        "model": ELEVEN | {"width": 96},
-    },
+    "muon-5e-3-decay-0.2-11-layers-width-96": wide(0.2),
     "muon-5e-3-decay-0.2-11-layers-width-128": {
         "steps": 9_000,
         "plan": DECAYING,
@@ -80,21 +84,16 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     },
     "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
     # The best of these, with something else changed.
-    "muon-5e-3-decay-0.1-11-layers-width-96": {
-        "steps": 14_000,
-        "plan": DECAYING | {"weight_decay": 0.1},
-        "model": ELEVEN | {"width": 96},
-    },
-    "muon-5e-3-decay-0.2-11-layers-width-96-linear": {
-        "steps": 14_000,
-        "plan": DECAYING | {"schedule": {"name": "warm_up", "warm_up": 500, "then": "linear"}},
-        "model": ELEVEN | {"width": 96},
-    },
-    "muon-5e-3-decay-0.2-11-layers-width-96-batch-64-320": {
-        "steps": 18_000,
-        "plan": DECAYING | {"unlabelled_batch": 320},
-        "model": ELEVEN | {"width": 96},
-    },
+    "muon-5e-3-decay-0.1-11-layers-width-96": wide(0.1),
+    "muon-5e-3-decay-0.05-11-layers-width-96": wide(0.05),
+    "muon-5e-3-decay-0.2-11-layers-width-96-linear": wide(0.2, schedule=LINEAR),
+    "muon-5e-3-decay-0.1-11-layers-width-96-linear": wide(0.1, schedule=LINEAR),
+    "muon-5e-3-decay-0.05-11-layers-width-96-linear": wide(0.05, schedule=LINEAR),
+    "muon-5e-3-decay-0.2-11-layers-width-96-batch-64-320": wide(0.2, 18_000, unlabelled_batch=320),
+    "muon-5e-3-decay-0.1-11-layers-width-96-batch-64-320": wide(0.1, 18_000, unlabelled_batch=320),
+    "muon-5e-3-decay-0.05-11-layers-width-96-batch-64-320": wide(
+        0.05, 18_000, unlabelled_batch=320
+    ),
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
