@@ -85,15 +85,9 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
     # The best of these, with something else changed.
     "muon-5e-3-decay-0.1-11-layers-width-96": wide(0.1),
-    "muon-5e-3-decay-0.05-11-layers-width-96": wide(0.05),
-    "muon-5e-3-decay-0.2-11-layers-width-96-linear": wide(0.2, schedule=LINEAR),
     "muon-5e-3-decay-0.1-11-layers-width-96-linear": wide(0.1, schedule=LINEAR),
-    "muon-5e-3-decay-0.05-11-layers-width-96-linear": wide(0.05, schedule=LINEAR),
-    "muon-5e-3-decay-0.2-11-layers-width-96-batch-64-320": wide(0.2, 18_000, unlabelled_batch=320),
     "muon-5e-3-decay-0.1-11-layers-width-96-batch-64-320": wide(0.1, 18_000, unlabelled_batch=320),
-    "muon-5e-3-decay-0.05-11-layers-width-96-batch-64-320": wide(
-        0.05, 18_000, unlabelled_batch=320
-    ),
+    "muon-5e-3-decay-0.1-11-layers-width-96-momentum-0.95": wide(0.1, momentum=0.95),
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
