@@ -55,3 +55,28 @@ def whole_groups(rows: Tensor, groups: Tensor, n: int) -> Tensor:
     lowest = torch.full_like(groups, len(groups)).scatter_reduce(0, group, rows, "amin")
     turn = place[lowest[group]]
     return torch.searchsorted(turn.sort().values, turn) < n
+
+
+def shared_rows(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> int:
+    """Return how many test rows are copies of rows to train on, x and label alike.
+
+    None, where they are no more than rows that are drawn like those to train on would be: where few
+    values make a row, cases of their own are equal too.
+
+    Args:
+        x: (n, ...), labelled rows to train on.
+        y: (n,), their labels.
+        test_x: (m, ...), labelled test rows.
+        test_y: (m,), their labels.
+
+    >>> x, y = torch.arange(4.0)[:, None], torch.tensor([0, 1, 0, 1])
+    >>> shared_rows(x, y, torch.tensor([[1.0], [2.0], [7.0]]), torch.tensor([1, 1, 0]))
+    1
+    >>> shared_rows(x // 2, 0 * y, x // 2, 0 * y)
+    0
+    """
+    keys = row_keys(x.numpy(force=True), y.numpy(force=True))
+    shared = int(np.isin(row_keys(test_x.numpy(force=True), test_y.numpy(force=True)), keys).sum())
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    usual = float((size[group] > 1).mean()) * len(test_y)
+    return shared if shared > usual + 3 * usual**0.5 else 0

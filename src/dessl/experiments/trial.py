@@ -16,7 +16,7 @@ from dessl import _checks
 from dessl.data import DataError, LabelDraw, SemiData
 from dessl.data.labels import MISSING
 from dessl.evaluation.metrics import predicted_logits
-from dessl.experiments.copies import copy_groups, whole_groups
+from dessl.experiments.copies import copy_groups, shared_rows, whole_groups
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.folds import FOLDS
 
@@ -78,7 +78,9 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
-    if test is None and data.test is not None:
+    if test is not None:
+        _check_shared(data, known, test)
+    elif data.test is not None:
         test = HeldOut(*data.test)
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
@@ -148,6 +150,19 @@ def _check_labels(data: SemiData, known: Tensor) -> None:
             expected=f"at least {LEAST_LABELS} labelled rows, to train on and to judge by",
             got=f"{len(known)} in {len(data)} rows",
             do="Label more rows.",
+        )
+
+
+def _check_shared(data: SemiData, known: Tensor, test: HeldOut) -> None:
+    """Warn of test rows that the models learn with their labels."""
+    judged = test.x[test.labelled], test.y[test.labelled]
+    if shared := shared_rows(data.x[known], data.y[known], *judged):
+        warnings.warn(
+            f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
+            "train on: the models know their labels, and are judged too kindly. Leave them out of "
+            "one of the two.",
+            UserWarning,
+            stacklevel=3,
         )
 
 
