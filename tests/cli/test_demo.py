@@ -67,6 +67,15 @@ def test_a_folder_with_another_run_is_refused(cli: Cli, folder: Path) -> None:
     assert "Choose another folder" in err
 
 
+def test_a_report_of_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "report.html").write_text("mine")
+    code, _, err = cli("demo", "--steps", 2, "--seeds", 2, "--out", tmp_path)
+    assert code == 2
+    assert "holds report.html of something else than dessl demo. Choose another" in err
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
 def test_the_report_can_be_written_again(cli: Cli, folder: Path, tmp_path: Path) -> None:
     before = (folder / "report.html").read_bytes()
     (folder / "report.html").unlink()

@@ -1,5 +1,6 @@
 """``dessl demo``: real digits with 100 labels, three methods, five seeds, a few λ, a report."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import LARGEST_SEED, AsJson
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.experiments.demo import DemoPlan, run_demo
+from dessl.experiments.demo import FEW_LABELS, DemoPlan, run_demo
 from dessl.report.demo import demo_facts
 from dessl.report.folder import FACTS, REPORT, TRAINING, write_facts
 from dessl.report.page import write_report
@@ -33,6 +34,7 @@ def demo(
 
     Example: dessl demo --out runs/demo --seeds 10
     """
+    _check_own(out)
     writable_folder(out)
     torch.set_num_threads(1)  # so small a network only waits for a second thread
     plan = DemoPlan(steps=steps, seeds=seeds, first_seed=seed)
@@ -51,3 +53,13 @@ def demo(
     show(f"Trained in {facts.seconds:.0f} s.")
     show(f"Report: {out / REPORT}")
     show(f"Facts:  {out / FACTS}")
+
+
+def _check_own(out: Path) -> None:
+    """Refuse a folder with a report or facts that are not of a demo."""
+    taken = [name for name in (FACTS, REPORT) if os.path.lexists(out / name)]
+    if taken and not (out / TRAINING / FEW_LABELS).is_dir():
+        raise FileExistsError(
+            f"{out} holds {' and '.join(taken)} of something else than dessl demo. Choose another "
+            "folder."
+        )

@@ -32,6 +32,7 @@ METHODS: dict[str, RiskKind] = {
     "DePseudoLabel": "debiased",
 }
 ALL_LABELS = "all labels"  # the complete case with them, which says how much there is to gain
+FEW_LABELS = "few-labels"  # folder of the runs that are compared
 
 Setting: TypeAlias = tuple[str, RiskKind, float]  # method, risk and λ
 
@@ -122,7 +123,7 @@ def run_demo(
         place = out / folder if out else None
         return _trained(plan, data, settings, labels, place, progress=progress)
 
-    few = trained(main, plan.labels, "few-labels")
+    few = trained(main, plan.labels, FEW_LABELS)
     every = trained([(ALL_LABELS, "complete_case", plan.lam)], len(data), "all-labels")
     sweep = trained(other, plan.labels, "other-lambdas")
     drawn = _drawn(plan, data.y, plan.labels, plan.first_seed)
