@@ -21,6 +21,12 @@ def test_rows_of_confidence_one_that_are_all_right_have_the_exact_upper_bound(ro
     assert estimate.high == pytest.approx(1 - 0.05 ** (1 / rows), rel=0.05)
 
 
+@pytest.mark.parametrize("rows", [3, 10])
+def test_rows_of_confidence_one_that_are_all_wrong_have_the_exact_lower_bound(rows: int) -> None:
+    estimate = estimate_ece([[1.0, 0.0]] * rows, [1] * rows, alternative="larger", draws=9999)
+    assert estimate.low == pytest.approx(0.05 ** (1 / rows), rel=0.05)
+
+
 def test_a_timid_model_of_many_classes_may_have_an_error_above_its_confidence() -> None:
     estimate = estimate_ece([[0.2] + [0.1] * 8] * 40, [0] * 40)
     assert estimate.low < 0.8 <= estimate.high
