@@ -96,6 +96,15 @@ def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> N
     assert read_experiment(tmp_path) == json.loads(json.dumps(tiny().as_dict()))
 
 
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, tiny: Tiny) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / ".experiment.json.abcdefgh").touch()  # of a process that was killed
+    with pytest.raises(DataError, match=r"got one that holds 'training'\. Choose another --out"):
+        begin(tmp_path, tiny(), resume=True)
+    (tmp_path / "training").rmdir()
+    begin(tmp_path, tiny(), resume=True)
+
+
 def test_words_and_populations_may_change_and_seeds_grow(tmp_path: Path, tiny: Tiny) -> None:
     begin(tmp_path, tiny(seeds=3, notes=["said of these runs"]), resume=True)
     other = tiny(seeds=1, notes=["another word"], title="Another title", population=4)

@@ -59,6 +59,14 @@ def test_a_diverged_run_is_recorded_as_one_and_stops_no_other(
             assert record.metrics["accuracy"] >= 0
 
 
+def test_what_the_user_keeps_beside_the_training_stays(tiny: Tiny, tmp_path: Path) -> None:
+    def keep(*_: object) -> None:
+        (tmp_path / "training" / "mine.txt").write_text("mine")
+
+    run_experiment(tiny(), tmp_path, notice=keep)
+    assert [path.name for path in (tmp_path / "training").iterdir()] == ["mine.txt"]
+
+
 def test_populations_and_runs_by_themselves_agree(tiny: Tiny, tmp_path: Path) -> None:
     for population in (0, 8):
         began = time.perf_counter()

@@ -55,7 +55,7 @@ def fit(
 
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
-    Example: dessl fit mnist --labels 1000 --out runs/mnist
+    Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
     """
     started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):

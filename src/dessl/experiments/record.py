@@ -190,7 +190,8 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
     """Make the folder ready, refusing one that holds other results.
 
     Raises:
-        DataError: It holds results of other settings, or any where ``resume`` is False.
+        DataError: It holds results of other settings, or any where ``resume`` is False, or what is
+            no experiment's.
     """
     new = json.loads(json.dumps(experiment.as_dict()))
     if (out / EXPERIMENT).is_file():
@@ -213,7 +214,21 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
             )
         new["seeds"] = max(new["seeds"], old.get("seeds", 1))
         new["notes"] = old.get("notes", new["notes"])  # what was said of those runs
+    elif theirs := _visible(out):
+        raise DataError.of(
+            out,
+            expected=f"an empty folder, or one of results, with {EXPERIMENT}",
+            got=f"one that holds {', '.join(map(repr, theirs[:3]))}{', …' * (len(theirs) > 3)}",
+            do="Choose another --out.",
+        )
     write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
+
+
+def _visible(folder: Path) -> list[str]:
+    """What a folder holds that is not hidden, as a file is that a killed process left half."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from dessl.training import (
     train,
     train_population,
 )
-from dessl.training.folder import locked_folder
+from dessl.training.folder import LOCK, locked_folder
 
 CELLS = "cells.json"  # in a training's folder: whose it is
 Notice = Callable[[str, int, int], None]
@@ -80,7 +81,16 @@ def run_experiment(
                     write_record(out, record)
                     left.remove(record.key)
                 shutil.rmtree(folder, ignore_errors=True)
-    shutil.rmtree(training, ignore_errors=True)
+    _remove_begun(training)
+
+
+def _remove_begun(training: Path) -> None:
+    """Remove what was begun in other groups, and the folder, unless the user keeps more there."""
+    for file in training.glob(f"*/{CELLS}"):
+        shutil.rmtree(file.parent, ignore_errors=True)
+    with suppress(OSError):
+        (training / LOCK).unlink()
+        training.rmdir()
 
 
 def _groups(

@@ -20,6 +20,8 @@ from dessl.training.checkpoint import Checkpoint, clear_unfinished, newest_check
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 
+LOCK = "lock"  # in the folder of a run: the process that holds it
+
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
@@ -78,7 +80,7 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         return
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    with (path / "lock").open("a+", encoding="utf-8") as file:
+    with (path / LOCK).open("a+", encoding="utf-8") as file:
         try:
             lock(file, wait=False)
         except OSError as error:

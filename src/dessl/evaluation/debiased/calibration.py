@@ -71,7 +71,8 @@ def estimate_ece(
     error that, spread over the bins in proportion to their noise, would give so small a
     Σ_b w_b |ḡ_b|; its lower bound the least one that, all in one bin or spread as it was seen,
     would give so large a one: those are the shapes that noise adds least and (nearly) most to. For
-    most other shapes it is wider than it need be. It speaks of the error within the bins, whose weights it takes as known.
+    most other shapes it is wider than it need be. It speaks of the error within the bins, whose
+    weights it takes as known.
 
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
