@@ -72,7 +72,7 @@ def test_a_report_of_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> N
     (tmp_path / "report.html").write_text("mine")
     code, _, err = cli("demo", "--steps", 2, "--seeds", 2, "--out", tmp_path)
     assert code == 2
-    assert "holds report.html of something else than dessl demo. Choose another" in err
+    assert "holds report.html, training of something else than dessl demo. Choose another" in err
     assert (tmp_path / "report.html").read_text() == "mine"
 
 

@@ -161,9 +161,23 @@ def test_a_test_file_with_some_labels_is_used_debiased(
     code, _, err = cli("fit", people, "--out", tmp_path / "run", *options)
     assert code == 0, err
     facts = read_facts(tmp_path / "run")
+    assert "hold_out" not in facts.settings
     assert (facts.data.labelled, facts.data.test, facts.data.test_unlabelled) == (96, 96, 144)
     assert {(one.n_labelled, one.n_unlabelled) for one in facts.estimates} == {(96, 144)}
     assert {one.test for one in facts.comparisons} == {"debiased, paired over rows"}
+
+
+def test_a_share_to_hold_out_where_nothing_is_held_out_is_refused(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    others = write_people(tmp_path / "others.csv", seed=1)
+    for data, judges in (
+        ((people, "--label", "outcome", "--test-file", others), "judged by --test-file. Leave it"),
+        (("digits", "--labels", 100), "judged by a test part of their own. Leave it"),
+    ):
+        code, _, err = cli("fit", *data, "--out", tmp_path / "run", "--hold-out", 0.3)
+        assert code == 2
+        assert judges in err
 
 
 def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(

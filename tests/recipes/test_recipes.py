@@ -290,6 +290,11 @@ class TestHeldOut:
         assert ("standard error 0.007)" in text) == (error == 0.007)
         assert (" ± " in text) == (error != 0.007)
 
+    def test_what_clearly_hurt_is_said_to(self) -> None:
+        check = HeldOutCheck(9, 0.5, 0.51, 0.01, 0.003)
+        assert check.clearly_hurt
+        assert check.finding.startswith("clearly raised the cross-entropy of 9 held-out labels (")
+
     @pytest.mark.parametrize("n", [2, 9, 400])
     def test_the_interval_is_a_paired_t_tests(self, n: int) -> None:
         first, second = torch.rand(2, n, generator=torch.Generator().manual_seed(n))

@@ -52,6 +52,33 @@ def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     }
 
 
+def test_a_cross_entropy_that_may_be_infinite_is_left_out() -> None:
+    done = trial(0.5)
+    many = done.test.labelled.nonzero().flatten().repeat(4)  # labels enough for a cross-entropy
+    test = dataclasses.replace(done.test, x=done.test.x[many], y=done.test.y[many])
+    done = dataclasses.replace(
+        done, test=test, logits=done.logits[many], twin_logits=done.twin_logits[many]
+    )
+
+    def compared(one: Trial) -> list[str]:
+        facts = trial_facts(one, surrogate="pseudo_label", command="", seconds=1.0)
+        return [comparison.metric for comparison in facts.comparisons]
+
+    assert compared(done) == ["accuracy", "brier", "cross_entropy"]
+    sure = done.logits.clone()
+    sure[0] = torch.tensor([0.0, 1e4]) if test.y[0] == 0 else torch.tensor([1e4, 0.0])
+    assert compared(dataclasses.replace(done, logits=sure)) == ["accuracy", "brier"]
+
+
+def test_the_settings_have_the_lambda_that_was_trained_with() -> None:
+    done = trial(0.5)
+    auto = dataclasses.replace(done.fitted, recipe=recipe_for(done.data), lam=0.25)
+    facts = trial_facts(
+        dataclasses.replace(done, fitted=auto), surrogate="pseudo_label", command="", seconds=1.0
+    )
+    assert facts.settings["lam"] == 0.25
+
+
 def test_networks_are_counted_as_trained() -> None:
     done = trial(0.5)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)

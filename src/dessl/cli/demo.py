@@ -13,7 +13,7 @@ from dessl.cli.options import LARGEST_SEED, AsJson
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.experiments.demo import FEW_LABELS, DemoPlan, run_demo
 from dessl.report.demo import demo_facts
-from dessl.report.folder import FACTS, REPORT, TRAINING, write_facts
+from dessl.report.folder import FACTS, MODEL, REPORT, TRAINING, write_facts
 from dessl.report.page import write_report
 
 
@@ -56,10 +56,10 @@ def demo(
 
 
 def _check_own(out: Path) -> None:
-    """Refuse a folder with a report or facts that are not of a demo."""
-    taken = [name for name in (FACTS, REPORT) if os.path.lexists(out / name)]
+    """Refuse a folder where something that is not of a demo has one of a run's names."""
+    taken = [name for name in (FACTS, REPORT, MODEL, TRAINING) if os.path.lexists(out / name)]
     if taken and not (out / TRAINING / FEW_LABELS).is_dir():
         raise FileExistsError(
-            f"{out} holds {' and '.join(taken)} of something else than dessl demo. Choose another "
+            f"{out} holds {', '.join(taken)} of something else than dessl demo. Choose another "
             "folder."
         )

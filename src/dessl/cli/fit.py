@@ -25,6 +25,8 @@ from dessl.report.page import write_report
 from dessl.report.trial import trial_facts
 from dessl.saved import SavedModel
 
+HOLD_OUT = 0.2  # share of the rows to judge by
+
 
 def fit(
     data: DataArgument,
@@ -38,7 +40,7 @@ def fit(
     lam: options.Lam = "auto",
     risk: options.RiskName = "debiased",
     test_file: options.TestFile = None,
-    hold_out: options.HoldOut = 0.2,
+    hold_out: options.HoldOut = HOLD_OUT,
     steps: options.Steps = None,
     networks: options.Networks = None,
     seed: options.Seed = 0,
@@ -67,6 +69,7 @@ def fit(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
         test = None if test_file is None else _test_rows(test_file, data, rows)
+        held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
@@ -80,7 +83,7 @@ def fit(
                 surrogate=surrogate,
                 command=command(),
                 seconds=time.perf_counter() - started,
-                settings={"surrogate": surrogate, "lam_asked_for": lam, "hold_out": hold_out},
+                settings={"surrogate": surrogate, "lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
             )
             _write(out, trial, facts, {"surrogate": surrogate, "data_sha256": fingerprint(data)})
@@ -91,6 +94,19 @@ def fit(
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+
+
+def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
+    """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
+    if test_file is None and data.test is None:
+        return {"hold_out": share}
+    if share != HOLD_OUT:
+        judges = "a test part of their own" if test_file is None else "--test-file"
+        raise ValueError(
+            "--hold-out says how many rows of DATA to hold out, but these are judged by "
+            f"{judges}. Leave it out."
+        )
+    return {}
 
 
 def _settings(recipe: Recipe) -> dict[str, object]:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dessl.evaluation import mean_interval
 from dessl.report.facts import Comparison, RunFacts
+from dessl.report.verdict import shown_p
 
 SHOWN = {
     "accuracy": "accuracy, %",
@@ -102,6 +103,6 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
             SHOWN.get(one.metric, one.metric),
             f"{scale * one.difference:+.{digits}f}",
             f"{low} to {high}",
-            f"{one.p_value:.3f}",
+            shown_p(one.p_value).removeprefix("p ").removeprefix("= "),
         )
     return table

@@ -74,6 +74,8 @@ class HeldOutCheck:
         what, how, spread = "did not clearly lower", "", f" ± {half:.3f}"
         if self.difference < -half:
             what = "clearly lowered"
+        elif self.clearly_hurt:
+            what = "clearly raised"
         elif self.helped:
             what, how = "lowered", " by more than one standard error"
             spread = f", standard error {self.standard_error:.3f}"

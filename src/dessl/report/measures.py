@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from dessl.training.plan import HIGHER_IS_BETTER
 
+NONE = "–"  # a number that there is not
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -53,18 +55,23 @@ def higher_is_better(metric: str) -> bool:
     return HIGHER_IS_BETTER.get(metric, False)
 
 
-def written(metric: str, value: float, *, signed: bool = False) -> str:
-    """A metric's value as tables show it.
+def written(metric: str, value: float, *, signed: bool = False, decimals: int = 1) -> str:
+    """A metric's value as tables show it, per cents with so many decimals.
 
     >>> written("accuracy", 0.9123), written("brier", -0.0123, signed=True)
     ('91.2', '−0.012')
+    >>> written("brier", -0.0001), written("accuracy", 0.0, signed=True)
+    ('0.000', '0.0')
     >>> written("accuracy", float("nan")), written("cross_entropy", float("inf"))
     ('–', '∞')
     """
     if math.isnan(value):
-        return "–"
+        return NONE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
     percent = measure_of(metric).percent
-    text = f"{100 * value if percent else value:{'+' if signed else ''}.{1 if percent else 3}f}"
+    shown, digits = (100 * value, decimals) if percent else (value, 3)
+    text = f"{shown:{'+' if signed else ''}.{digits}f}"
+    if float(text) == 0:
+        text = text.lstrip("+-")
     return text.replace("-", "−")

@@ -77,7 +77,12 @@ def trial_facts(
         runs=tuple(runs),
         comparisons=comparisons,
         verdict=_verdict(trial, comparisons),
-        settings={"networks": len(fitted.results), **(settings or {}), **plan.as_dict()},
+        settings={
+            "networks": len(fitted.results),
+            **(settings or {}),
+            **plan.as_dict(),
+            "lam": fitted.lam,
+        },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
@@ -95,17 +100,20 @@ def _run(
     return RunResult(method, seed, metrics.as_dict(), first.step, first.steps, history)
 
 
-def _compared(n_labelled: int) -> Iterator[MetricName]:
+def _compared(trial: Trial) -> Iterator[MetricName]:
     yield "accuracy"
     yield PRIMARY
-    if n_labelled >= FEW_LABELS:
+    both = (trial.logits, trial.twin_logits)
+    if int(trial.test.labelled.sum()) < FEW_LABELS:
+        return
+    if all(bool((logits.softmax(1) > 0).all()) for logits in both):  # where it may be infinite, not
         yield "cross_entropy"
 
 
 def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
     known = trial.test.labelled
     ours, twins = trial.logits.softmax(1), trial.twin_logits.softmax(1)
-    for metric in _compared(int(known.sum())):
+    for metric in _compared(trial):
         found = compare_models(
             metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known]
         )
@@ -122,7 +130,7 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
     for method in methods:
         logits = trial.twin_logits if method.name == TWIN else trial.logits
         p = logits.softmax(1)
-        for metric in _compared(int(known.sum())):
+        for metric in _compared(trial):
             found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
             yield Estimate(
                 method.name, metric, found.value, found.low, found.high, found.confidence,

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterable
 
-from dessl.report.measures import measure_of, metric_text
+from dessl.report import measures
+from dessl.report.measures import NONE, measure_of, metric_text
 from dessl.report.reproduction.averages import Average
 from dessl.report.reproduction.paper import Printed
 
-NONE = "–"
 HEADINGS = {
     "ece": "ECE, %",
     "overlap_posterior": "mean p(1|x) on [1.2, 2.8]",
@@ -47,20 +47,8 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
 
     >>> written("accuracy", 0.91234), written("brier", -0.0123, signed=True)
     ('91.23', '−0.012')
-    >>> written("brier", -0.0001), written("brier", 0.0, signed=True)
-    ('0.000', '0.000')
-    >>> written("accuracy", float("nan")), written("cross_entropy", float("inf"))
-    ('–', '∞')
     """
-    if math.isnan(value):
-        return NONE
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    percent = measure_of(metric).percent
-    text = f"{100 * value if percent else value:{'+' if signed else ''}.{2 if percent else 3}f}"
-    if float(text) == 0:
-        text = text.lstrip("+-")
-    return text.replace("-", "−")
+    return measures.written(metric, value, signed=signed, decimals=2)
 
 
 def amount(metric: str, value: float) -> str:

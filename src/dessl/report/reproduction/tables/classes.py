@@ -1,5 +1,6 @@
 """Tables class by class: accuracies, and benefit ratios with their spread over the classes."""
 
+from dessl.report.measures import NONE
 from dessl.report.reproduction.classes import (
     benefit_ratios,
     class_accuracies,
@@ -10,7 +11,7 @@ from dessl.report.reproduction.paper import paper_classes
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import NONE, ours_text, written
+from dessl.report.reproduction.wording import ours_text, written
 
 RATIO = "benefit ratio"
 

@@ -2,6 +2,7 @@
 
 import math
 
+from dessl.report.measures import NONE
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.comparison import Comparison, compared
 from dessl.report.reproduction.paper import paper_p_value, printed
@@ -9,13 +10,7 @@ from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.tables.classes import class_tables
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import (
-    NONE,
-    beside_paper,
-    heading,
-    p_text,
-    written,
-)
+from dessl.report.reproduction.wording import beside_paper, heading, p_text, written
 
 
 def method_tables(results: Results) -> list[Table]:

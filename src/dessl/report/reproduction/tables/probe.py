@@ -4,12 +4,13 @@ import math
 from collections.abc import Sequence
 
 from dessl.experiments.record import Record
+from dessl.report.measures import NONE
 from dessl.report.reproduction.averages import average, number, values_of
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import NONE, beside_paper, heading, ours_text, written
+from dessl.report.reproduction.wording import beside_paper, heading, ours_text, written
 
 LAMBDA = "lam_opt."
 CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how sure of itself the model is

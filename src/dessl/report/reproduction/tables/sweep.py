@@ -3,20 +3,14 @@
 import math
 from collections.abc import Iterator
 
+from dessl.report.measures import NONE
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.comparison import Comparison, over_lambda
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import (
-    NONE,
-    beside_paper,
-    heading,
-    lambda_text,
-    p_text,
-    written,
-)
+from dessl.report.reproduction.wording import beside_paper, heading, lambda_text, p_text, written
 
 
 def sweep_tables(results: Results) -> list[Table]:

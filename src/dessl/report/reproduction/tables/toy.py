@@ -1,16 +1,12 @@
 """The table of the toy example: what each method makes of the overlap, beside truth and paper."""
 
+from dessl.report.measures import NONE
 from dessl.report.reproduction.averages import average, values_of
 from dessl.report.reproduction.paper import printed
 from dessl.report.reproduction.results import Block, Results
 from dessl.report.reproduction.table import Table
 from dessl.report.reproduction.titles import data_title
-from dessl.report.reproduction.wording import (
-    NONE,
-    beside_paper,
-    heading,
-    written,
-)
+from dessl.report.reproduction.wording import beside_paper, heading, written
 
 TRUTH = 0.25  # p(1|x) on [1, 3]
 METRIC = "overlap_posterior"
