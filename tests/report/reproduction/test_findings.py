@@ -12,7 +12,7 @@ from dessl.report.reproduction.averages import Average
 from dessl.report.reproduction.comparison import Comparison
 from dessl.report.reproduction.figures.classes import classes_figure
 from dessl.report.reproduction.findings.all import findings_of, summary
-from dessl.report.reproduction.findings.directions import agreement
+from dessl.report.reproduction.findings.directions import agreement, direction_finding, with_sign
 from dessl.report.reproduction.findings.finding import Finding, counted
 from dessl.report.reproduction.findings.levels import Level
 from dessl.report.reproduction.paper import Printed
@@ -100,6 +100,8 @@ def test_levels_meet_where_the_intervals_do(ours: Average, paper: Printed, meets
         ([1, -1], [True, True], "in part"),
         ([-1, 1], [True, False], "differs"),
         ([-1, -1], [False, False], "open"),
+        ([1, -1, -1], [True, False, False], "in part"),  # against most of them
+        ([-1, 1, 1], [True, False, False], "in part"),
     ],
 )
 def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outcome: str) -> None:
@@ -108,6 +110,21 @@ def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outc
         for sign, sure in zip(signs, clear, strict=True)
     ]
     assert agreement(found) == outcome
+
+
+def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
+    results_of: Callable[..., Results],
+) -> None:
+    equal, other = (
+        Comparison("auc", "de_pl", "pl", 1.0, 3, -0.02, p_two_sided=0.01, paper=paper)
+        for paper in (0.0, -0.01)
+    )
+    assert with_sign([equal, other]) == [other]
+    results = swept(results_of, [0.9], [0.3])
+    found = direction_finding(results, equal)
+    assert found is not None
+    assert found.outcome == "open"
+    assert found.text.endswith("the paper's numbers do not differ.")
 
 
 @pytest.mark.parametrize(("ours", "outcome"), [(0.14, "agrees"), (0.16, "differs")])

@@ -111,13 +111,17 @@ def test_bias_is_what_chance_does_not_explain(
     )
 
 
-@pytest.mark.parametrize(("fixmatch_lam", "outcome"), [(0.3, "agrees"), (1.2, "differs")])
+@pytest.mark.parametrize(
+    ("fixmatch_lam", "models", "outcome"),
+    [(0.3, 3, "agrees"), (1.2, 3, "differs"), (0.3, 1, "open")],
+)
 def test_the_order_of_lambdas_is_the_papers_or_not(
-    results_of: Callable[..., Results], fixmatch_lam: float, outcome: str
+    results_of: Callable[..., Results], fixmatch_lam: float, models: int, outcome: str
 ) -> None:
     lams = {"entropy": 1.0, "pseudo_label": 18.0, "fixmatch": fixmatch_lam}
     splits = [
-        {f"lam_opt.{name}": lam + 0.01 * split for name, lam in lams.items()} for split in range(3)
+        {f"lam_opt.{name}": lam + 0.01 * split for name, lam in lams.items()}
+        for split in range(models)
     ]
     results = results_of(load_experiment("lambda-opt", "paper"), {("complete_case", 0.0): splits})
     found = probe_findings(results)[-1]

@@ -26,8 +26,10 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
         return Finding("open", f"{text}.")
     if math.isnan(one.paper):
         return Finding("fact", f"{text}; the paper has no number here.")
+    if not one.paper:
+        return Finding("open", f"{text}; the paper's numbers do not differ.")
     side = "above" if one.paper > 0 else "below"
-    theirs = f"{amount(one.metric, one.paper)} {side}" if one.paper else "no difference"
+    theirs = f"{amount(one.metric, one.paper)} {side}"
     same = "the same direction" if one.same_direction else "not the same direction"
     text += f"; the paper has {theirs}: {same}"
     if not one.clear:
@@ -55,11 +57,16 @@ def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
     return [one for one in found if not math.isnan(one.difference + one.paper)]
 
 
+def with_sign(found: Sequence[Comparison]) -> list[Comparison]:
+    """Those of them where the paper's numbers differ, so that there is a sign to share."""
+    return [one for one in with_paper(found) if one.paper]
+
+
 def agreement_text(found: Sequence[Comparison], what: str) -> str:
     """How many of several differences have the paper's sign, and how many of the clear ones.
 
     Args:
-        found: Ours and the paper's, both known.
+        found: Of :func:`with_sign`.
         what: What they are counted in.
     """
     same = sum(one.same_direction for one in found)
@@ -72,10 +79,15 @@ def agreement_text(found: Sequence[Comparison], what: str) -> str:
 
 
 def agreement(found: Sequence[Comparison]) -> Outcome:
-    """What several differences come to; those that may be chance have no say."""
+    """What several differences come to: what the clear ones say, and only in part against most.
+
+    One of many that is clear may be so by chance.
+    """
     clear = [one.same_direction for one in found if one.clear]
     if not clear:
         return "open"
-    if all(clear):
-        return "agrees"
-    return "in part" if any(clear) else "differs"
+    if len(set(clear)) > 1:
+        return "in part"
+    if 2 * sum(one.same_direction == clear[0] for one in found) < len(found):
+        return "in part"
+    return "agrees" if clear[0] else "differs"

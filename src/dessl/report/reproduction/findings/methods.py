@@ -9,7 +9,7 @@ from dessl.report.reproduction.findings.directions import (
     agreement_text,
     difference_text,
     direction_finding,
-    with_paper,
+    with_sign,
 )
 from dessl.report.reproduction.findings.finding import Finding, placed
 from dessl.report.reproduction.findings.levels import Level, gap, level, level_finding
@@ -69,7 +69,7 @@ def _compared(results: Results, metric: str, method: str, against: str) -> dict[
 
 def _twins(results: Results, metric: str, usual: str, debiased: str) -> list[Finding]:
     known = _compared(results, metric, debiased, usual)
-    if not with_paper([*known.values()]):
+    if not with_sign([*known.values()]):
         found = [
             placed(results, block, Finding("fact", f"{difference_text(results, one)}."))
             for block, one in known.items()
@@ -84,7 +84,7 @@ def _twins(results: Results, metric: str, usual: str, debiased: str) -> list[Fin
 
 def _over_blocks(results: Results, metric: str, known: Mapping[Block, Comparison]) -> Finding:
     """One sentence over several data sets: where the sign is the paper's, and where not."""
-    both = {block: one for block, one in known.items() if with_paper([one])}
+    both = {block: one for block, one in known.items() if with_sign([one])}
     found = list(both.values())
     names = results.methods
     text = (
@@ -106,7 +106,7 @@ def _to_the_complete_case(results: Results) -> Iterator[Finding]:
             f"{plain(metric)} on {block.data}": one
             for metric in results.metrics
             for block, one in _compared(results, metric, method, alone).items()
-            if with_paper([one])
+            if with_sign([one])
         }
         if not cells:
             continue

@@ -9,6 +9,7 @@ from dessl.report.reproduction.findings.directions import (
     agreement_text,
     direction_finding,
     with_paper,
+    with_sign,
 )
 from dessl.report.reproduction.findings.finding import Finding, placed
 from dessl.report.reproduction.findings.levels import gap, level, level_finding
@@ -73,7 +74,7 @@ def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Find
     made = direction_finding(results, last, f"at λ = {lambda_text(last.lam)} ")
     if made is None:
         return
-    known = with_paper(large)
+    known = with_sign(large)
     if not known:
         yield made
         return
