@@ -32,8 +32,9 @@ def test_a_plain_array_is_not_copied() -> None:
 
 
 def test_what_is_no_number_is_refused() -> None:
-    for wrong in (["a"], np.array(["a"]), None, [[1], [1, 2]]):
-        with pytest.raises(TypeError, match="p must be an array or a tensor of numbers; got"):
+    for wrong in (["a"], np.array(["a"]), None, [[1], [1, 2]], np.array([1.0, "a"], dtype=object)):
+        with pytest.raises(TypeError, match="p must be an array or a tensor of numbers"):
             _checks.float64("p", wrong, ndim=1)
+    assert _checks.float64("p", np.array([1, 0.5], dtype=object), ndim=1).tolist() == [1, 0.5]
     with pytest.raises(ValueError, match=r"p must have 1 dimension\(s\); got shape \(\)"):
         _checks.float64("p", 3.0, ndim=1)

@@ -177,15 +177,26 @@ def unmasked(name: str, value: object) -> None:
         )
 
 
-def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
-    """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
+def numbers(name: str, value: object) -> "NDArray[Any]":
+    """Take an array, a table or a sequence as an array of numbers, in its own dtype."""
     unmasked(name, value)
     try:
-        tensor = value.detach() if isinstance(value, Tensor) else _shared(np.asarray(value))
+        array = np.asarray(value)
+        if array.dtype.kind == "O" and array.ndim:  # numbers in Python's own boxes
+            array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} must be an array or a tensor of numbers; got {type(value).__name__}."
+            f"{name} must be an array or a tensor of numbers, with rows of one length; got a "
+            f"{type(value).__name__} that is not."
         ) from error
+    if array.dtype.kind not in "buifc":
+        raise TypeError(f"{name} must be an array or a tensor of numbers; got {array.dtype}.")
+    return array
+
+
+def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
+    """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
+    tensor = value.detach() if isinstance(value, Tensor) else _shared(numbers(name, value))
     if tensor.is_complex():
         raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
     allowed = (ndim,) if isinstance(ndim, int) else tuple(ndim)

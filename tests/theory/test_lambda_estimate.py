@@ -222,6 +222,12 @@ def test_no_variance_is_estimated_to_be_negative() -> None:
             ValueError,
             r"clip must be \(low, high\)",
         ),
+        (lambda: optimal_lambda(LOSS, H_L, H_U, clip=1), ValueError, r"clip must be \(low, high\)"),
+        (
+            lambda: optimal_lambda(LOSS, H_L, H_U, clip=(None, 1)),
+            TypeError,
+            r"clip\[0\] must be a number; got NoneType",
+        ),
     ],
 )
 def test_bad_input_is_refused_with_a_remedy(

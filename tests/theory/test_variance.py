@@ -236,6 +236,9 @@ def test_correlation_is_numpys_for_arrays_and_tensors() -> None:
     assert correlation(loss, h) == pytest.approx(expected)
     assert correlation(torch.tensor(loss), torch.tensor(h)) == pytest.approx(expected)
     assert correlation(loss, np.ones(50)) == 0.0
+    rounded = np.array([0.7 + 0.2 + 0.1, 0.1 + 0.2 + 0.7] * 25)  # two orders of one sum
+    assert rounded.std() > 0
+    assert correlation(loss, rounded) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -298,6 +301,7 @@ def test_correlation_is_numpys_for_arrays_and_tensors() -> None:
             r"correlation must lie in \[-1, 1\]; got 1.5",
         ),
         (lambda: correlation([1.0, 2.0], [1.0]), ValueError, "same rows; got 2 and 1 values"),
+        (lambda: risk_variance(*MOMENTS, N_L, N_U, [0, 1]), TypeError, "lam must be .*; got list"),
     ],
 )
 def test_bad_input_is_refused_with_a_remedy(

@@ -8,6 +8,7 @@ out-of-fold rows.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -164,10 +165,12 @@ def _shrunk(fit: SlopeFit, shrink: Shrink | None) -> float:
 
 
 def _clipped(lam: float, clip: tuple[float, float]) -> float:
-    low, high = clip
+    if not isinstance(clip, Sequence) or len(clip) != 2:
+        raise ValueError(f"clip must be (low, high), both numbers; got {clip!r}.")
+    low, high = (_checks.number(f"clip[{place}]", end) for place, end in enumerate(clip))
     if not low <= high:
         raise ValueError(f"clip must be (low, high) with low <= high; got {clip}.")
-    return float(max(low, min(high, lam)))
+    return max(low, min(high, lam))
 
 
 def _labelled_and_unlabelled(

@@ -18,6 +18,7 @@ from dessl._checks import ArrayLike
 from dessl.risk import On
 from dessl.theory.centre import centred
 
+ROUNDING = 1e-14  # share of a number that may be rounding
 Population = Literal["infinite", "finite"]
 Lambda = TypeVar("Lambda", float, Tensor, NDArray[np.float64])
 
@@ -115,6 +116,8 @@ def risk_variance(
     0.359375
     """
     _check_moments(variance_loss, variance_h, covariance)
+    if isinstance(lam, str | list | tuple):
+        raise TypeError(f"lam must be a number, an array or a tensor; got {type(lam).__name__}.")
     c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset, population=population)
     quadratic = lam * lam * (c.h * variance_h)
     variance = quadratic - lam * (2 * c.covariance * covariance) + c.loss * variance_loss
@@ -160,15 +163,22 @@ def variance_ratio(
 def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
     """Return Pearson's correlation of L and H over the labelled rows; 0 where either is constant.
 
+    Constant but for rounding: sums over classes in another order differ in their last digits.
+
     >>> round(correlation([1.0, 2.0, 4.0], [0.5, 1.0, 2.0]), 6)
     1.0
     """
     loss_ = _checks.float64("loss", loss, ndim=1)
     h_ = _checks.float64("h_labelled", h_labelled, ndim=1)
     _checks.same_length("loss", loss_, "h_labelled", h_)
+    if _constant(loss_) or _constant(h_):
+        return 0.0
     loss_, h_ = centred(loss_), centred(h_)
-    scale = float(loss_.norm() * h_.norm())
-    return max(-1.0, min(1.0, float(loss_ @ h_) / scale)) if scale else 0.0
+    return max(-1.0, min(1.0, float(loss_ @ h_) / float(loss_.norm() * h_.norm())))
+
+
+def _constant(values: Tensor) -> bool:
+    return float(values.max() - values.min()) <= ROUNDING * float(values.abs().max())
 
 
 def _check_moments(variance_loss: float, variance_h: float, covariance: float) -> None:

@@ -158,3 +158,9 @@ def test_rounding_puts_no_probability_above_one():
     row = torch.tensor([[1.000001, 0.0], [0.25, 0.75]])
     assert torch.equal(checked_probabilities(row), torch.tensor([[1, 0], [0.25, 0.75]]).double())
     assert float(row[0, 0]) > 1  # the caller's own stays as it is
+
+
+def test_a_row_without_a_label_is_named():
+    y = pd.array([None, 1, 0], dtype="Int64")
+    with pytest.raises(ValueError, match="class number for each row; 1 of 3 have none"):
+        checked_labels(y, rows=3, classes=2, device=torch.device("cpu"))

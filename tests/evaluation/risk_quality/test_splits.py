@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from dessl.evaluation.risk_quality.splits import row_mean, split_means
+from dessl.evaluation.risk_quality.splits import row_mean, split_means, unlabelled_count
 
 
 def test_means_are_over_the_rows_of_each_split(population) -> None:
@@ -21,6 +21,11 @@ def test_a_split_has_rows_of_both_kinds(population, n_labelled: int) -> None:
     loss, h = population
     with pytest.raises(ValueError, match=f"n_labelled must be between 1 and 7; got {n_labelled}"):
         split_means(row_mean(loss[:, None]), row_mean(h[:, None]), loss, n_labelled, 5, None)
+
+
+def test_one_row_cannot_be_split() -> None:
+    with pytest.raises(ValueError, match="two rows at least, one of either kind; got 1"):
+        unlabelled_count(1, 1)
 
 
 def test_one_split_has_no_spread(population) -> None:

@@ -69,3 +69,8 @@ def test_false_rejections_stay_below_the_level_where_uncorrected_ones_do_not():
 def test_wrong_values_are_refused(p_values, message):
     with pytest.raises(ValueError, match=message):
         holm(p_values)
+
+
+def test_what_is_no_number_is_refused():
+    with pytest.raises(TypeError, match="p_values must be an array or a tensor of numbers"):
+        holm(["a"])

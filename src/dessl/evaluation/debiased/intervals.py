@@ -1,6 +1,7 @@
 """Tails and bounds of an interval; Student's and the bootstrap's around a debiased mean."""
 
 import math
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import torch
@@ -10,6 +11,8 @@ from dessl.evaluation.debiased.fit import Fit
 
 Alternative = Literal["two-sided", "larger", "smaller"]
 Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
+
+AT_ONCE = 2**20  # redrawn rows
 
 
 class Bounds(NamedTuple):
@@ -74,21 +77,29 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
     """
     scaled = fit.scaled_residuals
     scaled = scaled - scaled.mean()
-    m = len(scaled)
-    index = torch.randint(m, (draws, m), generator=generator, device=generator.device)
-    redrawn = scaled[index.cpu()]
-    t = _sorted_t(redrawn)
+    t = torch.cat([_t(redrawn) for redrawn in _redrawn(scaled, draws, generator)]).sort().values
     rank = tail.rank(draws)
     error = fit.standard_error(fit.leverage_variance)
     upper_t, lower_t = float(t[draws - 1 - rank]), float(t[rank])
     return Bounds(fit.value - upper_t * error, fit.value - lower_t * error)
 
 
-def _sorted_t(redrawn: Tensor) -> Tensor:
+def _redrawn(values: Tensor, draws: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Samples (some, m) with replacement, as many at once as need little memory."""
+    m = len(values)
+    some = max(1, AT_ONCE // m)
+    for first in range(0, draws, some):
+        shape = (min(some, draws - first), m)
+        index = torch.randint(m, shape, generator=generator, device=generator.device)
+        yield values[index.cpu()]
+
+
+def _t(redrawn: Tensor) -> Tensor:
+    """Each sample's mean over its standard error."""
     m = redrawn.shape[1]
     mean, squares = redrawn.mean(dim=1), redrawn.square().mean(dim=1)
     variance = squares - mean.square()
     error = (variance.clamp(min=0) / (m - 1)).sqrt()
     varies = variance > 1e-12 * squares  # less is rounding
     t = torch.where(varies, mean / error, mean.sign() * math.inf)
-    return t.nan_to_num(0.0, posinf=math.inf, neginf=-math.inf).sort().values
+    return t.nan_to_num(0.0, posinf=math.inf, neginf=-math.inf)

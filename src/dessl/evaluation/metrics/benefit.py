@@ -36,7 +36,7 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     tensor([0.5000, 0.5000,    nan], dtype=torch.float64)
     """
     given = {"ssl": ssl, "complete_case": complete_case, "supervised": supervised}
-    taken = {name: _float64(value) for name, value in given.items()}
+    taken = {name: _float64(name, value) for name, value in given.items()}
     shapes = {name: tuple(value.shape) for name, value in taken.items()}
     if len(set(shapes.values())) > 1 or taken["ssl"].ndim != 1 or not taken["ssl"].numel():
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
@@ -48,10 +48,11 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     return torch.where(none | (room < 0), math.nan, gain / room)
 
 
-def _float64(values: ArrayLike) -> Tensor:
+def _float64(name: str, values: ArrayLike) -> Tensor:
+    """Accuracies, among which a class without rows has NaN."""
     if isinstance(values, Tensor):
         return values.detach().double()
-    return torch.from_numpy(np.array(values, dtype=np.float64))
+    return torch.from_numpy(np.array(_checks.numbers(name, values), dtype=np.float64))
 
 
 def benefit_ratio_std(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> float:

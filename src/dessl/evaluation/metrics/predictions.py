@@ -18,14 +18,16 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
     Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
     2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; what rounding put above 1 is 1.
     """
-    values = _checks.float64("probabilities", probabilities, ndim=(1, 2))
+    came = probabilities
+    if not isinstance(came, Tensor):
+        came = _checks.numbers("probabilities", came)
+    values = _checks.float64("probabilities", came, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
         raise ValueError(
             f"probabilities must have shape (n, classes) with two classes or more; "
             f"got {tuple(values.shape)}. For a binary model stack them: "
             "torch.stack([1 - p, p], dim=1)."
         )
-    came = probabilities if isinstance(probabilities, Tensor) else np.asarray(probabilities)
     came_in = str(came.dtype).removeprefix("torch.")
     tolerance = SUM_TOLERANCE.get(came_in, SUM_TOLERANCE_OTHERWISE)
     low, high = float(values.min()), float(values.max())
@@ -100,6 +102,11 @@ def _labels(y: ArrayLike) -> Tensor:
         raise TypeError(
             f"y must hold class numbers; got {array.dtype}. "
             "Number the classes: numpy.unique(y, return_inverse=True)[1]."
+        )
+    if missing := int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0:
+        raise ValueError(
+            f"y must hold a class number for each row; {missing} of {array.size} have none. Leave "
+            "these rows out."
         )
     return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
 

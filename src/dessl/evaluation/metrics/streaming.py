@@ -104,10 +104,12 @@ class StreamingMetrics:
         Rows are worked on a few at a time, so a piece may be of any size. A refused piece may have
         been counted in part: start anew after an error.
         """
-        _checks.unmasked("predictions", predictions)
         _checks.unmasked("y", y)
         # Arrays are cut by position; a table with an index of its own would be cut by its labels.
-        values, labels = (v if isinstance(v, Tensor) else np.asarray(v) for v in (predictions, y))
+        values = predictions
+        if not isinstance(values, Tensor):
+            values = _checks.numbers("predictions", values)
+        labels = y if isinstance(y, Tensor) else np.asarray(y)
         if values.ndim == 0 or values.shape[0] == 0 or values.shape[:1] != labels.shape[:1]:
             raise ValueError(
                 "predictions and y must hold the same rows, one at least; "

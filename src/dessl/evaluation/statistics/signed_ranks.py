@@ -60,9 +60,10 @@ def wilcoxon_test(
     _checks.one_of("alternative", alternative, ALTERNATIVES)
     differences, rounding = paired(a, b)
     differences[np.abs(differences) <= rounding] = 0.0
-    kept = differences[differences != 0]
+    differ = differences != 0
+    kept = differences[differ]
     n = kept.shape[0]
-    ranks = _ranks(np.abs(kept), rounding)
+    ranks = _ranks(np.abs(kept), rounding[differ])
     positive, total = float(ranks[kept > 0].sum()), n * (n + 1) / 2
     exact = n <= EXACT_UP_TO
     tail = _exact_tail if exact else _normal_tail
@@ -80,13 +81,14 @@ def wilcoxon_test(
     )
 
 
-def _ranks(sizes: NDArray[np.float64], rounding: float) -> NDArray[np.float64]:
+def _ranks(sizes: NDArray[np.float64], rounding: NDArray[np.float64]) -> NDArray[np.float64]:
     """Ranks from 1, the mean where sizes tie: 0.3 − 0.2 ties with 0.2 − 0.1, but for rounding."""
     from scipy import stats
 
     order = np.argsort(sizes)
     groups = np.zeros(len(sizes), dtype=np.int64)
-    groups[order[1:]] = np.cumsum(np.diff(sizes[order]) > rounding)
+    between = np.maximum(rounding[order[1:]], rounding[order[:-1]])
+    groups[order[1:]] = np.cumsum(np.diff(sizes[order]) > between)
     return np.asarray(stats.rankdata(groups), dtype=np.float64)
 
 

@@ -59,15 +59,15 @@ def folds(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], float]:
-    """Give the differences a − b, (n,), and the size below which one is rounding alone."""
+def paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the differences a − b, (n,), and the size below which each is rounding alone, (n,)."""
     first, second = folds("a", a), folds("b", b)
     if first.shape != second.shape:
         raise ValueError(
             "a and b must be paired, one value of each for each fold; "
             f"got {first.shape[0]} and {second.shape[0]} values."
         )
-    scale = max(float(np.abs(first).max()), float(np.abs(second).max()))
+    scale = np.maximum(np.abs(first), np.abs(second))
     return first - second, UNITS * max(_last_place(a), _last_place(b)) * scale
 
 
@@ -134,7 +134,8 @@ def paired_t_test(
 
     _checks.one_of("alternative", alternative, ALTERNATIVES)
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
-    differences, rounding = paired(a, b)
+    differences, each = paired(a, b)
+    rounding = float(each.max())
     n = differences.shape[0]
     mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
     if deviation <= rounding:
