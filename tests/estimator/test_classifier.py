@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -238,6 +238,47 @@ class TestWeights:
         assert clf.predict_proba(X)[:, 1].min() > 0
         with pytest.warns(UserWarning, match="the class grignolino has 0.0045 of the labelled"):
             DeSSLClassifier(**FAST).fit(X, y, sample_weight=np.where(y == "barbera", 1e4, 1.0))
+
+
+class TestScore:
+    def test_rows_without_a_label_do_not_count(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, y = rows
+        labelled = few >= 0
+        right = fitted.score(X[labelled], y[labelled])
+        assert right > 0.6
+        for missing in (-1, None, np.nan):
+            hidden = np.array([missing if k < 0 else k for k in few], dtype=object)
+            assert fitted.score(X, hidden) == right
+        assert fitted.score(X, np.where(labelled, y, np.nan)) == right
+        assert fitted.score(X, np.ma.masked_array(y, mask=~labelled)) == right
+        assert fitted.score(X, few, np.where(labelled, 2.0, 7.0)) == right
+
+    def test_weights_are_those_of_the_labelled_rows(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, _ = rows
+        wrong = (few >= 0) & (fitted.predict(X) != few)
+        assert wrong.any()
+        assert fitted.score(X, few, sample_weight=pd.Series(wrong.astype(float))) == 0.0
+
+    def test_a_class_that_the_model_does_not_know_is_wrong(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        assert fitted.score(rows[0][:2], [7, -1]) == 0.0
+
+    def test_rows_that_cannot_be_scored(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, _ = rows
+        with pytest.raises(ValueError, match="needs rows with a label; all 200 of y are unlab"):
+            fitted.score(X, np.full(200, -1))
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            fitted.score(X, few[:9])
+
+    @pytest.mark.parametrize("missing", [-1, None])
+    def test_cross_validation_with_missing_labels(self, rows: tuple, missing: object) -> None:
+        X, few, _ = rows
+        y = np.array([missing if k < 0 else k for k in few], None if missing else object)
+        scores = cross_val_score(DeSSLClassifier(lam=0.5, **FAST), X, y, cv=3)
+        assert scores.min() > 0.5
 
 
 class TestConventions:

@@ -18,7 +18,7 @@ from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor
 from dessl.estimator.stored import restored, stored_details
-from dessl.estimator.targets import UNLABELLED, codes_and_classes
+from dessl.estimator.targets import UNLABELLED, codes_and_classes, labelled_accuracy
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
 from dessl.recipes import fit, recipe_for
@@ -181,6 +181,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows that have a label; y is read as :meth:`fit` reads it."""
+        return labelled_accuracy(y, self.predict(X), sample_weight)
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""
