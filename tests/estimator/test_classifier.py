@@ -89,6 +89,15 @@ class TestFit:
             assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
             assert set(clf.predict(X)) <= {"a", "b", "c"}
 
+    def test_nan_that_became_text_is_warned_of_where_fit_is_called(self, rows: tuple) -> None:
+        X, few, _ = rows
+        text = np.array(["nan", "a", "b", "c"])[few + 1]
+        with pytest.warns(UserWarning, match="y holds the text 'nan'") as caught:
+            clf = DeSSLClassifier(**FAST).fit(X, text)
+        with pytest.warns(UserWarning, match="y holds the text 'nan'") as again:
+            clf.score(X, text)
+        assert {caught[0].filename, again[0].filename} == {__file__}
+
     def test_masked_labels_are_none_and_masked_features_refused(
         self, rows: tuple, fitted: DeSSLClassifier
     ) -> None:

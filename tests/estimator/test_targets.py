@@ -16,7 +16,6 @@ from dessl.estimator.targets import codes_and_classes
         (np.array([True, False]), [1, 0], [False, True]),
         (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
         (["no", float("nan"), "yes"], [0, -1, 1], ["no", "yes"]),  # NumPy makes "nan" of it
-        (("nan", np.nan, "yes"), [0, -1, 1], ["nan", "yes"]),
         ([True, None, False], [1, -1, 0], [False, True]),
         (np.array([np.True_, np.nan, False], dtype=object), [1, -1, 0], [False, True]),
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
@@ -46,6 +45,21 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
 def test_minus_one_among_text_is_refused(y: object) -> None:
     with pytest.raises(ValueError, match=r"y mixes '-1' with text labels.*Use None for a missing"):
         codes_and_classes(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "marks"),
+    [
+        (np.array(["a", "b", np.nan]), "'nan'"),
+        (np.array(["a", None, "<NA>", "b"], dtype=str), "'<NA>', 'None'"),
+        (("nan", np.nan, "yes"), "'nan'"),
+        (np.array(["NaT", None, "b"], dtype=object), "'NaT'"),
+    ],
+)
+def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
+    with pytest.warns(UserWarning, match=f"y holds the text {marks}, which is taken for a class"):
+        _, classes = codes_and_classes(y)
+    assert set(classes) >= set(marks.replace("'", "").split(", "))
 
 
 def test_dates_are_no_labels() -> None:

@@ -105,7 +105,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
                 (n, channels, height, width): uint8, or floats with channels first.
             y: (n,) labels; for an unlabelled row -1 among numbers, "" among text, and None, NaN or
-                a masked entry among anything.
+                a masked entry among anything (in a NumPy array of text they are text themselves,
+                and classes, with a warning).
             sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
                 two rows: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.

@@ -1,5 +1,6 @@
 """From y, with its marks for missing labels, to class numbers with -1 and the classes."""
 
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -17,6 +18,7 @@ from dessl import _checks
 from dessl.data.labels import is_missing, texts
 
 UNLABELLED = -1
+MARKS_AS_TEXT = ("nan", "None", "<NA>", "NaT")
 
 
 def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -79,11 +81,24 @@ def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         # NumPy has made the text "nan" of NaN
         missing = np.array([is_missing(value) for value in y], np.bool_)
         present = values[~missing]
-    if present.dtype.kind == "U":
-        texts("y", present.tolist())
-    elif present.dtype == object and any(isinstance(value, str) for value in present):
-        present = texts("y", present.tolist())
+    text = present.dtype == object and any(isinstance(value, str) for value in present)
+    if text or present.dtype.kind == "U":
+        read = texts("y", present.tolist())
+        _warn_of_marks(read)
+        present = read if text else present
     return missing, present
+
+
+def _warn_of_marks(present: NDArray[Any]) -> None:
+    """Tell of text labels such as NumPy makes of NaN and None among text."""
+    marks = sorted(set(MARKS_AS_TEXT) & set(present.tolist()))
+    if marks:
+        warnings.warn(
+            f"y holds the text {', '.join(map(repr, marks))}, which is taken for a class. If it "
+            'marks rows without a label, write None (in an array of dtype object) or "" instead.',
+            UserWarning,
+            stacklevel=5,  # at the call of fit or score
+        )
 
 
 def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
