@@ -61,7 +61,7 @@ def test_a_network_of_ones_own_needs_its_builder(tmp_path: Path) -> None:
         Predictor([nn.Linear(2, 2)], torch.zeros(2), torch.ones(2)), ("a", "b"), (2,), image=False
     )
     place = save_model(tmp_path / "model", own)
-    with pytest.raises(SavedModelError, match="module="):
+    with pytest.raises(SavedModelError, match=r"your own\. Pass module=, a function that builds"):
         load_model(place)
     again = load_model(place, module=lambda: nn.Linear(2, 2))
     assert torch.equal(again.predict_proba(torch.eye(2)), own.predict_proba(torch.eye(2)))

@@ -234,8 +234,7 @@ def _model(
 
     if build is None:
         raise SavedModelError(
-            "this model's network is one of your own: pass load_model(..., module=) a function "
-            "that builds it."
+            "this model's network is one of your own. Pass module=, a function that builds it."
         )
     try:
         tensors = load(weights)

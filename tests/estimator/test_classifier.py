@@ -400,7 +400,9 @@ class TestSaved:
         X, few, _ = rows
         clf = DeSSLClassifier(module=nn.Linear(4, 3), **FAST).fit(X, few)
         place = clf.save(tmp_path / "model")
-        with pytest.raises(SavedModelError, match="module="):
+        with pytest.raises(
+            SavedModelError, match=r"your own\. Pass module=, a function that builds"
+        ):
             DeSSLClassifier.from_pretrained(place)
         again = DeSSLClassifier.from_pretrained(place, module=lambda: nn.Linear(4, 3))
         assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
