@@ -408,6 +408,25 @@ class TestSaved:
         assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
         assert isinstance(again.fit(X, few)._saved.model.members[0], nn.Linear)
 
+    @pytest.mark.parametrize(
+        "classes",
+        [
+            np.array([5, 2**63 + 1, 2**64 - 1], np.uint64),
+            np.array([-(2**63), 0, 2**53 + 1]),
+            np.array([-3.0, 0.0, 1e9]),
+            np.array(["a", "b", "c"]),
+        ],
+        ids=lambda classes: str(classes.dtype),
+    )
+    def test_classes_come_back_as_they_were(
+        self, tmp_path: Path, rows: tuple, classes: np.ndarray
+    ) -> None:
+        X, _, y = rows
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, classes[y])
+        again = DeSSLClassifier.from_pretrained(clf.save(tmp_path / "model"))
+        assert again.classes_.dtype == classes.dtype
+        assert np.array_equal(again.classes_, classes)
+
     def test_parameters_that_are_numbers_of_numpy_are_kept(
         self, tmp_path: Path, rows: tuple
     ) -> None:

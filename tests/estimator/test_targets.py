@@ -19,6 +19,12 @@ from dessl.estimator.targets import codes_and_classes
         ([True, None, False], [1, -1, 0], [False, True]),
         (np.array([np.True_, np.nan, False], dtype=object), [1, -1, 0], [False, True]),
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
+        (pd.Series([True, None, False], dtype="boolean"), [1, -1, 0], [False, True]),
+        (pd.Series([True, False], dtype="boolean"), [1, 0], [False, True]),
+        (pd.Series([7, None, -1, 5], dtype="Int64"), [1, -1, -1, 0], [5, 7]),
+        (pd.array([1.0, None, 0.0], dtype="Float64"), [1, -1, 0], [0.0, 1.0]),
+        (pd.Series([2, None, 3]).astype("category"), [0, -1, 1], [2.0, 3.0]),
+        (pd.Series(["b", None, "a"], dtype="category"), [1, -1, 0], ["a", "b"]),
         (np.ma.masked_array([3, 4, 5, 4], mask=[0, 0, 1, 0]), [0, 1, -1, 1], [3, 4]),
         (np.ma.masked_array([3.0, 4.0, -1.0], mask=False), [0, 1, -1], [3.0, 4.0]),
         (np.ma.masked_array(["b", "a", "c"], mask=[0, 0, 1]), [1, 0, -1], ["a", "b"]),
@@ -31,6 +37,7 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
     found, names = codes_and_classes(y)
     assert found.tolist() == codes
     assert names.tolist() == classes
+    assert [type(name) for name in names.tolist()] == [type(name) for name in classes]
 
 
 @pytest.mark.parametrize(

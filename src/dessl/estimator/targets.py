@@ -75,6 +75,8 @@ def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Return which rows of y are unlabelled, (n,), and the labels of the others."""
     if np.ma.is_masked(y):
         y = y.tolist()  # None where masked
+    elif hasattr(getattr(y, "dtype", None), "na_value"):
+        y = np.asarray(y, dtype=object)  # scikit-learn would make floats of pandas' own kinds
     values = column_or_1d(y, warn=True)
     missing, present = _missing(values)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):
