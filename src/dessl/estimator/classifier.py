@@ -108,7 +108,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 a masked entry among anything (in a NumPy array of text they are text themselves,
                 and classes, with a warning).
             sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
-                two rows: see :mod:`dessl.estimator.weights`.
+                two rows, and is two in memory too; weights that are not whole multiples of one
+                number make about ten copies of every row: see :mod:`dessl.estimator.copies`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
         """
         rows = self._rows(X, reset=True)
