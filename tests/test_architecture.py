@@ -1,8 +1,10 @@
 """The direction of imports: a room imports only from the rooms above it, never from a sibling."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +159,15 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     (room / "b.py").write_text("from dessl.data import a\n")
     circle = cycle(modules_and_imports(tmp_path / "dessl"))
     assert set(circle) == {"dessl.data.a", "dessl.data.b"}
+
+
+def test_what_every_user_installs_is_used() -> None:
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    names = [re.split("[<>=]", line)[0] for line in project["project"]["dependencies"]]
+    modules = {"scikit-learn": "sklearn", "Pillow": "PIL"}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    imported = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE))
+    assert {modules.get(name, name) for name in names} - imported == set()
 
 
 def test_importing_dessl_stays_light() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_a_network_of_ones_own_needs_its_builder(tmp_path: Path) -> None:
         Predictor([nn.Linear(2, 2)], torch.zeros(2), torch.ones(2)), ("a", "b"), (2,), image=False
     )
     place = save_model(tmp_path / "model", own)
-    with pytest.raises(SavedModelError, match="module="):
+    with pytest.raises(SavedModelError, match=r"your own\. Pass module=, a function that builds"):
         load_model(place)
     again = load_model(place, module=lambda: nn.Linear(2, 2))
     assert torch.equal(again.predict_proba(torch.eye(2)), own.predict_proba(torch.eye(2)))
@@ -152,7 +153,10 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
         ({"members": 3}, "can be rebuilt"),
         ({"class_names": [1, 2]}, "class names are not all text"),
         ({"class_names": ["no", "yes", "perhaps"]}, "network does not have 3 classes"),
+        ({"class_names": ["no", "no"]}, r"class names must differ .* \('no', 'no'\)"),
         ({"details": [1]}, "can be rebuilt"),
+        ({"input": {"kind": "rows", "shape": [math.inf], "bits": 8}}, "shape must be a whole num"),
+        ({"input": {"kind": "rows", "shape": [0], "bits": 8}}, "shape must be at least 1"),
         ({"input": {"kind": "rows", "shape": [3], "bits": 4}}, "bits must be between 8 and 16"),
     ],
 )

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,15 +143,15 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
     settings, weights = _read(place)
     try:
         architecture = _architecture(settings["architecture"])
-        encoding = settings["encoding"]
+        encoding, entries = settings["encoding"], settings["input"]
         saved = SavedModel(
             model=_model(settings, weights, module or architecture),
-            class_names=tuple(_texts(settings["class_names"])),
-            shape=tuple(int(side) for side in settings["input"]["shape"]),
-            image=settings["input"]["kind"] == "image",
+            class_names=tuple(settings["class_names"]),
+            shape=tuple(_checks.whole_number("shape", n, low=1) for n in entries["shape"]),
+            image=entries["kind"] == "image",
             architecture=architecture,
             encoding=encoding and TableEncoding.from_dict(encoding, source=place / SETTINGS),
-            bits=_checks.whole_number("bits", settings["input"]["bits"], low=8, high=16),
+            bits=_checks.whole_number("bits", entries["bits"], low=8, high=16),
             details=dict(settings["details"]),
         )
         _check_classes(saved)
@@ -166,11 +166,15 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
 
 
 def _check_classes(saved: SavedModel) -> None:
-    n, built_in = len(saved.class_names), saved.architecture
-    if built_in and built_in.options["n_classes"] != n:
+    names, built_in = saved.class_names, saved.architecture
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("its class names are not all text")
+    if len(set(names)) < len(names):
+        raise ValueError(f"its class names must differ from each other; got {names}")
+    if built_in and built_in.options["n_classes"] != len(names):
         raise ValueError(
-            f"its network does not have {n} classes; got {built_in.options['n_classes']}. Name as "
-            "many classes as it has"
+            f"its network does not have {len(names)} classes; got "
+            f"{built_in.options['n_classes']}. Name as many classes as it has"
         )
 
 
@@ -230,8 +234,7 @@ def _model(
 
     if build is None:
         raise SavedModelError(
-            "this model's network is one of your own: pass load_model(..., module=) a function "
-            "that builds it."
+            "this model's network is one of your own. Pass module=, a function that builds it."
         )
     try:
         tensors = load(weights)
@@ -242,9 +245,3 @@ def _model(
     model = Predictor(members, tensors["mean"], tensors["std"])
     model.load_state_dict(tensors)
     return model.eval()
-
-
-def _texts(values: Sequence[Any]) -> Sequence[str]:
-    if not all(isinstance(value, str) for value in values):
-        raise TypeError("its class names are not all text")
-    return values

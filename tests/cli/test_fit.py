@@ -89,7 +89,10 @@ def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None
     code, shown, _ = cli("predict", run, tmp_path / "scans" / "unlabelled", "--out", out, "--json")
     assert code == 0
     assert json.loads(shown)["predicted"] == {"dark": 10, "light": 10}
-    assert cli("evaluate", run, tmp_path / "scans")[2] == ""  # a folder has no fingerprint
+    (tmp_path / "scans" / "dark" / ".DS_Store").write_text("a look at the folder leaves this")
+    assert "the model was trained on rows of" in cli("evaluate", run, tmp_path / "scans")[2]
+    (tmp_path / "scans" / "dark" / "0.png").rename(tmp_path / "scans" / "light" / "more.png")
+    assert cli("evaluate", run, tmp_path / "scans")[2] == ""
     import pandas as pd
 
     frame = pd.read_parquet(out).set_index("row")
@@ -142,7 +145,9 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     assert (facts["data"]["labelled"], facts["data"]["unlabelled"]) == (100, 1337)
     assert [method["name"] for method in facts["methods"]] == ["complete case", "PseudoLabel"]
     for method, folder in (("PseudoLabel", ()), ("complete case", ("--complete-case",))):
-        found = json.loads(cli("evaluate", run, "digits", "--json", *folder)[1])
+        _, shown, err = cli("evaluate", run, "digits", "--json", *folder)
+        assert err == ""  # its test rows are not trained on
+        found = json.loads(shown)
         (wanted,) = (one["metrics"] for one in facts["runs"] if one["method"] == method)
         assert found["labelled_rows"]["confusion"] == wanted["confusion"]
         for metric in ("n", "accuracy", "brier", "ece"):
@@ -151,6 +156,13 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
         wilson = stats.binomtest(right, 360).proportion_ci(method="wilson")
         estimate = found["estimates"]["accuracy"]
         assert (estimate["low"], estimate["high"]) == pytest.approx(tuple(wilson), abs=2e-3)
+
+
+def test_a_catalogue_set_without_a_test_part_is_known_again(cli: Cli, tmp_path: Path) -> None:
+    options = ("--labels", 100, "--steps", 5, "--networks", 1)
+    code, _, err = cli("fit", "toy", "--out", tmp_path / "run", *options)
+    assert code == 0, err
+    assert "the model was trained on rows of toy" in cli("evaluate", tmp_path / "run", "toy")[2]
 
 
 def test_a_test_file_with_some_labels_is_used_debiased(

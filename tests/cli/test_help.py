@@ -1,8 +1,12 @@
 """Help and bad options: every command shows an example, and a slip is exit code 2."""
 
+import re
 from collections.abc import Callable
 
 import pytest
+import torch
+
+from dessl import SURROGATES, SemiData, recipe_for
 
 Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
@@ -30,6 +34,19 @@ def test_the_first_page_names_every_command(cli: Cli) -> None:
     code, out, _ = cli("--help")
     assert code == 0
     assert all(f" {command[0]} " in out for command in COMMANDS)
+
+
+def test_help_names_the_surrogates_that_a_name_is_not_enough_for(cli: Cli) -> None:
+    told = " ".join(cli("fit", "--help")[1].replace("│", " ").split())
+    data = SemiData(torch.zeros(4, 2), [0, 1, -1, -1])
+    for name in SURROGATES:
+        named = re.search(rf"but for .*\b{name}\b.*, which need more than a name", told)
+        try:
+            recipe_for(data, surrogate=name)
+        except ValueError:
+            assert named, name
+        else:
+            assert not named, name
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -88,6 +88,15 @@ class TestFit:
             assert clf.classes_.tolist() == ["a", "b", "c"]
             assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
             assert set(clf.predict(X)) <= {"a", "b", "c"}
+
+    def test_nan_that_became_text_is_warned_of_where_fit_is_called(self, rows: tuple) -> None:
+        X, few, _ = rows
+        text = np.array(["nan", "a", "b", "c"])[few + 1]
+        with pytest.warns(UserWarning, match="y holds the text 'nan'") as caught:
+            clf = DeSSLClassifier(**FAST).fit(X, text)
+        with pytest.warns(UserWarning, match="y holds the text 'nan'") as again:
+            clf.score(X, text)
+        assert {caught[0].filename, again[0].filename} == {__file__}
 
     def test_masked_labels_are_none_and_masked_features_refused(
         self, rows: tuple, fitted: DeSSLClassifier
@@ -240,6 +249,47 @@ class TestWeights:
             DeSSLClassifier(**FAST).fit(X, y, sample_weight=np.where(y == "barbera", 1e4, 1.0))
 
 
+class TestScore:
+    def test_rows_without_a_label_do_not_count(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, y = rows
+        labelled = few >= 0
+        right = fitted.score(X[labelled], y[labelled])
+        assert right > 0.6
+        for missing in (-1, None, np.nan):
+            hidden = np.array([missing if k < 0 else k for k in few], dtype=object)
+            assert fitted.score(X, hidden) == right
+        assert fitted.score(X, np.where(labelled, y, np.nan)) == right
+        assert fitted.score(X, np.ma.masked_array(y, mask=~labelled)) == right
+        assert fitted.score(X, few, np.where(labelled, 2.0, 7.0)) == right
+
+    def test_weights_are_those_of_the_labelled_rows(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, _ = rows
+        wrong = (few >= 0) & (fitted.predict(X) != few)
+        assert wrong.any()
+        assert fitted.score(X, few, sample_weight=pd.Series(wrong.astype(float))) == 0.0
+
+    def test_a_class_that_the_model_does_not_know_is_wrong(
+        self, rows: tuple, fitted: DeSSLClassifier
+    ) -> None:
+        assert fitted.score(rows[0][:2], [7, -1]) == 0.0
+
+    def test_rows_that_cannot_be_scored(self, rows: tuple, fitted: DeSSLClassifier) -> None:
+        X, few, _ = rows
+        with pytest.raises(ValueError, match="needs rows with a label; all 200 of y are unlab"):
+            fitted.score(X, np.full(200, -1))
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            fitted.score(X, few[:9])
+
+    @pytest.mark.parametrize("missing", [-1, None])
+    def test_cross_validation_with_missing_labels(self, rows: tuple, missing: object) -> None:
+        X, few, _ = rows
+        y = np.array([missing if k < 0 else k for k in few], None if missing else object)
+        scores = cross_val_score(DeSSLClassifier(lam=0.5, **FAST), X, y, cv=3)
+        assert scores.min() > 0.5
+
+
 class TestConventions:
     def test_clone_and_params(self) -> None:
         clf = DeSSLClassifier(Entropy(), lam=0.3, steps=9)
@@ -350,11 +400,32 @@ class TestSaved:
         X, few, _ = rows
         clf = DeSSLClassifier(module=nn.Linear(4, 3), **FAST).fit(X, few)
         place = clf.save(tmp_path / "model")
-        with pytest.raises(SavedModelError, match="module="):
+        with pytest.raises(
+            SavedModelError, match=r"your own\. Pass module=, a function that builds"
+        ):
             DeSSLClassifier.from_pretrained(place)
         again = DeSSLClassifier.from_pretrained(place, module=lambda: nn.Linear(4, 3))
         assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
         assert isinstance(again.fit(X, few)._saved.model.members[0], nn.Linear)
+
+    @pytest.mark.parametrize(
+        "classes",
+        [
+            np.array([5, 2**63 + 1, 2**64 - 1], np.uint64),
+            np.array([-(2**63), 0, 2**53 + 1]),
+            np.array([-3.0, 0.0, 1e9]),
+            np.array(["a", "b", "c"]),
+        ],
+        ids=lambda classes: str(classes.dtype),
+    )
+    def test_classes_come_back_as_they_were(
+        self, tmp_path: Path, rows: tuple, classes: np.ndarray
+    ) -> None:
+        X, _, y = rows
+        clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, classes[y])
+        again = DeSSLClassifier.from_pretrained(clf.save(tmp_path / "model"))
+        assert again.classes_.dtype == classes.dtype
+        assert np.array_equal(again.classes_, classes)
 
     def test_parameters_that_are_numbers_of_numpy_are_kept(
         self, tmp_path: Path, rows: tuple

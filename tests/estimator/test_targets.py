@@ -16,10 +16,15 @@ from dessl.estimator.targets import codes_and_classes
         (np.array([True, False]), [1, 0], [False, True]),
         (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
         (["no", float("nan"), "yes"], [0, -1, 1], ["no", "yes"]),  # NumPy makes "nan" of it
-        (("nan", np.nan, "yes"), [0, -1, 1], ["nan", "yes"]),
         ([True, None, False], [1, -1, 0], [False, True]),
         (np.array([np.True_, np.nan, False], dtype=object), [1, -1, 0], [False, True]),
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
+        (pd.Series([True, None, False], dtype="boolean"), [1, -1, 0], [False, True]),
+        (pd.Series([True, False], dtype="boolean"), [1, 0], [False, True]),
+        (pd.Series([7, None, -1, 5], dtype="Int64"), [1, -1, -1, 0], [5, 7]),
+        (pd.array([1.0, None, 0.0], dtype="Float64"), [1, -1, 0], [0.0, 1.0]),
+        (pd.Series([2, None, 3]).astype("category"), [0, -1, 1], [2.0, 3.0]),
+        (pd.Series(["b", None, "a"], dtype="category"), [1, -1, 0], ["a", "b"]),
         (np.ma.masked_array([3, 4, 5, 4], mask=[0, 0, 1, 0]), [0, 1, -1, 1], [3, 4]),
         (np.ma.masked_array([3.0, 4.0, -1.0], mask=False), [0, 1, -1], [3.0, 4.0]),
         (np.ma.masked_array(["b", "a", "c"], mask=[0, 0, 1]), [1, 0, -1], ["a", "b"]),
@@ -32,6 +37,7 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
     found, names = codes_and_classes(y)
     assert found.tolist() == codes
     assert names.tolist() == classes
+    assert [type(name) for name in names.tolist()] == [type(name) for name in classes]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +52,21 @@ def test_labels_of_every_kind(y: object, codes: list, classes: list) -> None:
 def test_minus_one_among_text_is_refused(y: object) -> None:
     with pytest.raises(ValueError, match=r"y mixes '-1' with text labels.*Use None for a missing"):
         codes_and_classes(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "marks"),
+    [
+        (np.array(["a", "b", np.nan]), "'nan'"),
+        (np.array(["a", None, "<NA>", "b"], dtype=str), "'<NA>', 'None'"),
+        (("nan", np.nan, "yes"), "'nan'"),
+        (np.array(["NaT", None, "b"], dtype=object), "'NaT'"),
+    ],
+)
+def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
+    with pytest.warns(UserWarning, match=f"y holds the text {marks}, which is taken for a class"):
+        _, classes = codes_and_classes(y)
+    assert set(classes) >= set(marks.replace("'", "").split(", "))
 
 
 def test_dates_are_no_labels() -> None:

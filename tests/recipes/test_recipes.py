@@ -109,7 +109,12 @@ class TestChoice:
         ("options", "message"),
         [
             ({"surrogate": "pseudo"}, "surrogate must be one of 'entropy'"),
-            ({"surrogate": "teacher"}, "has no default for probabilities"),
+            (
+                {"surrogate": "teacher"},
+                r"has no default for probabilities, .* In Python, pass "
+                r"dessl.SURROGATES\['teacher'\]\(...\) in place of the name; "
+                r"on the command line, name another",
+            ),
             ({"lam": -1.0}, r"lam must lie in \[0"),
             ({"model": nn.Linear(3, 2)}, "a function that builds a network"),
             ({"model": "mpl"}, "model must be one of"),

@@ -34,7 +34,7 @@ def evaluate(
     with noted_warnings():
         rows = new_rows(data, expected)
     check_labels_present(data, rows, expected)
-    known = fingerprint(data)  # a whole file is read for it
+    known = fingerprint(data)  # all of DATA's bytes are read for it
     if known is not None and known == model.details.get("data_sha256"):
         say(f"Note: the model was trained on rows of {data}: the numbers flatter.", style="yellow")
     n_labelled = int((rows.y >= 0).sum())

@@ -18,7 +18,13 @@ Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels."
 Labels = Annotated[
     int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
 ]
-SurrogateName = Annotated[str, Option(help="The unlabelled term; a name of dessl.SURROGATES.")]
+SurrogateName = Annotated[
+    str,
+    Option(
+        help="The unlabelled term: a name of dessl.SURROGATES, but for combine, smooth and "
+        "teacher, which need more than a name."
+    ),
+]
 Lam = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")]
 RiskName = Annotated[
     Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")

@@ -13,6 +13,7 @@ from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
+from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.new_images import read_new_images
 from dessl.data.formats.npz import read_new_npz
 from dessl.data.formats.reading import check_name
@@ -85,10 +86,34 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
 
 
 def fingerprint(source: str) -> str | None:
-    """Return the sha256 of DATA's file, by which it is known again; None where it is no file."""
-    if not Path(source).is_file():
-        return None
-    with Path(source).open("rb") as file:
+    """Return a sha256 by which DATA is known again.
+
+    Of a file's bytes; of the names within a folder of images and their files' bytes; or of a name
+    of the catalogue. None for a name with a test part: no model is trained on those rows.
+    """
+    path = Path(source)
+    if path.is_dir():
+        return _folder_sha256(path)
+    if path.is_file():
+        return _sha256(path)
+    if source in DATASETS and not DATASETS[source].sizes[-1]:
+        return hashlib.sha256(f"catalogue\0{source}".encode()).hexdigest()
+    return None
+
+
+def _folder_sha256(folder: Path) -> str:
+    """Of the images alone: hidden files, and what else may have come since, are passed over."""
+    paths = [*folder.glob("*"), *folder.glob("*/*")]
+    files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        if files[name].suffix.lower() in SUFFIXES and "/." not in f"/{name}":
+            digest.update(f"{name}\0{_sha256(files[name])}\0".encode())
+    return digest.hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

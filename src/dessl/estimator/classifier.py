@@ -18,7 +18,7 @@ from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor
 from dessl.estimator.stored import restored, stored_details
-from dessl.estimator.targets import UNLABELLED, codes_and_classes
+from dessl.estimator.targets import UNLABELLED, codes_and_classes, labelled_accuracy
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
 from dessl.recipes import fit, recipe_for
@@ -105,9 +105,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
                 (n, channels, height, width): uint8, or floats with channels first.
             y: (n,) labels; for an unlabelled row -1 among numbers, "" among text, and None, NaN or
-                a masked entry among anything.
+                a masked entry among anything (in a NumPy array of text they are text themselves,
+                and classes, with a warning).
             sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
-                two rows: see :mod:`dessl.estimator.weights`.
+                two rows, and is two in memory too; weights that are not whole multiples of one
+                number make about ten copies of every row: see :mod:`dessl.estimator.copies`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
         """
         rows = self._rows(X, reset=True)
@@ -181,6 +183,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self.predict_proba(X).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows that have a label; y is read as :meth:`fit` reads it."""
+        return labelled_accuracy(y, self.predict(X), sample_weight)
 
     def save(self, path: str | Path) -> Path:
         """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""

@@ -67,7 +67,7 @@ def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
     if kind == "b":
         return np.array([name == "True" for name in names])
     if kind in "iu":
-        return np.array([int(name) for name in names])
+        return np.array([int(name) for name in names], np.int64 if kind == "i" else np.uint64)
     if kind == "f":
         return np.array([float(name) for name in names])
     return np.array(names, dtype=object if kind == "O" else None)

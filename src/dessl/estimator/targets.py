@@ -1,16 +1,24 @@
 """From y, with its marks for missing labels, to class numbers with -1 and the classes."""
 
+import warnings
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    column_or_1d,
+)
 
+from dessl import _checks
 from dessl.data.labels import is_missing, texts
 
 UNLABELLED = -1
+MARKS_AS_TEXT = ("nan", "None", "<NA>", "NaT")
 
 
 def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -22,21 +30,10 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     >>> codes_and_classes(np.array(["dog", None, "cat"], dtype=object))
     (array([ 1, -1,  0]), array(['cat', 'dog'], dtype=object))
     """
-    if np.ma.is_masked(y):
-        y = y.tolist()  # None where masked
-    values = column_or_1d(y, warn=True)
-    missing, present = _missing(values)
-    if values.dtype.kind == "U" and isinstance(y, list | tuple):
-        # NumPy has made the text "nan" of NaN
-        missing = np.array([is_missing(value) for value in y], np.bool_)
-        present = values[~missing]
-    if present.dtype.kind == "U":
-        texts("y", present.tolist())
-    elif present.dtype == object and any(isinstance(value, str) for value in present):
-        present = texts("y", present.tolist())
+    missing, present = known_labels(y)
     if not len(present):
         raise ValueError(
-            f'y holds no labelled row: all {len(values)} are unlabelled (-1, None, NaN, "" or '
+            f'y holds no labelled row: all {len(missing)} are unlabelled (-1, None, NaN, "" or '
             "masked). At least two classes need labels."
         )
     check_classification_targets(present)
@@ -45,9 +42,65 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
         raise ValueError(
             f"a classifier needs labels of at least 2 classes; y holds 1 class: {classes[0]!r}."
         )
-    codes = np.full(len(values), UNLABELLED, np.int64)
+    codes = np.full(len(missing), UNLABELLED, np.int64)
     codes[~missing] = numbers
     return codes, classes
+
+
+def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None) -> float:
+    """Return the share of right predictions among the rows that have a label in y.
+
+    Args:
+        y: (n,) labels, as :func:`codes_and_classes` reads them.
+        predicted: (n,) classes.
+        sample_weight: (n,) weights.
+
+    >>> labelled_accuracy([0, -1, 1, 1], np.array([0, 0, 1, 0]), [1, 5, 1, 2])
+    0.5
+    """
+    missing, present = known_labels(y)
+    check_consistent_length(missing, predicted)
+    if not len(present):
+        raise ValueError(
+            f"a score needs rows with a label; all {len(missing)} of y are unlabelled. Pass rows "
+            "that have one; in cross-validation, folds that each hold some."
+        )
+    if sample_weight is not None:
+        _checks.unmasked("sample_weight", sample_weight)
+        sample_weight = _check_sample_weight(sample_weight, predicted)[~missing]
+    return float(accuracy_score(present, predicted[~missing], sample_weight=sample_weight))
+
+
+def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Return which rows of y are unlabelled, (n,), and the labels of the others."""
+    if np.ma.is_masked(y):
+        y = y.tolist()  # None where masked
+    elif hasattr(getattr(y, "dtype", None), "na_value"):
+        y = np.asarray(y, dtype=object)  # scikit-learn would make floats of pandas' own kinds
+    values = column_or_1d(y, warn=True)
+    missing, present = _missing(values)
+    if values.dtype.kind == "U" and isinstance(y, list | tuple):
+        # NumPy has made the text "nan" of NaN
+        missing = np.array([is_missing(value) for value in y], np.bool_)
+        present = values[~missing]
+    text = present.dtype == object and any(isinstance(value, str) for value in present)
+    if text or present.dtype.kind == "U":
+        read = texts("y", present.tolist())
+        _warn_of_marks(read)
+        present = read if text else present
+    return missing, present
+
+
+def _warn_of_marks(present: NDArray[Any]) -> None:
+    """Tell of text labels such as NumPy makes of NaN and None among text."""
+    marks = sorted(set(MARKS_AS_TEXT) & set(present.tolist()))
+    if marks:
+        warnings.warn(
+            f"y holds the text {', '.join(map(repr, marks))}, which is taken for a class. If it "
+            'marks rows without a label, write None (in an array of dtype object) or "" instead.',
+            UserWarning,
+            stacklevel=5,  # at the call of fit or score
+        )
 
 
 def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:

@@ -201,8 +201,9 @@ def _surrogate(
     needed = [n for n, p in takes.items() if p.default is p.empty and n not in ("args", "kwargs")]
     if needed:
         raise ValueError(
-            f"the surrogate {surrogate!r} has no default for {', '.join(needed)}. Build it "
-            f"yourself and pass it in place of its name: dessl.SURROGATES[{surrogate!r}](...)."
+            f"the surrogate {surrogate!r} has no default for {', '.join(needed)}, so its name is "
+            f"not enough. In Python, pass dessl.SURROGATES[{surrogate!r}](...) in place of the "
+            "name; on the command line, name another."
         )
     views = {"view": weak, "weak": weak, "strong": strong}
     given = {name: view for name, view in views.items() if view is not None and name in takes}
