@@ -35,6 +35,18 @@ def test_weights_and_statistics_are_averaged_and_counts_copied(decay: float) -> 
     assert teacher.model[1].num_batches_tracked == model[1].num_batches_tracked == 5
 
 
+def test_infinite_entries_of_buffers_are_copied_and_finite_ones_averaged() -> None:
+    model = nn.Linear(2, 2)
+    model.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(3))
+    model.register_buffer("limits", torch.tensor([torch.inf, -torch.inf, 1.0, 4.0]))
+    teacher = EMATeacher(model, 0.9)
+    teacher.follow(model)
+    assert torch.equal(teacher.model.mask, model.mask)
+    model.limits.copy_(torch.tensor([2.0, torch.inf, -torch.inf, 10.0]))
+    teacher.follow(model)  # its share is 1/3
+    assert teacher.model.limits.tolist() == [2.0, torch.inf, -torch.inf, 6.0]
+
+
 def test_early_steps_are_a_plain_mean_of_all_weights_so_far() -> None:
     model = nn.Linear(1, 1, bias=False)
     teacher = EMATeacher(model, 0.999)

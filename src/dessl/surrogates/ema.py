@@ -19,7 +19,8 @@ class EMATeacher(nn.Module):
 
     The teacher is always in evaluation mode: no dropout, and BatchNorm uses running statistics, so
     that a row's target depends on that row alone and the forward pass changes no state. Those
-    statistics move as the weights do; buffers that are not floats are copied.
+    statistics move as the weights do; buffers that are not floats, and entries of a buffer that
+    have no average, such as the −∞ of a mask, are copied.
 
     Args:
         model: What to begin with; a deep copy of it is made.
@@ -61,6 +62,9 @@ class EMATeacher(nn.Module):
             for mine, its in pairs:
                 if not mine.is_floating_point():
                     mine.copy_(its)
+            for mine, its in zip(self.model.buffers(), model.buffers(), strict=True):
+                if mine.is_floating_point():  # ∞ − ∞ is NaN; chosen where the tensors are
+                    mine.copy_(torch.where(mine.isnan(), its, mine))
 
 
 class Average(Protocol):
