@@ -19,6 +19,7 @@ from dessl.surrogates import SURROGATES, FromFunction, Rows, Surrogate, as_is
 
 NAMES = list(SURROGATES)
 WITHOUT_NAME = {FromFunction}  # made from a user's function, by as_surrogate
+AVERAGED = {"mean_teacher", "ict", "combine"}  # those that keep an average of the weights
 DEVICES = [
     "cpu",
     pytest.param(
@@ -76,6 +77,8 @@ def test_one_finite_value_a_row_with_finite_gradients(
     make_rows: Any,
     train_a_little: Any,
 ) -> None:
+    if dtype == torch.bfloat16 and name in AVERAGED:
+        pytest.skip("it averages weights, which half precision is too coarse for")
     model = make_network().to(device, dtype)
     x, ids = make_rows()
     rows = Rows(x.to(device, dtype), ids.to(device))
@@ -93,6 +96,35 @@ def test_one_finite_value_a_row_with_finite_gradients(
     for parameter in model.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
+
+
+@each_surrogate
+def test_a_surrogate_in_double_precision_trains(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network().double(), make_rows()
+    rows = Rows(rows.x.double(), rows.ids)
+    surrogate = train_a_little(build(name), model, rows).double()
+    before = buffers(surrogate)
+    scores = surrogate(model, rows)
+    surrogate.after_step(model, rows, scores)
+    assert scores.h.dtype == torch.float64
+    assert all(value.isfinite().all() for value in buffers(surrogate).values())
+    assert {key: value.dtype for key, value in buffers(surrogate).items()} == {
+        key: value.dtype for key, value in before.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["freematch", "softmatch", "remixmatch"])
+def test_running_means_in_half_precision_are_refused(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name), model, rows).bfloat16()
+    with pytest.raises(
+        TypeError, match=r"a moving average must be in float32.*got torch\.bfloat16"
+    ):
+        surrogate.after_step(model, rows, surrogate(model, rows))
 
 
 @each_surrogate

@@ -282,6 +282,28 @@ def test_shared_weights_and_unsaved_buffers_are_trained_as_alone() -> None:
         assert found.model.first.weight is found.model.second.weight
 
 
+class Counted(nn.Module):
+    """A model with a whole number among its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 3)
+        self.groups = nn.Parameter(torch.tensor(3), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+def test_whole_numbers_stay_out_of_the_average() -> None:
+    data, plan = table(), plan_of(ema=0.9)
+    runs = sweep(data)[:2]
+    for run, found in zip(
+        runs, train_population(Counted, Entropy(), data, runs, plan), strict=True
+    ):
+        alone = train(Counted, Entropy(), data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+
+
 @pytest.mark.parametrize("chunk", [None, 1])
 def test_one_module_handed_out_again_serves_every_run(chunk: int | None) -> None:
     data, model = table(), small_mlp()

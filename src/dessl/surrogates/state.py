@@ -15,6 +15,36 @@ def device_of(model: nn.Module) -> torch.device:
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
+def check_fine_enough(average: Tensor) -> None:
+    """Refuse a moving average in half precision: it would stand still.
+
+    >>> check_fine_enough(torch.zeros(2, dtype=torch.bfloat16))
+    Traceback (most recent call last):
+    TypeError: a moving average must be in float32 or float64, since in half precision its steps \
+round to nothing; got torch.bfloat16. Keep the model and the surrogate in float32 and let autocast \
+compute in half precision: precision='bf16' of a TrainPlan, 'bf16-mixed' of Lightning's Trainer.
+    """
+    if average.element_size() < 4:
+        raise TypeError(
+            "a moving average must be in float32 or float64, since in half precision its steps "
+            f"round to nothing; got {average.dtype}. Keep the model and the surrogate in float32 "
+            "and let autocast compute in half precision: precision='bf16' of a TrainPlan, "
+            "'bf16-mixed' of Lightning's Trainer."
+        )
+
+
+def move_towards(average: Tensor, value: Tensor, share: float) -> None:
+    """Move a running average in place, whatever the precision of the value.
+
+    >>> mean = torch.zeros(1, dtype=torch.float64)
+    >>> move_towards(mean, torch.ones(1), share=0.25)
+    >>> mean
+    tensor([0.2500], dtype=torch.float64)
+    """
+    check_fine_enough(average)
+    average.lerp_(value.to(average.dtype), share)
+
+
 def prepared(surrogate: Surrogate, name: str, log_p: Tensor | None = None) -> Tensor:
     """Return a buffer, refusing one that is not there or speaks of other classes.
 
