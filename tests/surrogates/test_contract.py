@@ -228,6 +228,52 @@ def test_neither_place_nor_company_matters(
             torch.testing.assert_close(surrogate(model, few).h, h[:5])
 
 
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [
+        ("flexmatch", True),
+        ("temporal_ensembling", True),
+        ("temporal_ensembling", False),
+        ("teacher", False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor([3]), r"one id for each of the 12 rows, shape \(12,\); got \(1,\)"),
+        (torch.arange(11), r"one id for each of the 12 rows, shape \(12,\); got \(11,\)"),
+        (torch.arange(-1, 11), r"ids must lie in \[0, 11\]; got from -1 to 10"),
+        (torch.arange(1, 13), r"ids must lie in \[0, 11\]; got from 1 to 12"),
+        (torch.ones(12, dtype=torch.bool), "whole numbers, one for each row; got torch.bool"),
+    ],
+)
+def test_ids_that_are_not_the_rows_own_are_refused(
+    name: str,
+    moves: bool,
+    ids: Tensor,
+    message: str,
+    build: Any,
+    make_network: Any,
+    make_rows: Any,
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = build(name)
+    surrogate.prepare(model, 12, 3)
+    scores, wrong = surrogate(model, rows), Rows(rows.x, ids)
+    with pytest.raises((TypeError, ValueError), match=message):
+        surrogate.after_step(model, wrong, scores) if moves else surrogate(model, wrong)
+
+
+def test_small_integers_are_ids_too(build: Any, make_network: Any, make_rows: Any) -> None:
+    """Indexing takes bytes for a mask."""
+    model, rows = make_network(), make_rows()
+    few = Rows(rows.x[:3], torch.tensor([0, 1, 1], dtype=torch.uint8))
+    for name in ("flexmatch", "temporal_ensembling", "teacher"):
+        surrogate = build(name)
+        surrogate.prepare(model, 12, 3)
+        surrogate.after_step(model, few, surrogate(model, few))
+
+
 @each_surrogate
 def test_a_saved_state_goes_on_bit_for_bit(
     name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from dessl import _checks
 from dessl.surrogates.base import Surrogate
 
 
@@ -13,6 +14,32 @@ def device_of(model: nn.Module) -> torch.device:
     device(type='cpu')
     """
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+
+
+def checked_ids(ids: Tensor, n: int, n_rows: int) -> Tensor:
+    """Return row ids as indices, refusing those that would be taken for other rows'.
+
+    Args:
+        ids: Of the rows, shape (n,).
+        n: Number of the rows.
+        n_rows: One more than the largest id that there is state for; looked at on a CPU only.
+
+    >>> checked_ids(torch.tensor([0, -1]), n=2, n_rows=5)
+    Traceback (most recent call last):
+    ValueError: ids must lie in [0, 4]; got from -1 to 0. An id is a row's place in the state that \
+was prepared or given for all rows.
+    """
+    if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
+        came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+        raise TypeError(f"ids must be a tensor of whole numbers, one for each row; got {came}.")
+    if ids.shape != (n,):
+        raise ValueError(
+            f"ids must hold one id for each of the {n} rows, shape ({n},); got {tuple(ids.shape)}."
+        )
+    advice = "An id is a row's place in the state that was prepared or given for all rows."
+    ids = ids.long()  # a small integer cannot be compared with many rows
+    _checks.between("ids", ids, 0, n_rows - 1, advice=advice)
+    return ids
 
 
 def check_fine_enough(average: Tensor) -> None:

@@ -6,7 +6,7 @@ from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.state import device_of
+from dessl.surrogates.state import checked_ids, device_of
 from dessl.surrogates.views import plain_view
 
 TOLERANCE = 1e-3  # of rows that should add up to one; half-precision softmaxes are off by that
@@ -70,7 +70,8 @@ class Teacher(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the cross-entropies (n,) and the logits (1, n, classes)."""
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
-        h = -(self.probabilities[rows.ids] * log_probabilities(logits)).sum(-1)
+        ids = checked_ids(rows.ids, len(logits), len(self.probabilities))
+        h = -(self.probabilities[ids] * log_probabilities(logits)).sum(-1)
         return Scores(h, logits.unsqueeze(0))
 
 
