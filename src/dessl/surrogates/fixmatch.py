@@ -8,7 +8,7 @@ from dessl import _checks
 from dessl.functional import confident_cross_entropy
 from dessl.surrogates.base import Model, Rows, Scores, View
 from dessl.surrogates.evaluated import evaluated
-from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.views import row_logits, strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
 Targets = Literal["joint", "apart"]
@@ -79,7 +79,7 @@ class FixMatch(WeakToStrong):
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
         target = evaluated(model)(weak)
-        taught = model(torch.cat([weak[:n_loss], strong]))
+        taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))

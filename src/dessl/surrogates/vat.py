@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import entropy, kl_divergence
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.side_pass import side_pass
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 Divergence = Literal["kl", "cross_entropy"]
 
@@ -77,7 +77,7 @@ class VAT(Surrogate):
             )
         # All draws before the first pass: Dynamo's graph breaks at a draw, and is whole after it.
         direction = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-        logits = model(x)
+        logits = row_logits(model, x)
         quiet = side_pass(model)
         adversarial = quiet(x + self.perturbation(quiet, x, logits.detach(), direction))
         return Scores(self._divergence(adversarial, logits.detach()), logits.unsqueeze(0))
