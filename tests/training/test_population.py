@@ -414,12 +414,16 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     other_lam = dataclasses.replace(runs[-1], lam=0.123)
     other_x = copy.copy(data)
     other_x.x = -data.x
+    other_ids = SemiData(data.x, data.y, ids=torch.arange(len(data)).flip(0))
+    other_rate = lambda: MLP(5, 3, hidden=(12,), dropout=0.1)  # noqa: E731
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
     for network, surrogate, its, some, complaint in (
         (model, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
         (model, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
         (model, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
         (model, Entropy(), other_x, runs, "data rows_sha256: "),
+        (model, Entropy(), other_ids, runs, "data rows_sha256: "),
+        (other_rate, Entropy(), data, runs, "model_repr_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
         with pytest.raises(ValueError, match=rf"holds another run \(.*{complaint}"):

@@ -240,7 +240,7 @@ def _identity(
         "data": {
             "name": data.name,
             "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(data.y, data.x, *rows, *seen),
+            "rows_sha256": sha256_of(data.ids, data.y, data.x, *rows, *seen),
         },
         "runs": len(runs),
         "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),
