@@ -78,7 +78,7 @@ def prepared(surrogate: Surrogate, name: str, log_p: Tensor | None = None) -> Te
     Args:
         surrogate: Whose buffer it is.
         name: Of the buffer.
-        log_p: Log-probabilities (..., classes) that a buffer (classes,) is going to meet.
+        log_p: Log-probabilities (..., classes) that a buffer (..., classes) is going to meet.
     """
     buffer = getattr(surrogate, name)
     kind = type(surrogate).__name__
@@ -87,10 +87,11 @@ def prepared(surrogate: Surrogate, name: str, log_p: Tensor | None = None) -> Te
             f"{kind} has no state yet. Call prepare(model, n_rows, n_classes) before the first "
             "step; training does."
         )
-    if log_p is not None and len(buffer) != log_p.shape[-1]:
+    if log_p is not None and buffer.shape[-1] != log_p.shape[-1]:
         raise ValueError(
-            f"{kind} was prepared for {len(buffer)} classes; the model has {log_p.shape[-1]}. "
-            "Call prepare again with the model's number of classes."
+            f"{kind} was prepared for {buffer.shape[-1]} classes; the model has "
+            f"{log_p.shape[-1]}. Call prepare again with the model's number of classes, which is "
+            "2 for one logit."
         )
     state: Tensor = buffer
     return state

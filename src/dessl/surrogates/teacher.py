@@ -70,8 +70,15 @@ class Teacher(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the cross-entropies (n,) and the logits (1, n, classes)."""
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
-        ids = checked_ids(rows.ids, len(logits), len(self.probabilities))
-        h = -(self.probabilities[ids] * log_probabilities(logits)).sum(-1)
+        log_p, (n_rows, classes) = log_probabilities(logits), self.probabilities.shape
+        if log_p.shape[-1] != classes:
+            raise ValueError(
+                f"probabilities must hold a column for each of the model's {log_p.shape[-1]} "
+                f"classes; got {classes}. Order its columns by the data's class_names; for a model "
+                "of one logit there are 2."
+            )
+        ids = checked_ids(rows.ids, len(logits), n_rows)
+        h = -(self.probabilities[ids] * log_p).sum(-1)
         return Scores(h, logits.unsqueeze(0))
 
 

@@ -68,17 +68,20 @@ class TemporalEnsembling(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the squared distances (n,) and the logits (1, n, classes)."""
-        visits = prepared(self, "visits")
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
+        log_p = log_probabilities(logits)
+        prepared(self, "memory", log_p)
+        visits = prepared(self, "visits")
         ids = checked_ids(rows.ids, len(logits), len(visits))
-        distance = (log_probabilities(logits).exp() - self.target(ids)).square().sum(-1)
+        distance = (log_p.exp() - self.target(ids)).square().sum(-1)
         return Scores(torch.where(visits[ids] > 0, distance, 0.0), logits.unsqueeze(0))
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Add the step's predictions to the memory."""
-        memory, visits = prepared(self, "memory"), prepared(self, "visits")
-        p = log_probabilities(scores.logits[0]).exp().to(memory.dtype)
+        log_p = log_probabilities(scores.logits[0])
+        memory, visits = prepared(self, "memory", log_p), prepared(self, "visits")
+        p = log_p.exp().to(memory.dtype)
         ids = checked_ids(rows.ids, len(p), len(memory))
         # Every repeat writes what the row's first place has: equal bits, so no race on a GPU.
         places = torch.arange(len(ids), device=ids.device)
