@@ -96,9 +96,17 @@ class VAT(Surrogate):
             return kl_divergence(model(x + step), logits).sum()
 
         # Within no_grad, func.grad still differentiates by the step, but by no parameter.
-        with torch.no_grad():
-            for _ in range(self.power_steps):
-                direction = torch.func.grad(total)(self.xi * _unit(direction))
+        try:
+            with torch.no_grad():
+                for _ in range(self.power_steps):
+                    direction = torch.func.grad(total)(self.xi * _unit(direction))
+        except RuntimeError as error:
+            error.add_note(
+                "VAT differentiates the model by its input with torch.func.grad, which allows "
+                "neither a plain function around a model with BatchNorm nor activation "
+                "checkpointing. Pass the nn.Module itself, without checkpointing."
+            )
+            raise
         return self.epsilon * _unit(direction)
 
     def _divergence(self, logits: Tensor, target_logits: Tensor) -> Tensor:
