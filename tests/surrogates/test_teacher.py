@@ -99,3 +99,8 @@ def test_a_table_of_other_classes_than_the_model_is_refused(columns: int, logits
         ValueError, match=rf"model's {max(2, logits)} classes; got {columns}\. Order"
     ):
         teacher(lambda x: x, rows)
+
+
+def test_a_word_is_not_taken_for_true() -> None:
+    with pytest.raises(TypeError, match="hard must be True or False; got 'no'"):
+        Teacher(Q, hard="no")  # type: ignore[arg-type]

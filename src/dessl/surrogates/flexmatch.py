@@ -66,7 +66,7 @@ class FlexMatch(WeakToStrong):
     ) -> None:
         super().__init__(weak=weak, strong=strong, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
-        self.warm_up = warm_up
+        self.warm_up = _checks.true_or_false("warm_up", warm_up)
         self.register_buffer("last_label", None)
         self.register_buffer("thresholds", None)
 

@@ -50,9 +50,9 @@ class Teacher(Surrogate):
     ) -> None:
         super().__init__(seed=seed)
         table = _checked(probabilities)
-        if hard:
+        self.hard = _checks.true_or_false("hard", hard)
+        if self.hard:
             table = nn.functional.one_hot(table.argmax(-1), table.shape[-1]).to(table.dtype)
-        self.hard = hard
         self.view = view
         self.register_buffer("probabilities", table)
 
