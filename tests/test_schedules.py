@@ -116,3 +116,14 @@ def test_wrong_schedules_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         schedule_from(description)
+
+
+def test_a_schedule_of_one_s_own_is_refused() -> None:
+    """It has no name that a plan could be written and read back with."""
+
+    class Mine(Cosine):
+        pass
+
+    for taken in (schedule_from, schedule_dict):
+        with pytest.raises(TypeError, match=r"must be one of dessl\.schedules.*got .*Mine"):
+            taken(Mine())

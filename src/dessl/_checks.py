@@ -157,6 +157,13 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
     return int(value)
 
 
+def true_or_false(name: str, value: object) -> bool:
+    """Refuse anything but a boolean: any text, "no" too, would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
 def device(name: str, value: str) -> torch.device:
     """Refuse a device that PyTorch does not have here."""
     try:

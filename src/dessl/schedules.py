@@ -194,7 +194,7 @@ def schedule_from(description: object) -> Schedule:
     >>> schedule_from({"name": "warm_up", "warm_up": 10, "then": {"name": "linear", "end": 0.1}})
     WarmUp(warm_up=10, then=Linear(end=0.1))
     """
-    if isinstance(description, tuple(SCHEDULES.values())):
+    if type(description) in SCHEDULES.values():  # a subclass would have no name to be noted by
         return cast("Schedule", description)
     if isinstance(description, str):
         description = {"name": description}

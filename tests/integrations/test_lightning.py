@@ -15,7 +15,15 @@ from dessl import SemiData
 from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import objective
-from dessl.surrogates import Entropy, FlexMatch, MeanTeacher, Rows, Scores, TemporalEnsembling
+from dessl.surrogates import (
+    Entropy,
+    FixMatch,
+    FlexMatch,
+    MeanTeacher,
+    Rows,
+    Scores,
+    TemporalEnsembling,
+)
 from dessl.surrogates.base import Model
 
 lightning = pytest.importorskip("lightning")
@@ -96,6 +104,18 @@ def test_a_trainer_learns_and_logs_and_leaves_nothing(tmp_path: Path, data: Semi
     assert used.callback_metrics["validation_accuracy"] > 0.9
     assert {"risk", "loss", "h_labelled", "h_unlabelled"} <= set(used.callback_metrics)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_guessed_apart_save_what_the_loss_does_not_need(
+    tmp_path: Path, data: SemiData
+) -> None:
+    from dessl.integrations.lightning import DeSSLModule
+
+    model, seen = MLP(2, 2, hidden=(8,)), []
+    model.register_forward_hook(lambda module, inputs, output: seen.append(len(inputs[0])))
+    module = DeSSLModule(model, FixMatch(targets="apart"), lam=0.5)
+    fit(tmp_path, module, data, epochs=1, limit_train_batches=1, limit_val_batches=0)
+    assert seen == [80, 20 + 80]  # guesses of all rows; then 20 weak views and all strong ones
 
 
 def test_the_step_is_the_objective_of_the_batch(tmp_path: Path, data: SemiData) -> None:

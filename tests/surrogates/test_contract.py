@@ -19,6 +19,7 @@ from dessl.surrogates import SURROGATES, FromFunction, Rows, Surrogate, as_is
 
 NAMES = list(SURROGATES)
 WITHOUT_NAME = {FromFunction}  # made from a user's function, by as_surrogate
+AVERAGED = {"mean_teacher", "ict", "combine"}  # those that keep an average of the weights
 DEVICES = [
     "cpu",
     pytest.param(
@@ -76,6 +77,8 @@ def test_one_finite_value_a_row_with_finite_gradients(
     make_rows: Any,
     train_a_little: Any,
 ) -> None:
+    if dtype == torch.bfloat16 and name in AVERAGED:
+        pytest.skip("it averages weights, which half precision is too coarse for")
     model = make_network().to(device, dtype)
     x, ids = make_rows()
     rows = Rows(x.to(device, dtype), ids.to(device))
@@ -93,6 +96,35 @@ def test_one_finite_value_a_row_with_finite_gradients(
     for parameter in model.parameters():
         assert parameter.grad is not None
         assert parameter.grad.isfinite().all()
+
+
+@each_surrogate
+def test_a_surrogate_in_double_precision_trains(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network().double(), make_rows()
+    rows = Rows(rows.x.double(), rows.ids)
+    surrogate = train_a_little(build(name), model, rows).double()
+    before = buffers(surrogate)
+    scores = surrogate(model, rows)
+    surrogate.after_step(model, rows, scores)
+    assert scores.h.dtype == torch.float64
+    assert all(value.isfinite().all() for value in buffers(surrogate).values())
+    assert {key: value.dtype for key, value in buffers(surrogate).items()} == {
+        key: value.dtype for key, value in before.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["freematch", "softmatch", "remixmatch"])
+def test_running_means_in_half_precision_are_refused(
+    name: str, build: Any, make_network: Any, make_rows: Any, train_a_little: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = train_a_little(build(name), model, rows).bfloat16()
+    with pytest.raises(
+        TypeError, match=r"a moving average must be in float32.*got torch\.bfloat16"
+    ):
+        surrogate.after_step(model, rows, surrogate(model, rows))
 
 
 @each_surrogate
@@ -194,6 +226,52 @@ def test_neither_place_nor_company_matters(
             torch.testing.assert_close(surrogate(model, turned).h, h[order])
             few = Rows(rows.x[:5], rows.ids[:5])
             torch.testing.assert_close(surrogate(model, few).h, h[:5])
+
+
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [
+        ("flexmatch", True),
+        ("temporal_ensembling", True),
+        ("temporal_ensembling", False),
+        ("teacher", False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor([3]), r"one id for each of the 12 rows, shape \(12,\); got \(1,\)"),
+        (torch.arange(11), r"one id for each of the 12 rows, shape \(12,\); got \(11,\)"),
+        (torch.arange(-1, 11), r"ids must lie in \[0, 11\]; got from -1 to 10"),
+        (torch.arange(1, 13), r"ids must lie in \[0, 11\]; got from 1 to 12"),
+        (torch.ones(12, dtype=torch.bool), "whole numbers, one for each row; got torch.bool"),
+    ],
+)
+def test_ids_that_are_not_the_rows_own_are_refused(
+    name: str,
+    moves: bool,
+    ids: Tensor,
+    message: str,
+    build: Any,
+    make_network: Any,
+    make_rows: Any,
+) -> None:
+    model, rows = make_network(), make_rows()
+    surrogate = build(name)
+    surrogate.prepare(model, 12, 3)
+    scores, wrong = surrogate(model, rows), Rows(rows.x, ids)
+    with pytest.raises((TypeError, ValueError), match=message):
+        surrogate.after_step(model, wrong, scores) if moves else surrogate(model, wrong)
+
+
+def test_small_integers_are_ids_too(build: Any, make_network: Any, make_rows: Any) -> None:
+    """Indexing takes bytes for a mask."""
+    model, rows = make_network(), make_rows()
+    few = Rows(rows.x[:3], torch.tensor([0, 1, 1], dtype=torch.uint8))
+    for name in ("flexmatch", "temporal_ensembling", "teacher"):
+        surrogate = build(name)
+        surrogate.prepare(model, 12, 3)
+        surrogate.after_step(model, few, surrogate(model, few))
 
 
 @each_surrogate

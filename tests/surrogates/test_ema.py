@@ -35,6 +35,18 @@ def test_weights_and_statistics_are_averaged_and_counts_copied(decay: float) -> 
     assert teacher.model[1].num_batches_tracked == model[1].num_batches_tracked == 5
 
 
+def test_infinite_entries_of_buffers_are_copied_and_finite_ones_averaged() -> None:
+    model = nn.Linear(2, 2)
+    model.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(3))
+    model.register_buffer("limits", torch.tensor([torch.inf, -torch.inf, 1.0, 4.0]))
+    teacher = EMATeacher(model, 0.9)
+    teacher.follow(model)
+    assert torch.equal(teacher.model.mask, model.mask)
+    model.limits.copy_(torch.tensor([2.0, torch.inf, -torch.inf, 10.0]))
+    teacher.follow(model)  # its share is 1/3
+    assert teacher.model.limits.tolist() == [2.0, torch.inf, -torch.inf, 6.0]
+
+
 def test_early_steps_are_a_plain_mean_of_all_weights_so_far() -> None:
     model = nn.Linear(1, 1, bias=False)
     teacher = EMATeacher(model, 0.999)
@@ -57,6 +69,17 @@ def test_the_teacher_stays_in_evaluation_mode() -> None:
     assert not teacher(x).requires_grad
 
 
+def test_steps_are_counted_in_whole_numbers_and_read_from_older_states() -> None:
+    model = nn.Linear(1, 1)
+    teacher = EMATeacher(model, 0.999)
+    state = teacher.state_dict()
+    assert state["steps"].dtype == torch.int64
+    teacher.load_state_dict({**state, "steps": torch.tensor(300.0)})
+    teacher.double().follow(model.double())
+    assert teacher.steps.tolist() == 301
+    assert teacher.steps.dtype == torch.int64
+
+
 def test_the_teacher_is_a_copy() -> None:
     model = nn.Linear(2, 2)
     teacher = EMATeacher(model, 0.9)
@@ -70,3 +93,25 @@ def test_the_teacher_is_a_copy() -> None:
 def test_a_decay_outside_of_its_interval_is_refused(decay: float) -> None:
     with pytest.raises(ValueError, match=r"decay must lie in \[0, 1\)"):
         EMATeacher(nn.Linear(1, 1), decay)
+
+
+def test_trained_weights_in_half_precision_are_refused() -> None:
+    """Their average would stand still: a share of 1/1000 of a difference rounds to nothing."""
+    for dtype in (torch.bfloat16, torch.float16):
+        model = nn.Linear(1, 1, dtype=dtype)
+        with pytest.raises(TypeError, match=rf"float32 or float64.*got {dtype}. Keep the model"):
+            EMATeacher(model, 0.999).follow(model)
+
+
+def test_what_is_frozen_in_half_precision_is_copied() -> None:
+    model = nn.Sequential(nn.Linear(2, 2).half().requires_grad_(False), nn.Linear(2, 1))
+    model.register_buffer("table", torch.zeros(2, dtype=torch.bfloat16))
+    teacher = EMATeacher(model, 0.999)
+    model.table.fill_(7)
+    model[0].weight.fill_(3)
+    model[1].weight.data += 1
+    before = teacher.model[1].weight.clone()
+    teacher.follow(model)
+    assert torch.equal(teacher.model.table, model.table)
+    assert torch.equal(teacher.model[0].weight, model[0].weight)
+    torch.testing.assert_close(teacher.model[1].weight, before + 0.5)

@@ -96,3 +96,8 @@ def test_state_goes_round() -> None:
     other.load_state_dict(flexmatch.state_dict())
     assert torch.equal(other.last_label, flexmatch.last_label)
     assert torch.equal(other.thresholds, flexmatch.thresholds)
+
+
+def test_a_word_is_not_taken_for_true() -> None:
+    with pytest.raises(TypeError, match="warm_up must be True or False; got 'no'"):
+        FlexMatch(warm_up="no")  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl import entropy, squared_distance
-from dessl.surrogates import Entropy, FromFunction, Rows, Teacher, as_surrogate
+from dessl.surrogates import Combine, Entropy, FromFunction, Rows, Smooth, Teacher, as_surrogate
 
 ROWS = Rows(
     torch.randn(5, 4, generator=torch.Generator().manual_seed(0)), torch.tensor([3, 1, 4, 2, 0])
@@ -85,3 +85,13 @@ def test_an_h_without_one_value_a_row_is_refused(h: object, came: str) -> None:
         ValueError, match=rf"one value for each row, shape \(5,\); got {came}\. Sum"
     ):
         surrogate(MODEL, ROWS)
+
+
+def test_a_function_is_taken_where_a_surrogate_is_made_of_others() -> None:
+    both = Combine([entropy, Entropy()], weights=[0.5, 2.0])(MODEL, ROWS)
+    torch.testing.assert_close(both.h, 2.5 * Entropy()(MODEL, ROWS).h)
+    smooth = Smooth(entropy, epsilon=0.1)(MODEL, ROWS)
+    assert torch.equal(smooth.h, Smooth(Entropy(), epsilon=0.1)(MODEL, ROWS).h)
+    for made in (lambda: Combine([Entropy]), lambda: Smooth(Entropy)):
+        with pytest.raises(TypeError, match="got the class Entropy: call it"):
+            made()

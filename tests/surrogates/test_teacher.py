@@ -89,3 +89,18 @@ def test_prepare_refuses_another_table() -> None:
 def test_what_is_not_a_distribution_is_refused(table: object) -> None:
     with pytest.raises(ValueError, match=r"adding up to 1.*Pass probabilities, not logits"):
         Teacher(table)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("columns", "logits"), [(1, 3), (3, 2), (1, 1)])
+def test_a_table_of_other_classes_than_the_model_is_refused(columns: int, logits: int) -> None:
+    teacher = Teacher(torch.ones(4, columns) / columns)
+    rows = Rows(torch.zeros(4, logits), torch.arange(4))
+    with pytest.raises(
+        ValueError, match=rf"model's {max(2, logits)} classes; got {columns}\. Order"
+    ):
+        teacher(lambda x: x, rows)
+
+
+def test_a_word_is_not_taken_for_true() -> None:
+    with pytest.raises(TypeError, match="hard must be True or False; got 'no'"):
+        Teacher(Q, hard="no")  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.surrogates import Rows, TemporalEnsembling, as_is
+from dessl.surrogates import Rows, Scores, TemporalEnsembling, as_is
 
 N, A = 7, 0.6
 
@@ -101,3 +101,15 @@ def test_without_prepare_the_error_says_so() -> None:
 def test_a_momentum_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match=r"momentum must lie in \[0, 1\)"):
         TemporalEnsembling(momentum=1.0)
+
+
+@pytest.mark.parametrize(("classes", "logits"), [(1, 1), (1, 3), (3, 2)])
+def test_a_memory_of_other_classes_than_the_model_is_refused(classes: int, logits: int) -> None:
+    surrogate, model = TemporalEnsembling(view=as_is), nn.Identity()
+    surrogate.prepare(model, N, classes)
+    rows = Rows(torch.zeros(2, logits), torch.arange(2))
+    message = f"prepared for {classes} classes; the model has {max(2, logits)}"
+    with pytest.raises(ValueError, match=message):
+        surrogate(model, rows)
+    with pytest.raises(ValueError, match=message):
+        surrogate.after_step(model, rows, Scores(torch.zeros(2), rows.x.unsqueeze(0)))

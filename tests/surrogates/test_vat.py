@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from dessl.functional import cross_entropy, entropy
 from dessl.surrogates import VAT, Rows, Smooth, VATEntropy, as_is
@@ -163,3 +164,23 @@ def test_bytes_are_refused() -> None:
         VAT()(nn.Linear(4, 3), rows)
     with pytest.raises(ValueError, match="power_steps must be at least 1"):
         VAT(power_steps=0)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.last(checkpoint(self.first, x, use_reentrant=False))
+        return logits
+
+
+def test_models_that_it_cannot_differentiate_are_refused_with_advice() -> None:
+    norm = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))
+    rows = Rows(X.float(), ROWS.ids)
+    for model in (lambda x: norm(x), Checkpointed()):
+        with pytest.raises(RuntimeError) as caught:
+            VAT()(model, rows)
+        assert "Pass the nn.Module itself, without checkpointing." in caught.value.__notes__[0]
+    assert VAT()(norm, rows).h.isfinite().all()

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl.augment import Strong, Weak
+from dessl.surrogates import VAT, FixMatch, MixMatch, Rows, Surrogate
+from dessl.surrogates.base import Model
 from dessl.surrogates.views import (
     NOISE,
     jittered_view,
@@ -62,3 +64,28 @@ def test_all_views_share_one_batch_norm() -> None:
     logits = joint_logits(norm, views)
     assert logits.shape == (2, 5, 2)
     torch.testing.assert_close(logits.flatten(0, 1), nn.BatchNorm1d(2)(torch.cat(views)))
+
+
+ROWS = Rows(torch.randn(6, 3), torch.arange(6))
+
+
+@pytest.mark.parametrize("surrogate", [FixMatch(), FixMatch(targets="apart"), MixMatch(), VAT()])
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda x: (x, x), r"must be a floating-point tensor \(n, classes\); got tuple"),
+        (lambda x: x.long(), r"must be a floating-point tensor \(n, classes\); got torch\.int64"),
+        (lambda x: x[:, :, None] * torch.ones(5), r"shape \((6|12), classes\).*got \((6|12), 3, 5"),
+        (lambda x: x[:-1], r"shape \((6|12), classes\).*got \((5|11), 3\)"),
+        (lambda x: x.sum(-1), r"got \((6|12),\)\. For log-odds of shape \(n,\) let it return"),
+    ],
+)
+def test_what_is_not_logits_is_refused(surrogate: Surrogate, model: Model, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        surrogate(model, ROWS)
+
+
+def test_a_view_that_changes_the_number_of_rows_is_refused() -> None:
+    doubled = FixMatch(strong=lambda x, generator: torch.cat([x, x]))
+    with pytest.raises(ValueError, match=r"got views of 6, 12 rows for the same rows\. Let a view"):
+        doubled(lambda x: x, ROWS)

@@ -205,7 +205,9 @@ def test_another_run_s_folder_is_refused(
         train(make_model, MeanTeacher(decay=0.9), make_data(), make_plan(), out=tmp_path)
     with pytest.raises(ValueError, match=r"'Entropy\(seed=0\)' there, 'Entropy\(seed=1\)' now"):
         train(make_model, Entropy(seed=1), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match="model: 'Sequential' there, 'Linear' now; parameters: "):
+    with pytest.raises(
+        ValueError, match=r"model: 'Sequential' there, 'Linear' now; .*parameters: "
+    ):
         train(lambda: nn.Linear(4, 2), Entropy(), make_data(), make_plan(), out=tmp_path)
     data = make_data()
     fewer = torch.where(torch.arange(120) < 19, data.y, -1)
@@ -215,11 +217,50 @@ def test_another_run_s_folder_is_refused(
         SemiData(-data.x, data.y, validation=(x, y)),
         SemiData(data.x, data.y, validation=(-x, y)),
         SemiData(data.x, data.y, validation=(x, 1 - y)),
+        SemiData(data.x, data.y, validation=(x, y), ids=torch.arange(120).flip(0)),
     ):
         with pytest.raises(ValueError, match="data rows_sha256"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
     with pytest.raises(FileExistsError, match=r"holds a run already. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
+
+
+class Activated(nn.Module):
+    """A model that prints the function it was given, with the function's place in memory."""
+
+    def __init__(self, rate: float = 0.2) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, 8), nn.Dropout(rate), nn.Linear(8, 2))
+        self.activation = lambda x: x.relu()
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation}"
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.layers(self.activation(x))
+        return logits
+
+
+def test_a_model_of_the_same_class_and_size_is_known_by_what_it_prints(
+    make_data: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    kept = [Activated()]  # so that the next one's function lies elsewhere
+    assert repr(Activated()) != repr(kept[0])
+    train(kept[0], Entropy(), make_data(), make_plan(), out=tmp_path)
+    train(Activated, Entropy(), make_data(), make_plan(), out=tmp_path)
+    with pytest.raises(ValueError, match=r"holds another run \(model_repr_sha256: "):
+        train(Activated(0.5), Entropy(), make_data(), make_plan(), out=tmp_path)
+
+
+def test_a_run_that_noted_less_is_refused(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    noted = json.loads((tmp_path / "run.json").read_text())
+    del noted["model_repr_sha256"]
+    (tmp_path / "run.json").write_text(json.dumps(noted))
+    with pytest.raises(ValueError, match=r"\(model_repr_sha256: not noted there, '\w+' now\)"):
+        train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
 
 
 @pytest.mark.parametrize("content", ["[]", "", "{", '{"plan": 1}', '{"data": []}'])

@@ -282,6 +282,31 @@ def test_the_average_is_a_plain_mean_at_first() -> None:
     assert average.model.weight.item() == pytest.approx(sum(values) / len(values))
 
 
+class Counted(nn.Module):
+    """A model with a whole number among its parameters."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2, dtype=dtype)
+        self.groups = nn.Parameter(torch.tensor(3), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x.to(self.linear.weight.dtype))
+        return logits
+
+
+def test_whole_numbers_are_copied_into_the_average(make_data: Any, make_plan: Any) -> None:
+    result = train(Counted(), Entropy(), make_data(), make_plan(ema=0.9))
+    assert result.model.groups == 3
+
+
+def test_an_average_of_half_precision_is_refused(make_data: Any, make_plan: Any) -> None:
+    data, half = make_data(), Counted(torch.bfloat16)
+    with pytest.raises(TypeError, match=r"got torch\.bfloat16\. Keep the model"):
+        train(half, Entropy(), data, make_plan(ema=0.9))
+    assert train(half, Entropy(), data, make_plan()).steps == 12
+
+
 def test_a_bounded_risk_is_trained(make_data: Any, make_model: Any, make_plan: Any) -> None:
     plan = make_plan(bound="nonnegative", lam=2.0, steps=40)
     result = train(make_model, FixMatchStar(0.6), make_data(), plan)

@@ -282,6 +282,28 @@ def test_shared_weights_and_unsaved_buffers_are_trained_as_alone() -> None:
         assert found.model.first.weight is found.model.second.weight
 
 
+class Counted(nn.Module):
+    """A model with a whole number among its parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(5, 3)
+        self.groups = nn.Parameter(torch.tensor(3), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+def test_whole_numbers_stay_out_of_the_average() -> None:
+    data, plan = table(), plan_of(ema=0.9)
+    runs = sweep(data)[:2]
+    for run, found in zip(
+        runs, train_population(Counted, Entropy(), data, runs, plan), strict=True
+    ):
+        alone = train(Counted, Entropy(), data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+
+
 @pytest.mark.parametrize("chunk", [None, 1])
 def test_one_module_handed_out_again_serves_every_run(chunk: int | None) -> None:
     data, model = table(), small_mlp()
@@ -392,12 +414,16 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     other_lam = dataclasses.replace(runs[-1], lam=0.123)
     other_x = copy.copy(data)
     other_x.x = -data.x
+    other_ids = SemiData(data.x, data.y, ids=torch.arange(len(data)).flip(0))
+    other_rate = lambda: MLP(5, 3, hidden=(12,), dropout=0.1)  # noqa: E731
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
     for network, surrogate, its, some, complaint in (
         (model, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
         (model, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
         (model, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
         (model, Entropy(), other_x, runs, "data rows_sha256: "),
+        (model, Entropy(), other_ids, runs, "data rows_sha256: "),
+        (other_rate, Entropy(), data, runs, "model_repr_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
         with pytest.raises(ValueError, match=rf"holds another run \(.*{complaint}"):

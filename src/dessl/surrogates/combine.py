@@ -1,14 +1,15 @@
 """Weighted sums of unlabelled terms: H = Σ_m w_m H_m."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.surrogates.function import as_surrogate
 
 
 class Combine(Surrogate):
@@ -27,7 +28,7 @@ class Combine(Surrogate):
     term's is. v_m is known from the first pass on; before it, terms are taken to have equally many.
 
     Args:
-        surrogates: The terms.
+        surrogates: The terms, or functions as :func:`dessl.as_surrogate` takes.
         weights: w_m ≥ 0, one for each term; all 1 when not given.
 
     >>> from dessl.surrogates.entropy import Entropy
@@ -38,12 +39,15 @@ class Combine(Surrogate):
     """
 
     def __init__(
-        self, surrogates: Sequence[Surrogate], *, weights: Sequence[float] | None = None
+        self,
+        surrogates: Sequence[Surrogate | Callable[..., Tensor]],
+        *,
+        weights: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         if not surrogates:
             raise ValueError("surrogates must hold one surrogate at least; got none.")
-        self.surrogates = nn.ModuleList(surrogates)
+        self.surrogates = nn.ModuleList(as_surrogate(term) for term in surrogates)
         weights = [1.0] * len(surrogates) if weights is None else weights
         if len(weights) != len(surrogates):
             raise ValueError(

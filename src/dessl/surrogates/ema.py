@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl.surrogates.state import device_of
+from dessl.surrogates.state import check_fine_enough, device_of
 
 
 class EMATeacher(nn.Module):
@@ -19,7 +19,9 @@ class EMATeacher(nn.Module):
 
     The teacher is always in evaluation mode: no dropout, and BatchNorm uses running statistics, so
     that a row's target depends on that row alone and the forward pass changes no state. Those
-    statistics move as the weights do; buffers that are not floats are copied.
+    statistics move as the weights do; buffers that are not floats or are in half precision, and
+    entries of a buffer that have no average, such as the −∞ of a mask, are copied. Trained weights
+    in half precision are refused: their average would stand still.
 
     Args:
         model: What to begin with; a deep copy of it is made.
@@ -38,7 +40,8 @@ class EMATeacher(nn.Module):
         super().__init__()
         self.decay = checked_decay(decay)
         self.model = copy.deepcopy(model).requires_grad_(False).eval()
-        self.register_buffer("steps", torch.zeros((), device=device_of(model)))
+        steps = torch.zeros((), dtype=torch.int64, device=device_of(model))
+        self.register_buffer("steps", steps)
 
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 (nn.Module's signature)
         """Stay in evaluation mode, whatever the student does."""
@@ -53,14 +56,11 @@ class EMATeacher(nn.Module):
     def follow(self, model: nn.Module) -> None:
         """Move towards the model after its step."""
         own = [*self.model.parameters(), *self.model.buffers()]
-        others = [*model.parameters(), *model.buffers()]
-        pairs = list(zip(own, others, strict=True))
-        averaged = [pair for pair in pairs if pair[0].is_floating_point()]
-        move_average([mine for mine, _ in averaged], [its for _, its in averaged], self)
+        move_average(own, [*model.parameters(), *model.buffers()], self)
         with torch.no_grad():
-            for mine, its in pairs:
-                if not mine.is_floating_point():
-                    mine.copy_(its)
+            for mine, its in zip(self.model.buffers(), model.buffers(), strict=True):
+                if mine.is_floating_point():  # ∞ − ∞ is NaN; chosen where the tensors are
+                    mine.copy_(torch.where(mine.isnan(), its, mine))
 
 
 class Average(Protocol):
@@ -74,17 +74,27 @@ class Average(Protocol):
 def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Average) -> None:
     """Make one step of an average; no look at a value, a few kernels for all tensors.
 
+    Whole numbers are copied, and so is what is in half precision and not trained.
+
     Args:
         mine: The averaged tensors, moved in place.
-        theirs: What they follow, in the same order.
+        theirs: What they follow, in the same order; what is trained of it is in float32 or float64.
         average: Its steps are counted on.
     """
     average.steps += 1
     share = (1 / (average.steps + 1)).clamp(min=1 - average.decay)
-    if mine:
-        moves = torch._foreach_sub(list(theirs), list(mine))
+    averaged = []
+    for own, other in zip(mine, theirs, strict=True):
+        if own.is_floating_point() and (other.requires_grad or own.element_size() >= 4):
+            check_fine_enough(own)
+            averaged.append((own, other))
+        else:
+            own.copy_(other)
+    if averaged:
+        own_ones = [own for own, _ in averaged]
+        moves = torch._foreach_sub([other for _, other in averaged], own_ones)
         torch._foreach_mul_(moves, share)
-        torch._foreach_add_(list(mine), moves)
+        torch._foreach_add_(own_ones, moves)
 
 
 def checked_decay(decay: float) -> float:

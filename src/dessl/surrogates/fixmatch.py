@@ -6,9 +6,9 @@ import torch
 
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
-from dessl.surrogates.base import Model, Rows, Scores, View
+from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.evaluated import evaluated
-from dessl.surrogates.views import strong_view, weak_view
+from dessl.surrogates.views import row_logits, strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
 
 Targets = Literal["joint", "apart"]
@@ -34,8 +34,11 @@ class FixMatch(WeakToStrong):
             the paper. ``"apart"``: in a pass of their own that all rows make, without gradient and
             in evaluation mode, that is by the model as it will be used; a second pass, with
             gradient, has the strong views and the weak ones that L is computed on. That is a
-            quarter less work. H is still one function on all rows, but another than the joint
-            pass's where there is BatchNorm or dropout.
+            quarter less work in :func:`dessl.train` and in Lightning, which tell what rows those
+            are. In a loop of your own call :meth:`scores_with_loss_on` with their number: the plain
+            call takes L to be on all rows, and is the work of ``"joint"`` and one pass more. H is
+            still one function on all rows, but another than the joint pass's where there is
+            BatchNorm or dropout.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -79,7 +82,7 @@ class FixMatch(WeakToStrong):
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
         target = evaluated(model)(weak)
-        taught = model(torch.cat([weak[:n_loss], strong]))
+        taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
@@ -112,3 +115,23 @@ class FixMatchStar(FixMatch):
         """Return H (n,) and the logits of the weak view, (1, n, classes)."""
         h, logits = super().scores_with_loss_on(model, rows, n_loss)
         return Scores(h, logits[:1])
+
+
+def scores_for_step(surrogate: Surrogate, model: Model, rows: Rows, n_labelled: int) -> Scores:
+    """Return a surrogate's scores for a step whose first ``n_labelled`` rows alone have a loss L.
+
+    FixMatch with ``targets="apart"`` saves the gradient of weak views that L does not need; no
+    other term is told, nor is a subclass with a forward pass of its own.
+
+    >>> rows = Rows(torch.zeros(3, 2), torch.arange(3))
+    >>> scores_for_step(FixMatch(targets="apart"), lambda x: x, rows, n_labelled=1).logits.shape
+    torch.Size([2, 3, 2])
+    """
+    if (
+        isinstance(surrogate, FixMatch)
+        and surrogate.targets == "apart"
+        and type(surrogate).forward is FixMatch.forward
+    ):
+        return surrogate.scores_with_loss_on(model, rows, n_labelled)
+    scores: Scores = surrogate(model, rows)
+    return scores

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.state import checked_ids, device_of, prepared
 from dessl.surrogates.targets import confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
@@ -66,7 +66,7 @@ class FlexMatch(WeakToStrong):
     ) -> None:
         super().__init__(weak=weak, strong=strong, seed=seed)
         self.threshold = _checks.number("threshold", threshold, low=0.0, high=1.0)
-        self.warm_up = warm_up
+        self.warm_up = _checks.true_or_false("warm_up", warm_up)
         self.register_buffer("last_label", None)
         self.register_buffer("thresholds", None)
 
@@ -98,10 +98,11 @@ class FlexMatch(WeakToStrong):
         log_p = log_probabilities(scores.logits[0])
         thresholds = prepared(self, "thresholds", log_p)
         last_label = prepared(self, "last_label")
+        ids = checked_ids(rows.ids, len(log_p), len(last_label))
         confidence, label = confident_labels(log_p)
         new = torch.where(confidence > self.threshold, label, NEVER)
         # The maximum does not depend on the order of rows that share an id; plain indexing does.
-        step = torch.full_like(last_label, NEVER).scatter_reduce(0, rows.ids, new, "amax")
+        step = torch.full_like(last_label, NEVER).scatter_reduce(0, ids, new, "amax")
         last_label.copy_(torch.where(step >= 0, step, last_label))
         counts = torch.zeros(len(thresholds) - LEFT_OUT, device=log_p.device, dtype=torch.int64)
         counts.scatter_add_(0, last_label - LEFT_OUT, torch.ones_like(last_label))

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
@@ -78,6 +78,6 @@ class FreeMatch(WeakToStrong):
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Move τ and p̃ towards the step's mean confidence and mean prediction."""
-        p = log_probabilities(scores.logits[0]).exp().float()
-        prepared(self, "mean", p).lerp_(p.mean(0), 1 - self.momentum)
-        prepared(self, "confidence").lerp_(p.amax(-1).mean(), 1 - self.momentum)
+        p = log_probabilities(scores.logits[0]).exp()
+        move_towards(prepared(self, "mean", p), p.mean(0), 1 - self.momentum)
+        move_towards(prepared(self, "confidence"), p.amax(-1).mean(), 1 - self.momentum)

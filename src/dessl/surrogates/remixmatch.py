@@ -10,7 +10,7 @@ from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, View
 from dessl.surrogates.mixmatch import mostly_own
 from dessl.surrogates.side_pass import side_pass
-from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, sharpened
 from dessl.surrogates.views import joint_logits, strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
@@ -111,8 +111,8 @@ class ReMixMatch(WeakToStrong):
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Move the running mean towards the step's mean prediction."""
-        p = log_probabilities(scores.logits[0]).exp().float()
-        prepared(self, "mean", p).lerp_(p.mean(0), 1 - self.momentum)
+        p = log_probabilities(scores.logits[0]).exp()
+        move_towards(prepared(self, "mean", p), p.mean(0), 1 - self.momentum)
 
     def _aligned(self, log_p: Tensor) -> Tensor:
         mean = prepared(self, "mean", log_p)

@@ -1,6 +1,7 @@
 """Bounding a log-loss H: −log((1 − ε)p + ε/K) ≤ log(K/ε), on labelled and unlabelled rows alike."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
+from dessl.surrogates.function import as_surrogate
 
 # exp(-80) is a normal float32 with room to multiply, and no loss that matters is larger.
 FLOOR = -80.0
@@ -27,7 +29,7 @@ class Smooth(Surrogate):
     targets carry no gradient, and targets do not unbind H.
 
     Args:
-        surrogate: What to bound.
+        surrogate: What to bound, or a function as :func:`dessl.as_surrogate` takes.
         epsilon: ε in (0, 1): how much of the uniform law is mixed in.
 
     >>> from dessl.surrogates.teacher import Teacher
@@ -39,9 +41,11 @@ class Smooth(Surrogate):
 
     bounded_up_to = math.inf
 
-    def __init__(self, surrogate: Surrogate, *, epsilon: float = 0.01) -> None:
+    def __init__(
+        self, surrogate: Surrogate | Callable[..., Tensor], *, epsilon: float = 0.01
+    ) -> None:
         super().__init__()
-        self.surrogate = surrogate
+        self.surrogate = as_surrogate(surrogate)
         self.epsilon = _checks.number(
             "epsilon", epsilon, low=0.0, high=1.0, open_low=True, open_high=True
         )

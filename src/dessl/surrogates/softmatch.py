@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, View
-from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.state import device_of, move_towards, prepared
 from dessl.surrogates.targets import aligned, confident_labels, negative_log
 from dessl.surrogates.views import strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
@@ -84,13 +84,13 @@ class SoftMatch(WeakToStrong):
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Move μ, σ² and p̃ towards those of the step's rows."""
-        log_p = log_probabilities(scores.logits[0]).float()
+        log_p = log_probabilities(scores.logits[0])
         confidence = self._confidence(log_p)
         spread = confidence.var(correction=min(1, len(confidence) - 1))
         share = 1 - self.momentum
-        prepared(self, "mu").lerp_(confidence.mean(), share)
-        prepared(self, "variance").lerp_(spread, share)
-        prepared(self, "mean", log_p).lerp_(log_p.exp().mean(0), share)
+        move_towards(prepared(self, "mu"), confidence.mean(), share)
+        move_towards(prepared(self, "variance"), spread, share)
+        move_towards(prepared(self, "mean", log_p), log_p.exp().mean(0), share)
 
     def _confidence(self, log_p: Tensor) -> Tensor:
         mean = prepared(self, "mean", log_p)

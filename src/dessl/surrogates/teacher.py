@@ -6,7 +6,7 @@ from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.state import device_of
+from dessl.surrogates.state import checked_ids, device_of
 from dessl.surrogates.views import plain_view
 
 TOLERANCE = 1e-3  # of rows that should add up to one; half-precision softmaxes are off by that
@@ -50,9 +50,9 @@ class Teacher(Surrogate):
     ) -> None:
         super().__init__(seed=seed)
         table = _checked(probabilities)
-        if hard:
+        self.hard = _checks.true_or_false("hard", hard)
+        if self.hard:
             table = nn.functional.one_hot(table.argmax(-1), table.shape[-1]).to(table.dtype)
-        self.hard = hard
         self.view = view
         self.register_buffer("probabilities", table)
 
@@ -70,7 +70,15 @@ class Teacher(Surrogate):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the cross-entropies (n,) and the logits (1, n, classes)."""
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
-        h = -(self.probabilities[rows.ids] * log_probabilities(logits)).sum(-1)
+        log_p, (n_rows, classes) = log_probabilities(logits), self.probabilities.shape
+        if log_p.shape[-1] != classes:
+            raise ValueError(
+                f"probabilities must hold a column for each of the model's {log_p.shape[-1]} "
+                f"classes; got {classes}. Order its columns by the data's class_names; for a model "
+                "of one logit there are 2."
+            )
+        ids = checked_ids(rows.ids, len(logits), n_rows)
+        h = -(self.probabilities[ids] * log_p).sum(-1)
         return Scores(h, logits.unsqueeze(0))
 
 

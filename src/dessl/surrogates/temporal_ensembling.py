@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
-from dessl.surrogates.state import device_of, prepared
+from dessl.surrogates.state import checked_ids, device_of, prepared
 from dessl.surrogates.views import jittered_view
 
 
@@ -62,21 +62,27 @@ class TemporalEnsembling(Surrogate):
     def target(self, ids: Tensor) -> Tensor:
         """Return z̃ of rows, shape (n, classes); zeros for rows never seen."""
         memory, visits = prepared(self, "memory"), prepared(self, "visits")
+        ids = checked_ids(ids, ids.numel(), len(memory))
         weight = 1 - self.momentum ** visits[ids]
         return memory[ids] / torch.where(weight > 0, weight, 1.0).unsqueeze(-1)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the squared distances (n,) and the logits (1, n, classes)."""
-        seen = prepared(self, "visits")[rows.ids] > 0
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
-        distance = (log_probabilities(logits).exp() - self.target(rows.ids)).square().sum(-1)
-        return Scores(torch.where(seen, distance, 0.0), logits.unsqueeze(0))
+        log_p = log_probabilities(logits)
+        prepared(self, "memory", log_p)
+        visits = prepared(self, "visits")
+        ids = checked_ids(rows.ids, len(logits), len(visits))
+        distance = (log_p.exp() - self.target(ids)).square().sum(-1)
+        return Scores(torch.where(visits[ids] > 0, distance, 0.0), logits.unsqueeze(0))
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
         """Add the step's predictions to the memory."""
-        memory, visits, ids = prepared(self, "memory"), prepared(self, "visits"), rows.ids
-        p = log_probabilities(scores.logits[0]).exp().to(memory.dtype)
+        log_p = log_probabilities(scores.logits[0])
+        memory, visits = prepared(self, "memory", log_p), prepared(self, "visits")
+        p = log_p.exp().to(memory.dtype)
+        ids = checked_ids(rows.ids, len(p), len(memory))
         # Every repeat writes what the row's first place has: equal bits, so no race on a GPU.
         places = torch.arange(len(ids), device=ids.device)
         nowhere = torch.full((len(memory),), len(ids), device=ids.device)

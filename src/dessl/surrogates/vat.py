@@ -13,7 +13,7 @@ from dessl import _checks
 from dessl.functional import entropy, kl_divergence
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.side_pass import side_pass
-from dessl.surrogates.views import plain_view
+from dessl.surrogates.views import plain_view, row_logits
 
 Divergence = Literal["kl", "cross_entropy"]
 
@@ -77,7 +77,7 @@ class VAT(Surrogate):
             )
         # All draws before the first pass: Dynamo's graph breaks at a draw, and is whole after it.
         direction = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
-        logits = model(x)
+        logits = row_logits(model, x)
         quiet = side_pass(model)
         adversarial = quiet(x + self.perturbation(quiet, x, logits.detach(), direction))
         return Scores(self._divergence(adversarial, logits.detach()), logits.unsqueeze(0))
@@ -96,9 +96,17 @@ class VAT(Surrogate):
             return kl_divergence(model(x + step), logits).sum()
 
         # Within no_grad, func.grad still differentiates by the step, but by no parameter.
-        with torch.no_grad():
-            for _ in range(self.power_steps):
-                direction = torch.func.grad(total)(self.xi * _unit(direction))
+        try:
+            with torch.no_grad():
+                for _ in range(self.power_steps):
+                    direction = torch.func.grad(total)(self.xi * _unit(direction))
+        except RuntimeError as error:
+            error.add_note(
+                "VAT differentiates the model by its input with torch.func.grad, which allows "
+                "neither a plain function around a model with BatchNorm nor activation "
+                "checkpointing. Pass the nn.Module itself, without checkpointing."
+            )
+            raise
         return self.epsilon * _unit(direction)
 
     def _divergence(self, logits: Tensor, target_logits: Tensor) -> Tensor:

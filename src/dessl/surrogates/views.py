@@ -83,5 +83,36 @@ def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
     <BLANKLINE>
             [[0., 0.]]])
     """
-    logits = model(torch.cat(list(views)))
-    return logits.view(len(views), len(views[0]), -1)
+    n = len(views[0])
+    if any(len(view) != n for view in views):
+        raise ValueError(
+            "the views of a row must be one row each; got views of "
+            f"{', '.join(str(len(view)) for view in views)} rows for the same rows. Let a view "
+            "return as many rows as it gets."
+        )
+    logits = row_logits(model, torch.cat(list(views)))
+    return logits.view(len(views), n, logits.shape[-1])
+
+
+def row_logits(model: Model, x: Tensor) -> Tensor:
+    """Return the model's logits of rows x, refusing anything but (n, classes).
+
+    >>> row_logits(lambda x: x.sum(-1), torch.ones(2, 3))
+    Traceback (most recent call last):
+    ValueError: the model's logits must have shape (2, classes), or (2, 1) for a binary model's \
+log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1).
+    """
+    logits = model(x)
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        came = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(
+            f"the model's logits must be a floating-point tensor (n, classes); got {came}."
+        )
+    n = len(x)
+    if logits.ndim != 2 or logits.shape[0] != n or logits.shape[1] == 0:
+        raise ValueError(
+            f"the model's logits must have shape ({n}, classes), or ({n}, 1) for a binary model's "
+            f"log-odds; got {tuple(logits.shape)}. For log-odds of shape (n,) let it return "
+            "logits.unsqueeze(-1)."
+        )
+    return logits

@@ -6,13 +6,15 @@ import torch
 from torch import nn
 
 from dessl.surrogates.ema import move_average
+from dessl.surrogates.state import device_of
 
 
 class WeightAverage:
     """The exponential moving average of a model's weights, for evaluation only.
 
     The law is that of the mean teacher: the first steps all weigh alike, so that the initial
-    weights are soon forgotten. Buffers, such as BatchNorm's running statistics, are copied.
+    weights are soon forgotten. Buffers, such as BatchNorm's running statistics, are copied, and so
+    are whole numbers. Trained weights in half precision are refused: the average would stand still.
     (PyTorch's ``swa_utils`` does not fit: it looks at a counter on the device, and so waits.)
 
     Args:
@@ -31,8 +33,7 @@ class WeightAverage:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self.model = copy.deepcopy(model).requires_grad_(False).eval()
-        device = next((p.device for p in model.parameters()), torch.device("cpu"))
-        self.steps = torch.zeros((), device=device)
+        self.steps = torch.zeros((), dtype=torch.int64, device=device_of(model))
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:

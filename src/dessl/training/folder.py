@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,18 +108,24 @@ def run_identity(
         "data": {
             "name": data.name,
             "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(*rows, data.y, data.x, *own),
+            "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
         },
         **parts_identity(surrogate, model),
     }
 
 
 def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return what is known of a surrogate and a model; views and functions have no text."""
+    """Return what is known of a surrogate and a model; views and functions have no text.
+
+    A model is known by its class, its size and what it prints, without the places in memory that
+    functions print.
+    """
     parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
+    printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
         "surrogate": " of ".join(_described(part) for part in parts),
         "model": type(model).__name__,
+        "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
     }
@@ -178,7 +185,7 @@ def _read_identity(place: Path) -> dict[str, Any]:
 def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
     here, there = _flat(wanted), _flat(found)
     different = [
-        f"{key}: {there.get(key)!r} there, {here.get(key)!r} now"
+        f"{key}: {_said(there, key)} there, {_said(here, key)} now"
         for key in sorted(here.keys() | there.keys())
         if here.get(key) != there.get(key) and key != "dessl"
     ]
@@ -187,6 +194,10 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
             f"{path} holds another run ({'; '.join(different)}). Choose another folder, or train "
             "with what that run was begun with."
         )
+
+
+def _said(identity: Mapping[str, Any], key: str) -> str:
+    return repr(identity[key]) if key in identity else "not noted"
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,8 +124,7 @@ class TrainPlan:
         _checks.one_of("select", self.select, ("last", *HIGHER_IS_BETTER))
         _checks.one_of("ties", self.ties, ("first", "last"))
         for name in ("nesterov", "include_labelled"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name} must be True or False; got {getattr(self, name)!r}.")
+            _checks.true_or_false(name, getattr(self, name))
 
     def _check_numbers(self) -> None:
         lowest = {"steps": 1, "epochs": 1, "evaluate_every": 1, "patience": 1}

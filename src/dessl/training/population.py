@@ -1,8 +1,9 @@
 """Many runs of one architecture as one computation: how a λ-sweep over splits is trained.
 
-Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection, the
-early stopping and the history that it would have alone, and ends with the same weights up to
-rounding; with dropout, whose draws are the population's own, it ends with weights of the same law.
+Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
+early stopping that it would have alone, and ends with the same weights up to rounding (of the same
+law with dropout, whose draws are the population's own). Its events say less of validation rows: no
+correlation, no best λ, and no metric but accuracy and cross-entropy unless it is selected by one.
 Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 
@@ -240,7 +241,7 @@ def _identity(
         "data": {
             "name": data.name,
             "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(data.y, data.x, *rows, *seen),
+            "rows_sha256": sha256_of(data.ids, data.y, data.x, *rows, *seen),
         },
         "runs": len(runs),
         "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),

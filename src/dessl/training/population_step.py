@@ -18,6 +18,7 @@ from dessl.objective import RiskKind, objective
 from dessl.risk import Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
+from dessl.surrogates.state import check_fine_enough
 from dessl.training.optimisers import decays
 from dessl.training.plan import TrainPlan
 from dessl.training.population_rows import RowsAhead
@@ -161,7 +162,9 @@ class PopulationStep:
             return
         share = (1 / (self._done[0] + 2)).clamp(min=1 - self.plan.ema)
         for name, parameter in self.models.parameters.items():
-            self.average[name].lerp_(parameter, share)
+            if parameter.requires_grad:  # all others stay what they are
+                check_fine_enough(parameter)
+                self.average[name].lerp_(parameter, share)
 
     def _beside(self) -> None:
         """Work on another stream than the default one, as before a capture."""

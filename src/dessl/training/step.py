@@ -11,7 +11,7 @@ from dessl.data import SemiData
 from dessl.objective import objective
 from dessl.risk import Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
-from dessl.surrogates.fixmatch import FixMatch
+from dessl.surrogates.fixmatch import scores_for_step
 from dessl.training.average import WeightAverage
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
@@ -83,20 +83,9 @@ class Step:
         bf16 = self.plan.precision == "bf16"
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
-            h, logits = self._surrogate_scores(batch)
+            labelled = self.plan.labelled_batch
+            h, logits = scores_for_step(self.surrogate, self.model, batch, labelled)
         return Scores(h.float(), logits.float())
-
-    def _surrogate_scores(self, batch: Rows) -> Scores:
-        surrogate = self.surrogate
-        if (
-            isinstance(surrogate, FixMatch)
-            and surrogate.targets == "apart"
-            and type(surrogate).forward is FixMatch.forward  # not a subclass with one of its own
-        ):
-            # It saves the gradient of weak views that L does not need; no other term is told.
-            return surrogate.scores_with_loss_on(self.model, batch, self.plan.labelled_batch)
-        scores: Scores = surrogate(self.model, batch)
-        return scores
 
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
         """Return the plan's risk of the scores."""
