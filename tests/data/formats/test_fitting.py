@@ -1,7 +1,6 @@
 import datetime
 import decimal
 import json
-import re
 import tempfile
 from pathlib import Path
 
@@ -321,21 +320,6 @@ def test_truth_values_are_the_same_in_both_kinds_of_file(tmp_path: Path) -> None
     assert parquet.class_names == ("False", "True")
     np.testing.assert_array_equal(parquet.y, frame["y"])
     assert parquet.feature_names == data.feature_names
-
-
-@pytest.mark.parametrize("word", ["NA", "?", "-1", "Unlabelled"])
-def test_a_label_that_may_stand_for_none_is_warned_of(tmp_path: Path, word: str) -> None:
-    rows = [f"{k % 4},{(0, 1, word)[k % 3]}" for k in range(12)]
-    with pytest.warns(UserWarning, match=f"'{re.escape(word)}' in the label .* the cell") as caught:
-        data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
-    assert caught[0].filename == __file__
-    assert sorted(data.class_names) == sorted(["0", "1", word])
-
-
-def test_minus_one_and_one_are_two_classes(tmp_path: Path) -> None:
-    rows = [f"{k % 4},{(-1, 1)[k % 2]}" for k in range(12)]
-    data, _ = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
-    assert data.class_names == ("-1", "1")
 
 
 @pytest.mark.parametrize("categorical", [["ward"], []])

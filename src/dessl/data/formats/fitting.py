@@ -8,6 +8,7 @@ import numpy as np
 
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
+from dessl.data.formats.class_column import class_names
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
@@ -17,7 +18,6 @@ from dessl.data.formats.columns import (
 )
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.number_cells import (
-    MISSING_NUMBERS,
     has_decimal_comma,
     numbers,
     numeric_share,
@@ -25,9 +25,7 @@ from dessl.data.formats.number_cells import (
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Column, Table, open_table
 
-MAX_CLASSES = 1000
 NUMERIC_SHARE = 0.9
-NO_LABEL = frozenset(("unlabelled", "unlabeled", "unknown", "missing"))
 
 
 def read_table(
@@ -119,7 +117,8 @@ def fit_encoding(
     1,234 may, is refused. All else is categories, the 64 most frequent kept. Columns
     that are constant, count the rows, or hold another text in most rows are left out, with a
     warning that says so. A label such as NA or unlabelled, or -1 beside whole numbers other than 1
-    alone, is a class like any other, with a warning.
+    alone, is a class like any other, with a warning; -1 beside text is refused, and so are numbers
+    with a fraction of which most occur once.
 
     Raises:
         DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
@@ -150,7 +149,7 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    return TableEncoding(label, _class_names(table, label), tuple(columns), left_out)
+    return TableEncoding(label, class_names(table, label, stacklevel=3), tuple(columns), left_out)
 
 
 def _check_named(
@@ -220,30 +219,3 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
         )
     median = float(np.median(observed))
     return NumericColumn(column.name, median, mean, scale, missing > 0, comma)
-
-
-def _class_names(table: Table, label: str) -> tuple[str, ...]:
-    """The labels that occur: numbers in the order of their size, else in that of the alphabet."""
-    column = as_text(table.columns[label])
-    texts = [text for text in column.texts.to_pylist() if text]
-    if not 2 <= len(texts) <= MAX_CLASSES:
-        raise DataError.of(
-            table.source,
-            expected=f"2 to {MAX_CLASSES} classes in the label column {label!r}",
-            got=f"{len(texts)}",
-            do="Is it the right column? Numbers to predict are not classes.",
-        )
-    doubtful = {text for text in texts if text in MISSING_NUMBERS or text.lower() in NO_LABEL}
-    others = set(texts) - {"-1"}
-    if "-1" in texts and others != {"1"} and all(text.isdecimal() for text in others):
-        doubtful.add("-1")
-    if doubtful:
-        warnings.warn(
-            f"{table.source}: {', '.join(map(repr, sorted(doubtful)))} in the label column "
-            f"{label!r} is taken for a class. Where it stands for no label, empty the cell.",
-            UserWarning,
-            stacklevel=4,
-        )
-    if numeric_share(column) == 1.0 and not MISSING_NUMBERS.intersection(texts):
-        return tuple(sorted(texts, key=float))
-    return tuple(sorted(texts))

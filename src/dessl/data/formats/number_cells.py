@@ -1,5 +1,8 @@
 """The cells of a column as numbers, with a decimal point or, as in much of Europe, a comma."""
 
+import math
+import re
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +18,15 @@ THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
 NOT_A_NUMBER = (
     "if the column holds categories, name it in categorical= (--categorical on the command line)."
 )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in a table, with a decimal point.
+
+    >>> is_number("-1.5e3"), is_number("1_000"), is_number("inf")
+    (True, False, False)
+    """
+    return re.fullmatch(NUMBER, text) is not None and math.isfinite(float(text))
 
 
 def numeric_share(column: Column, *, comma: bool = False) -> float:
