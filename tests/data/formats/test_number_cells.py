@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from dessl.data.errors import DataError
+from dessl.data.formats.cells import Column
 from dessl.data.formats.number_cells import has_decimal_comma, numbers, numeric_share
-from dessl.data.formats.tables import Column, Table
+from dessl.data.formats.tables import Table
 
 
 def test_numbers_are_those_of_a_table_without_a_programs_liberties() -> None:

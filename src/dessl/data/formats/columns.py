@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.number_cells import has_decimal_comma, numbers
-from dessl.data.formats.tables import Column, Table, arrow_module
+from dessl.data.formats.tables import Table
 
 MAX_CATEGORIES = 64
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"

@@ -8,6 +8,7 @@ import numpy as np
 
 from dessl.data.errors import DataError
 from dessl.data.formats.arrays import RawData
+from dessl.data.formats.cells import Column
 from dessl.data.formats.class_column import class_names
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
@@ -23,7 +24,7 @@ from dessl.data.formats.number_cells import (
     numeric_share,
 )
 from dessl.data.formats.reading import MAX_BYTES
-from dessl.data.formats.tables import Column, Table, open_table
+from dessl.data.formats.tables import Table, open_table
 
 NUMERIC_SHARE = 0.9
 

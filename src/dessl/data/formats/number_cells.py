@@ -7,13 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
-from dessl.data.formats.tables import Column, Table, arrow_module
+from dessl.data.formats.cells import NUMBER, Column, arrow_module
+from dessl.data.formats.tables import Table
 
-MISSING_NUMBERS = frozenset(
-    ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
-)
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-COMMA_NUMBER = r"^[+-]?([0-9]+(,[0-9]+)?|,[0-9]+)([eE][+-]?[0-9]+)?$"
 THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
 NOT_A_NUMBER = (
     "if the column holds categories, name it in categorical= (--categorical on the command line)."
@@ -33,9 +29,8 @@ def numeric_share(column: Column, *, comma: bool = False) -> float:
     """The share of a column's non-empty cells that are numbers; 1 where all cells are empty."""
     if column.numbers is not None:
         return 1.0
-    parsed, wrong = _parsed(column, comma)
-    cells = np.bincount(column.codes, minlength=len(parsed))
-    n_wrong, n_right = cells[wrong].sum(), cells[~np.isnan(parsed)].sum()
+    values, wrong, rows = column.parsed(comma=comma)
+    n_wrong, n_right = wrong[rows].sum(), (~np.isnan(values))[rows].sum()
     return float(n_right / (n_right + n_wrong)) if n_right + n_wrong else 1.0
 
 
@@ -49,7 +44,8 @@ def has_decimal_comma(table: Table, column: Column, *, known: bool = False) -> b
     """
     if column.numbers is not None or not (table.decimal_comma or known):
         return False
-    return numeric_share(column, comma=True) > numeric_share(column)
+    with_point = numeric_share(column)
+    return with_point < 1 and numeric_share(column, comma=True) > with_point
 
 
 def numbers(
@@ -73,8 +69,8 @@ def numbers(
     else:
         if comma and not known:
             _check_thousands(table, column)
-        parsed, bad = _parsed(column, comma)
-        values, wrong = parsed[column.codes], bad[column.codes]
+        parsed = column.parsed(comma=comma)
+        values, wrong = parsed.values[parsed.rows], parsed.wrong[parsed.rows]
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise DataError.of(
@@ -91,7 +87,7 @@ def _check_thousands(table: Table, column: Column) -> None:
     compute, texts = arrow_module().compute, column.texts
     doubtful = compute.match_substring_regex(texts, THOUSANDS).to_numpy(zero_copy_only=False)
     comma = compute.match_substring(texts, ",").to_numpy(zero_copy_only=False)
-    number = ~np.isnan(_parsed(column, comma=True)[0])
+    number = ~np.isnan(column.parsed(comma=True).values)
     if not (comma & number & ~doubtful).any():
         row = int(np.flatnonzero(doubtful[column.codes])[0])
         cell = column.cell(row)
@@ -102,19 +98,3 @@ def _check_thousands(table: Table, column: Column) -> None:
             f"{cell.replace(',', '')}, and others like it",
             do="Write decimals with a point and thousands without a comma; or, " + NOT_A_NUMBER,
         )
-
-
-def _parsed(column: Column, comma: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Each distinct text as a number, NaN where it is missing or none; and whether it is none."""
-    arrow = arrow_module()
-    compute, texts = arrow.compute, column.texts
-    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
-    right = compute.match_substring_regex(texts, COMMA_NUMBER if comma else NUMBER)
-    plain = compute.if_else(right, texts, None)
-    if comma:
-        plain = compute.replace_substring(plain, ",", ".")
-    parsed = compute.utf8_ltrim(plain, "+").cast(arrow.float64())
-    values = parsed.to_numpy(zero_copy_only=False)
-    number = np.isfinite(values)
-    missing = compute.is_in(texts, arrow.array(sorted(MISSING_NUMBERS)))
-    return np.where(number, values, np.nan), ~number & ~missing.to_numpy(zero_copy_only=False)
