@@ -51,7 +51,7 @@ class NumericColumn:
     def features(self, table: Table) -> ColumnFeatures:
         """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
         column, known = table.columns[self.name], self.decimal_comma
-        comma = has_decimal_comma(table, column, known=known)
+        comma = has_decimal_comma(column)
         values = numbers(table, column, comma=comma, known=known)
         missing = np.isnan(values)
         scaled = (np.where(missing, self.median, values) - self.mean) / self.scale

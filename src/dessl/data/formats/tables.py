@@ -27,14 +27,12 @@ class Table:
         columns: Those that hold numbers or text.
         unread: The types of those that hold neither.
         n_rows: Its rows.
-        decimal_comma: Whether commas are free to stand in numbers: in a CSV with another delimiter.
     """
 
     source: Path
     columns: dict[str, Column]
     unread: dict[str, str]
     n_rows: int
-    decimal_comma: bool = False
 
     def __len__(self) -> int:
         return self.n_rows
@@ -61,8 +59,7 @@ def open_table(
     if suffix in (".parquet", ".pq"):
         return _as_table(path, _parquet(path, max_bytes))
     if suffix in (".csv", ".tsv", ".txt"):
-        table, delimiter = _csv(path, delimiter)
-        return _as_table(path, table, decimal_comma=delimiter != ",")
+        return _as_table(path, _csv(path, delimiter))
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
@@ -71,7 +68,7 @@ def open_table(
     )
 
 
-def _csv(path: Path, delimiter: str | None) -> tuple[Any, str]:
+def _csv(path: Path, delimiter: str | None) -> Any:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
     do = "Save it again as a CSV file in UTF-8, with as many cells in every row as in the first."
@@ -93,7 +90,7 @@ def _csv(path: Path, delimiter: str | None) -> tuple[Any, str]:
             )
         if table.column_names != names:
             raise ValueError("column names that cannot be told apart from data")
-    return table, delimiter
+    return table
 
 
 def _parquet(path: Path, max_bytes: int) -> Any:
@@ -128,7 +125,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _as_table(source: Path, table: Any, *, decimal_comma: bool = False) -> Table:
+def _as_table(source: Path, table: Any) -> Table:
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
@@ -140,7 +137,7 @@ def _as_table(source: Path, table: Any, *, decimal_comma: bool = False) -> Table
         }
     columns = {name: column for name, column in read.items() if column is not None}
     unread = {name: str(table.schema.field(name).type) for name in read if name not in columns}
-    return Table(source, columns, unread, table.num_rows, decimal_comma)
+    return Table(source, columns, unread, table.num_rows)
 
 
 def _column(name: str, values: Any) -> Column | None:
