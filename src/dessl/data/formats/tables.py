@@ -13,7 +13,7 @@ import numpy as np
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.csv_header import csv_header
-from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, reading
+from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
 
@@ -56,6 +56,13 @@ def open_table(
     size = file_size(path, "a CSV or Parquet table")
     check_limit(path, size, max_bytes)
     suffix = path.suffix.lower()
+    if not size:
+        raise DataError.of(
+            path,
+            expected="a table with column names in its first line",
+            got="an empty file",
+            do="Check the path, or save the table again.",
+        )
     if suffix in (".parquet", ".pq"):
         return _as_table(path, _parquet(path, max_bytes))
     if suffix in (".csv", ".tsv", ".txt"):
@@ -64,7 +71,7 @@ def open_table(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
         got=f"suffix {suffix!r}",
-        do="Rename or convert it.",
+        do=how_to_convert(path),
     )
 
 
@@ -116,6 +123,14 @@ def _is_text(kind: Any) -> bool:
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if names and not names[0].strip() and all(name.strip() for name in names[1:]):
+        raise DataError.of(
+            path,
+            expected="columns with different, non-empty names",
+            got="a first column without a name, as an index has that was saved with the table",
+            do="Save the table without it: index=False in pandas, row.names = FALSE in R; or "
+            "delete the column, or name it.",
+        )
     if not names or repeated or not all(name.strip() for name in names):
         raise DataError.of(
             path,
