@@ -35,6 +35,7 @@ def test_they_are_the_rows_to_numpy(kind: type, x: np.ndarray, codes: np.ndarray
 def test_images_of_bytes_stay_bytes() -> None:
     images = np.random.default_rng(0).integers(3, size=(50, 1, 2, 2), dtype=np.uint8)
     assert row_keys(images).dtype.itemsize == 4
+    assert np.shares_memory(row_keys(images), images)
     assert row_keys(images, np.arange(50)).dtype.itemsize == 12
     flipped = images.transpose(0, 1, 3, 2)
     expected = np.unique(flipped.reshape(50, -1), axis=0, return_inverse=True)[1]
