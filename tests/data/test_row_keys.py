@@ -1,11 +1,15 @@
 """Rows as bytes are equal and sort as the rows do."""
 
+import tracemalloc
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import dessl.data.row_keys as rows_as_keys
 from dessl.data.row_keys import row_keys
 
 
@@ -16,7 +20,9 @@ from dessl.data.row_keys import row_keys
 )
 def test_they_are_the_rows_to_numpy(kind: type, x: np.ndarray, codes: np.ndarray) -> None:
     x[:6] = np.round(x[:6])
-    keys = row_keys(x.astype(kind), codes)
+    with mock.patch.object(rows_as_keys, "BLOCK", 50):  # some rows at a time
+        keys = row_keys(x.astype(kind), codes)
+    assert np.array_equal(keys, row_keys(x.astype(kind), codes))
     rows = np.column_stack([x, codes])
     for ours, theirs in zip(
         np.unique(keys, return_index=True, return_inverse=True)[1:],
@@ -29,7 +35,18 @@ def test_they_are_the_rows_to_numpy(kind: type, x: np.ndarray, codes: np.ndarray
 def test_images_of_bytes_stay_bytes() -> None:
     images = np.random.default_rng(0).integers(3, size=(50, 1, 2, 2), dtype=np.uint8)
     assert row_keys(images).dtype.itemsize == 4
+    assert np.shares_memory(row_keys(images), images)
     assert row_keys(images, np.arange(50)).dtype.itemsize == 12
     flipped = images.transpose(0, 1, 3, 2)
     expected = np.unique(flipped.reshape(50, -1), axis=0, return_inverse=True)[1]
     assert np.array_equal(np.unique(row_keys(flipped), return_inverse=True)[1], expected.ravel())
+
+
+def test_little_memory_is_taken_beside_the_keys() -> None:
+    x = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
+    row_keys(x[:1])
+    tracemalloc.start()
+    row_keys(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.6 * x.nbytes  # in one block it was five times the rows

@@ -290,3 +290,12 @@ def test_a_file_whose_name_is_not_utf8_is_refused_at_once(tmp_path: Path) -> Non
     path = tmp_path / "gr\udcfcn.npz"
     with pytest.raises(DataError, match=r"gr\\udcfcn.npz': expected a name in UTF-8; .* Rename"):
         SemiData.from_file(path)
+
+
+def test_text_that_numpy_made_of_a_missing_label_is_warned_of() -> None:
+    labels = np.array(["a", "b", None, np.nan]).astype(str)
+    with pytest.warns(UserWarning, match="y: 'None', 'nan' is taken for a class.* pass None") as c:
+        data = SemiData(torch.rand(4, 2), labels)
+    assert c[0].filename == __file__
+    assert data.n_classes == 4
+    SemiData(torch.rand(4, 2), labels, class_names=["None", "a", "b", "nan"])

@@ -1,5 +1,6 @@
 """The one error of reading data: which file, what was expected, what came, what to do."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -18,3 +19,13 @@ class DataError(ValueError):
     def of(cls, path: str | Path, *, expected: str, got: str, do: str) -> "DataError":
         """Word the error in the order that helps: file, expected, got, what to do."""
         return cls(f"{path}: expected {expected}; got {got}. {do}")
+
+
+def few(entries: Sequence[str], *, most: int = 8) -> str:
+    """Some entries in words, however many there are.
+
+    >>> few(["a", "b"]), few(["a", "b", "c"], most=1)
+    ('a, b', 'a and 2 more')
+    """
+    more = f" and {len(entries) - most:,} more" if len(entries) > most else ""
+    return ", ".join(entries[:most]) + more

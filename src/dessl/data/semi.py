@@ -15,6 +15,7 @@ from dessl._checks import ArrayLike
 from dessl.data.dataset import dataset_arrays
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
+from dessl.data.label_marks import warn_of_marks
 from dessl.data.labels import MISSING, label_codes
 from dessl.data.parts import Part, as_long_as, as_pair, labelled_part, row_ids
 
@@ -68,6 +69,8 @@ class SemiData:
         self.x = feature_tensor("x", x, layout=layout)
         columns = {"y": y} | {f"{key} y": pair[1] for key, pair in pairs.items()}
         codes, self.class_names = label_codes(columns, class_names)
+        if class_names is None:
+            warn_of_marks(self.class_names, where="y", do="pass None in its place")
         self.y = as_long_as("y", codes["y"], self.x)
         read = {
             key: labelled_part(

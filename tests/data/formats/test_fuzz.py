@@ -210,6 +210,7 @@ def test_valid_files_are_read(case: Case, folder_of: Callable[[Case], Path]) -> 
 
 
 @pytest.mark.filterwarnings("ignore:.*left out of the features:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*is taken for a class:UserWarning")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @settings(max_examples=60, deadline=None)
 @given(changes=CHANGES, near_start=st.booleans(), cut=st.none() | st.floats(0, 1))
@@ -227,6 +228,7 @@ def test_damaged_files_give_data_or_a_data_error(
 
 
 @pytest.mark.filterwarnings("ignore:.*left out of the features:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*is taken for a class:UserWarning")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @settings(max_examples=25, deadline=None)
 @given(content=st.binary(max_size=400), kept=st.integers(0, 40))

@@ -37,6 +37,18 @@ def test_missing_labels(
     assert data.class_names == names
 
 
+def test_text_that_numpy_made_of_a_missing_label_is_warned_of(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.eye(3), y=np.array(["a", "b", np.nan]))
+    with pytest.warns(
+        UserWarning, match=r'a.npz, labels: .nan. is taken for a class.*save "" in its place'
+    ) as caught:
+        data = read_npz(tmp_path / "a.npz")
+    assert caught[0].filename == __file__
+    assert data.class_names == ("a", "b", "nan")
+    np.savez(tmp_path / "b.npz", x=np.eye(2), y=[0, 1], class_names=["a", "nan"])
+    assert read_npz(tmp_path / "b.npz").class_names == ("a", "nan")  # these are said to be classes
+
+
 def test_class_names_may_come_with_the_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3), y=[2, 0, -1], class_names=["a", "b", "c"])
     assert read_npz(tmp_path / "a.npz").class_names == ("a", "b", "c")

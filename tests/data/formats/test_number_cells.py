@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from dessl.data.errors import DataError
+from dessl.data.formats.cells import Column
 from dessl.data.formats.number_cells import has_decimal_comma, numbers, numeric_share
-from dessl.data.formats.tables import Column, Table
+from dessl.data.formats.tables import Table
 
 
 def test_numbers_are_those_of_a_table_without_a_programs_liberties() -> None:
@@ -27,15 +28,15 @@ def column_of(*cells: str) -> Column:
     return Column.of_texts("a", pa.array(cells), np.arange(len(cells)))
 
 
-def table_of(column: Column, decimal_comma: bool = True) -> Table:
-    return Table(Path("t"), {"a": column}, {}, len(column), decimal_comma)
+def table_of(column: Column) -> Table:
+    return Table(Path("t"), {"a": column}, {}, len(column))
 
 
 def test_a_comma_may_stand_for_the_point() -> None:
     right = ["38,6", "38", "-0,5", "+3,25", ",5", "1,5e-05", "1e3", "007,10", "1,234"]
     wrong = ["38.6", "1.234,5", "1,234,567", "1 234,5", "1,", ",", "1,5x"]
     column = column_of(*right, "", "NA")
-    assert has_decimal_comma(table_of(column), column)
+    assert has_decimal_comma(column)
     values = numbers(table_of(column), column, comma=True)
     expected = [float(cell.replace(",", ".")) for cell in right]
     np.testing.assert_array_equal(values, [*expected, np.nan, np.nan])
@@ -59,9 +60,7 @@ def test_a_comma_may_stand_for_the_point() -> None:
 )
 def test_the_mark_that_makes_more_numbers_is_taken(cells: tuple[str, ...], comma: bool) -> None:
     column = column_of(*cells)
-    assert has_decimal_comma(table_of(column), column) == comma
-    assert not has_decimal_comma(table_of(column, False), column)
-    assert has_decimal_comma(table_of(column, False), column, known=True) == comma
+    assert has_decimal_comma(column) == comma
 
 
 @pytest.mark.parametrize("others", [(), ("999", "12,345"), ("-1,000", "", "7")])

@@ -13,6 +13,7 @@ from dessl.data.formats.reading import (
     exact_bytes,
     file_size,
     fill,
+    how_to_convert,
     reading,
     text_lines,
 )
@@ -96,3 +97,17 @@ def test_lines_are_stripped_and_text_is_utf8(tmp_path: Path) -> None:
     path.write_bytes(b"a\n" * 2**16)
     with pytest.raises(DataError, match="at most 65,536 bytes"):
         text_lines(path, "names")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("a.csv.gz", "Unpack it first."),
+        ("a.ZIP", "Unpack it first."),
+        ("a.npy", "numpy.savez('data.npz', x=x, y=y)."),
+        ("a.xlsx", "Save the sheet as a CSV file"),
+        ("a.docx", "Rename or convert it."),
+    ],
+)
+def test_files_of_another_kind_come_with_advice(name: str, advice: str) -> None:
+    assert advice in how_to_convert(Path(name))

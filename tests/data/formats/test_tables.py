@@ -60,7 +60,12 @@ def test_text_that_trimming_makes_equal_is_one_category(tmp_path: Path) -> None:
         (b"a,a\n1,2\n", "different, non-empty names; got 'a' twice"),
         (b"a, \n1,2\n", "a column without a name"),
         (b"a,b\n", "at least one row; got none"),
-        (b"", "expected"),
+        (b"", "got an empty file. Check the path"),
+        (b"\n", "a column without a name"),
+        (b"a,\xe4,y\n1,2,3\n", r"got column names in another coding\. Save it again .* in UTF-8"),
+        (b",a,y\n0,1,2\n", r"a first column without a name, as an index .* index=False in pandas"),
+        (b'"","a","y"\n"1",1,2\n', "row.names = FALSE in R; or delete the column, or name it"),
+        (b",,y\n0,1,2\n", "got '' twice"),
         (b"a,b\n1,\xff\xfe\n", "invalid UTF8"),
         (b"\x1f\x8b\x08\x00\x00\x00", "expected"),
         (b"a,b\n\x00,\x00\n" * 2, None),
@@ -84,6 +89,12 @@ def test_the_names_of_many_columns_are_looked_at_once(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="'c7' twice"):
         open_table(path)
     assert time.process_time() - start < 5  # pairwise comparisons took a minute
+
+
+def test_any_character_may_be_in_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("größe,�\n1,2\n")  # the sign for an unknown character is a character
+    assert list(open_table(path).columns) == ["größe", "�"]
 
 
 def test_a_gzipped_csv_is_not_unfolded(tmp_path: Path) -> None:
@@ -191,7 +202,7 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="at most 3 bytes"):
         open_table(path, max_bytes=3)
     path.rename(tmp_path / "a.xlsx")
-    with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'"):
+    with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'. Save the sheet"):
         open_table(tmp_path / "a.xlsx")
 
 

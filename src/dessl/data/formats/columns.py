@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.number_cells import has_decimal_comma, numbers
-from dessl.data.formats.tables import Column, Table, arrow_module
+from dessl.data.formats.tables import Table
 
 MAX_CATEGORIES = 64
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
@@ -50,7 +51,7 @@ class NumericColumn:
     def features(self, table: Table) -> ColumnFeatures:
         """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
         column, known = table.columns[self.name], self.decimal_comma
-        comma = has_decimal_comma(table, column, known=known)
+        comma = has_decimal_comma(column)
         values = numbers(table, column, comma=comma, known=known)
         missing = np.isnan(values)
         scaled = (np.where(missing, self.median, values) - self.mean) / self.scale

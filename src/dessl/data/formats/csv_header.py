@@ -15,16 +15,18 @@ def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
     """The column names of a CSV, and its delimiter: the one given, or else the likeliest.
 
     Raises:
-        ValueError: The file is in UTF-16.
+        ValueError: The file, or its first line, is in another coding than UTF-8.
     """
     with path.open("rb") as file:
         start_bytes = file.read(HEADER_BYTES)
     if start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError("UTF-16")
-    start = start_bytes.decode("utf-8-sig", errors="ignore")
+    start = start_bytes.decode("utf-8-sig", errors="surrogateescape")
     if delimiter is None:
         delimiter = likely_delimiter(start)
     names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
+    if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
+        raise ValueError("column names in another coding")  # bytes that are not UTF-8
     return names, delimiter
 
 

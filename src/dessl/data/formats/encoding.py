@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.formats.arrays import Labels
 from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
@@ -60,7 +60,7 @@ class TableEncoding:
         if absent:
             raise DataError.of(
                 table.source,
-                expected=f"the column(s) {', '.join(map(repr, absent))}",
+                expected=f"the column(s) {few([repr(name) for name in absent])}",
                 got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
                 do="Give a table with the columns that the encoding was fitted on, of numbers or "
                 "text.",
@@ -100,7 +100,7 @@ class TableEncoding:
         if unknown:
             raise DataError.of(
                 table.source,
-                expected=f"in column {self.label!r} one of {', '.join(self.class_names)}",
+                expected=f"in column {self.label!r} one of {few(self.class_names, most=20)}",
                 got=f"{unknown[0]!r}",
                 do="Correct the label, or empty the cell.",
             )
@@ -146,10 +146,9 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
     """Say in which columns cells are missing that no feature marks, for training had none."""
     counts = [f"{count} in {name!r}" for name, count in unmarked.items() if count]
     if counts:
-        more = f" and in {len(counts) - 8} more columns" if len(counts) > 8 else ""
         warnings.warn(
             f"{table.source}: of {len(table)} rows, cells are missing in columns that were "
-            f"complete in training: {', '.join(counts[:8])}{more}. A missing number counts as the "
+            f"complete in training: {few(counts)}. A missing number counts as the "
             "median of training, a missing category as none. Fill the cells, or train on a table "
             "that has such gaps too.",
             UserWarning,

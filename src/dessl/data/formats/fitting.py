@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.formats.arrays import RawData
+from dessl.data.formats.cells import Column
+from dessl.data.formats.class_column import class_names
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
@@ -17,17 +19,18 @@ from dessl.data.formats.columns import (
 )
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.number_cells import (
-    MISSING_NUMBERS,
+    WrongCells,
     has_decimal_comma,
+    nearly_numbers,
+    not_numbers,
     numbers,
     numeric_share,
+    wrong_cells,
 )
 from dessl.data.formats.reading import MAX_BYTES
-from dessl.data.formats.tables import Column, Table, open_table
+from dessl.data.formats.tables import Table, open_table
 
-MAX_CLASSES = 1000
 NUMERIC_SHARE = 0.9
-NO_LABEL = frozenset(("unlabelled", "unlabeled", "unknown", "missing"))
 
 
 def read_table(
@@ -46,8 +49,7 @@ def read_table(
         label: The column of the labels. An empty cell is an unlabelled row.
         categorical: Columns to take as categories though they hold numbers.
         ignore: Columns to leave out.
-        delimiter: Of a CSV, where it should not be guessed. Where it is no comma, numbers may have
-            a decimal comma; see :func:`fit_encoding`.
+        delimiter: Of a CSV, where it should not be guessed.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
@@ -113,29 +115,37 @@ def fit_encoding(
 ) -> TableEncoding:
     """The encoding of a table: kinds of columns, medians, scales, categories, classes.
 
-    A column is numeric where all its non-empty cells are numbers. Where nine in ten are, the rest
-    are taken for mistakes and refused. In a CSV that is not delimited by commas, numbers may be
-    written with a decimal comma, 38,6; a column whose commas may all divide thousands, as that of
-    1,234 may, is refused. All else is categories, the 64 most frequent kept. Columns
+    A column is numeric where all its non-empty cells are numbers. Where nine in ten are, or half
+    are and the others are few different texts (see :func:`nearly_numbers`), these are taken for
+    mistakes and refused. Numbers may be written with a decimal comma, 38,6; a column whose commas
+    may all divide thousands, as that of 1,234 may, is refused. All else is categories, the 64 most
+    frequent kept. Columns
     that are constant, count the rows, or hold another text in most rows are left out, with a
     warning that says so. A label such as NA or unlabelled, or -1 beside whole numbers other than 1
-    alone, is a class like any other, with a warning.
+    alone, is a class like any other, with a warning; -1 beside text is refused, and so are numbers
+    with a fraction of which most occur once.
 
     Raises:
         DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
     """
     _check_named(table, label, categorical, ignore)
     columns: list[EncodedColumn] = []
+    wrong: list[WrongCells] = []
     left_out: dict[str, str] = {}
+    aside, categories = {label, *ignore}, set(categorical)
     for name, column in table.columns.items():
-        if name == label or name in ignore:
+        if name in aside:
             continue
-        fitted = _fitted(table, column, name in categorical)
+        fitted = _fitted(table, column, name in categories)
         if isinstance(fitted, str):
             left_out[name] = fitted
+        elif isinstance(fitted, WrongCells):
+            wrong.append(fitted)
         else:
             columns.append(fitted)
-    reasons = "; ".join(f"{name!r} {why}" for name, why in left_out.items())
+    if wrong:
+        raise not_numbers(table.source, wrong)
+    reasons = _reasons(left_out)
     if not columns:
         raise DataError.of(
             table.source,
@@ -150,7 +160,17 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    return TableEncoding(label, _class_names(table, label), tuple(columns), left_out)
+    return TableEncoding(label, class_names(table, label, stacklevel=3), tuple(columns), left_out)
+
+
+def _reasons(left_out: dict[str, str]) -> str:
+    """Say why columns are left out, for each reason of a few."""
+    names: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        names.setdefault(why, []).append(repr(name))
+    return "; ".join(
+        f"{'each of ' * (len(some) > 1)}{few(some)} {why}" for why, some in names.items()
+    )
 
 
 def _check_named(
@@ -164,7 +184,7 @@ def _check_named(
         )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
-        if name not in names:
+        if name not in table.columns and name not in table.unread:
             raise DataError.of(
                 table.source,
                 expected=f"a column {name!r}",
@@ -180,11 +200,13 @@ def _check_named(
         )
 
 
-def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str:
-    """The encoded column, or why it is left out."""
-    comma = not categorical and has_decimal_comma(table, column)
-    if not categorical and numeric_share(column, comma=comma) >= NUMERIC_SHARE:
-        return _numeric(table, column, comma)
+def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str | WrongCells:
+    """The encoded column, or why it is left out, or which cells are wrong."""
+    if not categorical:
+        comma = has_decimal_comma(column)
+        share = numeric_share(column, comma=comma)
+        if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
+            return wrong_cells(column, comma=comma) or _numeric(table, column, comma)
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
@@ -220,30 +242,3 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
         )
     median = float(np.median(observed))
     return NumericColumn(column.name, median, mean, scale, missing > 0, comma)
-
-
-def _class_names(table: Table, label: str) -> tuple[str, ...]:
-    """The labels that occur: numbers in the order of their size, else in that of the alphabet."""
-    column = as_text(table.columns[label])
-    texts = [text for text in column.texts.to_pylist() if text]
-    if not 2 <= len(texts) <= MAX_CLASSES:
-        raise DataError.of(
-            table.source,
-            expected=f"2 to {MAX_CLASSES} classes in the label column {label!r}",
-            got=f"{len(texts)}",
-            do="Is it the right column? Numbers to predict are not classes.",
-        )
-    doubtful = {text for text in texts if text in MISSING_NUMBERS or text.lower() in NO_LABEL}
-    others = set(texts) - {"-1"}
-    if "-1" in texts and others != {"1"} and all(text.isdecimal() for text in others):
-        doubtful.add("-1")
-    if doubtful:
-        warnings.warn(
-            f"{table.source}: {', '.join(map(repr, sorted(doubtful)))} in the label column "
-            f"{label!r} is taken for a class. Where it stands for no label, empty the cell.",
-            UserWarning,
-            stacklevel=4,
-        )
-    if numeric_share(column) == 1.0 and not MISSING_NUMBERS.intersection(texts):
-        return tuple(sorted(texts, key=float))
-    return tuple(sorted(texts))

@@ -12,6 +12,7 @@ from dessl.data.features import feature_tensor
 from dessl.data.formats.arrays import Labels, RawData, same_count
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.zipped import Npz, open_npz
+from dessl.data.label_marks import warn_of_marks
 from dessl.data.labels import codes_by_name, label_codes
 
 FEATURE_NAMES = ("x", "X", "images", "features")
@@ -24,8 +25,9 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     The features are named x, X, images or features: uint8 images (n, height, width),
     (n, height, width, channels) or (n, channels, height, width), or numbers (n, features, ...).
     The labels are named y, Y or labels, shape (n,) or (n, 1): class numbers with -1 or NaN for
-    missing, or text with "" for missing. An array ``class_names`` of text gives the classes in
-    order.
+    missing, or text with "" for missing; other words for missing, such as the "nan" that NumPy
+    makes of NaN among text, are classes, with a warning. An array ``class_names`` of text gives
+    the classes in order.
 
     Args:
         path: The file; it is never unpickled.
@@ -49,6 +51,8 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
         names = _class_names(arrays)
     x = _features(Path(path), features, layout)
     y, class_names = _labels(Path(path), labels, names)
+    if names is None:
+        warn_of_marks(class_names, where=f"{path}, labels", do='save "" in its place', stacklevel=2)
     same_count(Path(path), x, y)
     return RawData(x, y, class_names)
 

@@ -1,43 +1,109 @@
 """The cells of a column as numbers, with a decimal point or, as in much of Europe, a comma."""
 
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
-from dessl.data.formats.tables import Column, Table, arrow_module
+from dessl.data.errors import DataError, few
+from dessl.data.formats.cells import NUMBER, Column, arrow_module
+from dessl.data.formats.tables import Table
 
-MISSING_NUMBERS = frozenset(
-    ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
-)
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-COMMA_NUMBER = r"^[+-]?([0-9]+(,[0-9]+)?|,[0-9]+)([eE][+-]?[0-9]+)?$"
 THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
+NEARLY = (
+    r"^[<>≤≥~=$€£ ]*[+-]?"
+    r"([0-9]+([.,][0-9]+)?|[0-9]{1,3}([,'][0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)"
+    r"[ %‰$€£]*$"
+)
+MIN_VALUES = 10
+MAX_OTHERS = 5
 NOT_A_NUMBER = (
     "if the column holds categories, name it in categorical= (--categorical on the command line)."
 )
+
+
+class WrongCells(NamedTuple):
+    """The cells of a column that should be numbers: the first, its row from 0, and how many."""
+
+    name: str
+    cell: str
+    row: int
+    n_cells: int
+    comma: bool
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number in a table, with a decimal point.
+
+    >>> is_number("-1.5e3"), is_number("1_000"), is_number("inf")
+    (True, False, False)
+    """
+    return re.fullmatch(NUMBER, text) is not None and math.isfinite(float(text))
 
 
 def numeric_share(column: Column, *, comma: bool = False) -> float:
     """The share of a column's non-empty cells that are numbers; 1 where all cells are empty."""
     if column.numbers is not None:
         return 1.0
-    parsed, wrong = _parsed(column, comma)
-    cells = np.bincount(column.codes, minlength=len(parsed))
-    n_wrong, n_right = cells[wrong].sum(), cells[~np.isnan(parsed)].sum()
+    values, wrong, rows = column.parsed(comma=comma)
+    n_wrong, n_right = wrong[rows].sum(), (~np.isnan(values))[rows].sum()
     return float(n_right / (n_right + n_wrong)) if n_right + n_wrong else 1.0
 
 
-def has_decimal_comma(table: Table, column: Column, *, known: bool = False) -> bool:
-    """Whether more of a column's cells are numbers with a decimal comma than with a point.
+def has_decimal_comma(column: Column) -> bool:
+    """Whether more of a column's cells are numbers with a decimal comma than with a point."""
+    with_point = numeric_share(column)
+    return with_point < 1 and numeric_share(column, comma=True) > with_point
 
-    Args:
-        table: Only in a CSV that is not delimited by commas is such a column looked for.
-        column: One of its columns.
-        known: Whether the column had decimal commas in training; it is then looked at in any table.
+
+def nearly_numbers(column: Column, *, comma: bool = False) -> bool:
+    """Whether a column is one of measurements, though many of its cells are no plain numbers.
+
+    That is where at least half of the cells that are not empty are numbers, or numbers with a
+    sign such as 45% or <0.5, of ten or more values; and what else there is, such as - and
+    unknown, are five different texts or fewer. Of codes (401, V45) there are more.
     """
-    if column.numbers is not None or not (table.decimal_comma or known):
+    if column.numbers is not None:
         return False
-    return numeric_share(column, comma=True) > numeric_share(column)
+    values, wrong, rows = column.parsed(comma=comma)
+    if isinstance(rows, slice):  # every cell is a number or empty
+        return False
+    near = arrow_module().compute.match_substring_regex(column.texts, NEARLY)
+    like = ~np.isnan(values) | (wrong & near.to_numpy(zero_copy_only=False))
+    other = wrong & ~like
+    if like.sum() < MIN_VALUES or other.sum() > MAX_OTHERS:
+        return False
+    return bool(like[rows].sum() >= other[rows].sum())
+
+
+def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
+    """The cells of a column that are neither numbers nor empty; None where there are none."""
+    if column.numbers is not None:
+        wrong = np.isinf(column.numbers)
+    else:
+        parsed = column.parsed(comma=comma)
+        wrong = parsed.wrong[parsed.rows]
+    if not wrong.any():
+        return None
+    row = int(np.flatnonzero(wrong)[0])
+    return WrongCells(column.name, column.cell(row), row, int(wrong.sum()), comma)
+
+
+def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
+    """The error of one or more columns whose cells are not all numbers."""
+    first, *rest = columns
+    others = [f"{wrong.cell!r} in column {wrong.name!r} ({wrong.n_cells} cells)" for wrong in rest]
+    return DataError.of(
+        source,
+        expected=f"numbers {'with a decimal comma ' * first.comma}in column {first.name!r}",
+        got=f"{first.cell!r} in data row {first.row + 1} ({first.n_cells} such cells)"
+        + (f"; likewise {few(others)}" if others else ""),
+        do=f"Correct or empty the cell{'s' * bool(others)}; or, {NOT_A_NUMBER}",
+    )
 
 
 def numbers(
@@ -56,22 +122,15 @@ def numbers(
     Raises:
         DataError: A cell holds something else; the message names its row, column and value.
     """
+    if comma and not known:
+        _check_thousands(table, column)
+    wrong = wrong_cells(column, comma=comma)
+    if wrong is not None:
+        raise not_numbers(table.source, [wrong])
     if column.numbers is not None:
-        values, wrong = column.numbers, np.isinf(column.numbers)
-    else:
-        if comma and not known:
-            _check_thousands(table, column)
-        parsed, bad = _parsed(column, comma)
-        values, wrong = parsed[column.codes], bad[column.codes]
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError.of(
-            table.source,
-            expected=f"numbers {'with a decimal comma ' * comma}in column {column.name!r}",
-            got=f"{column.cell(row)!r} in data row {row + 1} ({int(wrong.sum())} such cells)",
-            do=f"Correct or empty the cell; or, {NOT_A_NUMBER}",
-        )
-    return values
+        return column.numbers
+    parsed = column.parsed(comma=comma)
+    return parsed.values[parsed.rows]
 
 
 def _check_thousands(table: Table, column: Column) -> None:
@@ -79,7 +138,7 @@ def _check_thousands(table: Table, column: Column) -> None:
     compute, texts = arrow_module().compute, column.texts
     doubtful = compute.match_substring_regex(texts, THOUSANDS).to_numpy(zero_copy_only=False)
     comma = compute.match_substring(texts, ",").to_numpy(zero_copy_only=False)
-    number = ~np.isnan(_parsed(column, comma=True)[0])
+    number = ~np.isnan(column.parsed(comma=True).values)
     if not (comma & number & ~doubtful).any():
         row = int(np.flatnonzero(doubtful[column.codes])[0])
         cell = column.cell(row)
@@ -90,19 +149,3 @@ def _check_thousands(table: Table, column: Column) -> None:
             f"{cell.replace(',', '')}, and others like it",
             do="Write decimals with a point and thousands without a comma; or, " + NOT_A_NUMBER,
         )
-
-
-def _parsed(column: Column, comma: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Each distinct text as a number, NaN where it is missing or none; and whether it is none."""
-    arrow = arrow_module()
-    compute, texts = arrow.compute, column.texts
-    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
-    right = compute.match_substring_regex(texts, COMMA_NUMBER if comma else NUMBER)
-    plain = compute.if_else(right, texts, None)
-    if comma:
-        plain = compute.replace_substring(plain, ",", ".")
-    parsed = compute.utf8_ltrim(plain, "+").cast(arrow.float64())
-    values = parsed.to_numpy(zero_copy_only=False)
-    number = np.isfinite(values)
-    missing = compute.is_in(texts, arrow.array(sorted(MISSING_NUMBERS)))
-    return np.where(number, values, np.nan), ~number & ~missing.to_numpy(zero_copy_only=False)

@@ -51,6 +51,22 @@ def file_size(path: Path, expected: str) -> int:
         return path.stat().st_size
 
 
+def how_to_convert(path: Path) -> str:
+    """What to do with a file of a kind that is not read.
+
+    >>> how_to_convert(Path("people.csv.gz"))
+    'Unpack it first.'
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z"):
+        return "Unpack it first."
+    if suffix == ".npy":
+        return "Save features and labels in one file: numpy.savez('data.npz', x=x, y=y)."
+    if suffix in (".xlsx", ".xls", ".ods"):
+        return "Save the sheet as a CSV file in UTF-8."
+    return "Rename or convert it."
+
+
 def check_name(path: str | Path) -> None:
     """Refuse a path that is not UTF-8: no report, model or table of predictions could name it."""
     try:

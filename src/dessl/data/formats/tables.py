@@ -9,58 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
+from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.csv_header import csv_header
-from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, reading
+from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table, of numbers or of texts.
-
-    Attributes:
-        name: The column's name.
-        numbers: float64 (n,) with NaN for missing, where the file itself says it holds numbers.
-        texts: Else the distinct texts, trimmed and sorted, as an Arrow array, for there may be one
-            a row; "" is a missing cell.
-        codes: And (n,) which of them each row holds.
-    """
-
-    name: str
-    numbers: NDArray[np.float64] | None
-    texts: Any
-    codes: NDArray[np.int64]
-
-    @classmethod
-    def of_numbers(cls, name: str, numbers: NDArray[np.float64]) -> "Column":
-        """A column of numbers."""
-        return cls(name, numbers, None, np.empty(0, np.int64))
-
-    @classmethod
-    def of_texts(cls, name: str, texts: Any, codes: NDArray[np.int64]) -> "Column":
-        """A column of those texts that occur, equal ones put together."""
-        arrow = arrow_module()
-        distinct = texts.dictionary_encode()
-        codes = distinct.indices.to_numpy(zero_copy_only=False)[codes]
-        occur = np.flatnonzero(np.bincount(codes, minlength=len(distinct.dictionary)))
-        occurring = distinct.dictionary.take(arrow.array(occur))
-        order = arrow.compute.sort_indices(occurring).to_numpy()
-        place = np.zeros(len(distinct.dictionary), np.int64)
-        place[occur[order]] = np.arange(len(order))
-        return cls(name, None, occurring.take(arrow.array(order)), place[codes])
-
-    def __len__(self) -> int:
-        return len(self.codes if self.numbers is None else self.numbers)
-
-    def cell(self, row: int) -> str:
-        """One cell as text."""
-        if self.numbers is not None:
-            return f"{self.numbers[row]:g}"
-        return str(self.texts[int(self.codes[row])])
 
 
 @dataclass(frozen=True)
@@ -72,14 +27,12 @@ class Table:
         columns: Those that hold numbers or text.
         unread: The types of those that hold neither.
         n_rows: Its rows.
-        decimal_comma: Whether commas are free to stand in numbers: in a CSV with another delimiter.
     """
 
     source: Path
     columns: dict[str, Column]
     unread: dict[str, str]
     n_rows: int
-    decimal_comma: bool = False
 
     def __len__(self) -> int:
         return self.n_rows
@@ -103,34 +56,26 @@ def open_table(
     size = file_size(path, "a CSV or Parquet table")
     check_limit(path, size, max_bytes)
     suffix = path.suffix.lower()
+    if not size:
+        raise DataError.of(
+            path,
+            expected="a table with column names in its first line",
+            got="an empty file",
+            do="Check the path, or save the table again.",
+        )
     if suffix in (".parquet", ".pq"):
         return _as_table(path, _parquet(path, max_bytes))
     if suffix in (".csv", ".tsv", ".txt"):
-        table, delimiter = _csv(path, delimiter)
-        return _as_table(path, table, decimal_comma=delimiter != ",")
+        return _as_table(path, _csv(path, delimiter))
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
         got=f"suffix {suffix!r}",
-        do="Rename or convert it.",
+        do=how_to_convert(path),
     )
 
 
-def arrow_module() -> Any:
-    """PyArrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "Reading tables needs pandas and pyarrow. Install them: pip install 'dessl[tables]'"
-        ) from error
-    return pyarrow
-
-
-def _csv(path: Path, delimiter: str | None) -> tuple[Any, str]:
+def _csv(path: Path, delimiter: str | None) -> Any:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
     do = "Save it again as a CSV file in UTF-8, with as many cells in every row as in the first."
@@ -152,7 +97,7 @@ def _csv(path: Path, delimiter: str | None) -> tuple[Any, str]:
             )
         if table.column_names != names:
             raise ValueError("column names that cannot be told apart from data")
-    return table, delimiter
+    return table
 
 
 def _parquet(path: Path, max_bytes: int) -> Any:
@@ -178,6 +123,14 @@ def _is_text(kind: Any) -> bool:
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if names and not names[0].strip() and all(name.strip() for name in names[1:]):
+        raise DataError.of(
+            path,
+            expected="columns with different, non-empty names",
+            got="a first column without a name, as an index has that was saved with the table",
+            do="Save the table without it: index=False in pandas, row.names = FALSE in R; or "
+            "delete the column, or name it.",
+        )
     if not names or repeated or not all(name.strip() for name in names):
         raise DataError.of(
             path,
@@ -187,16 +140,19 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _as_table(source: Path, table: Any, *, decimal_comma: bool = False) -> Table:
+def _as_table(source: Path, table: Any) -> Table:
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
     with reading(source, "columns of numbers or text", arrow.ArrowException, ValueError):
         table.validate(full=True)
-        read = {name: _column(name, table.column(name)) for name in table.column_names}
+        read = {
+            name: _column(name, values)
+            for name, values in zip(table.column_names, table.columns, strict=True)
+        }
     columns = {name: column for name, column in read.items() if column is not None}
     unread = {name: str(table.schema.field(name).type) for name in read if name not in columns}
-    return Table(source, columns, unread, table.num_rows, decimal_comma)
+    return Table(source, columns, unread, table.num_rows)
 
 
 def _column(name: str, values: Any) -> Column | None:
@@ -210,13 +166,7 @@ def _column(name: str, values: Any) -> Column | None:
         return Column.of_numbers(name, numbers.astype(np.float64))
     if not _is_text(kind.value_type if types.is_dictionary(kind) else kind):
         return None
-    coded = values if types.is_dictionary(kind) else values.dictionary_encode()
-    whole = coded.unify_dictionaries().combine_chunks()
-    if isinstance(whole, arrow.ChunkedArray):
-        whole = whole.chunk(0)
-    texts = arrow.compute.utf8_trim_whitespace(whole.dictionary.cast(arrow.string()).fill_null(""))
-    codes = whole.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-    return Column.of_texts(name, arrow.concat_arrays([texts, arrow.array([""])]), codes)
+    return Column(name, None, values)
 
 
 def _simplified(values: Any) -> Any:

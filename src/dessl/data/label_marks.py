@@ -1,0 +1,52 @@
+"""Words that stand for a missing label in many files, and that would be taken for a class."""
+
+import warnings
+from collections.abc import Iterable
+
+MARKS = frozenset(
+    (
+        *("na", "n/a", "n.a.", "n.a", "#n/a", "#na", "<na>", "(na)", "nan", "-nan", "<nan>", "nat"),
+        *("null", "(null)", "<null>", "#null!", "none", "(none)", "<none>", "nil", "undefined"),
+        *("#value!", "#ref!", "#div/0!", "#num!", "#name?", "not available", "no label"),
+        *("?", "??", "???", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}", ".", "..", "...", "*"),
+        *("unlabelled", "unlabeled", "not labelled", "not labeled", "unknown"),
+        *("missing", "(missing)", "<missing>"),
+    )
+)
+
+
+def marks_among(class_names: Iterable[str]) -> list[str]:
+    """Return which class names look like a mark for a missing label, in sorted order.
+
+    "-" beside "+" is a class, and so is -1 beside 1 alone; among other whole numbers -1 is a mark.
+
+    >>> marks_among(["yes", "no", "NaN", "#N/A"]), marks_among(["+", "-"])
+    (['#N/A', 'NaN'], [])
+    """
+    names = set(class_names)
+    marks = {name for name in names if name.strip().lower() in MARKS}
+    if "+" in names:
+        marks.discard("-")
+    others = names - marks - {"-1"}
+    if "-1" in names and others != {"1"} and all(name.isdecimal() for name in others):
+        marks.add("-1")
+    return sorted(marks)
+
+
+def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2) -> None:
+    """Warn where a class is named by a mark for a missing label.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warning with.
+        do: How to leave a label out there, to end it with.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    marks = marks_among(class_names)
+    if marks:
+        warnings.warn(
+            f"{where}: {', '.join(map(repr, marks))} is taken for a class. Where it stands for no "
+            f"label, {do}.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
