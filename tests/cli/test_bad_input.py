@@ -89,7 +89,7 @@ CASES = {
     "no number in a numeric column": Case(damaged_cell, "'thirty'"),
     "damaged image": Case(damaged_image, "The file is damaged or no image: replace or remove it."),
     "another kind of file": Case(
-        table(good_rows(), "people.docx"), "got a file of another kind. Check the path."
+        table(good_rows(), "people.docx"), "got a file of another kind. Rename or convert it."
     ),
     "option of another kind": Case(
         lambda folder: ["digits", "--label", "x"], "--label is for tables, and DATA is none."

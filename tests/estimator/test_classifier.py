@@ -92,9 +92,9 @@ class TestFit:
     def test_nan_that_became_text_is_warned_of_where_fit_is_called(self, rows: tuple) -> None:
         X, few, _ = rows
         text = np.array(["nan", "a", "b", "c"])[few + 1]
-        with pytest.warns(UserWarning, match="y holds the text 'nan'") as caught:
+        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as caught:
             clf = DeSSLClassifier(**FAST).fit(X, text)
-        with pytest.warns(UserWarning, match="y holds the text 'nan'") as again:
+        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as again:
             clf.score(X, text)
         assert {caught[0].filename, again[0].filename} == {__file__}
 

@@ -16,7 +16,7 @@ from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.new_images import read_new_images
 from dessl.data.formats.npz import read_new_npz
-from dessl.data.formats.reading import check_name
+from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.saved import SavedModel
 
 Kind = Literal["table", "npz", "images", "catalogue"]
@@ -71,7 +71,9 @@ def kind_of(source: str) -> Kind:
         expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
         "dessl datasets list",
         got="a file of another kind" if path.exists() else "no such file or name",
-        do=nearest(source, DATASETS, otherwise="Check the path."),
+        do=how_to_convert(path)
+        if path.exists()
+        else nearest(source, DATASETS, otherwise="Check the path."),
     )
 
 

@@ -1,6 +1,5 @@
 """From y, with its marks for missing labels, to class numbers with -1 and the classes."""
 
-import warnings
 from numbers import Real
 from typing import Any
 
@@ -15,10 +14,11 @@ from sklearn.utils.validation import (
 )
 
 from dessl import _checks
+from dessl.data.label_marks import warn_of_marks
 from dessl.data.labels import is_missing, texts
 
 UNLABELLED = -1
-MARKS_AS_TEXT = ("nan", "None", "<NA>", "NaT")
+INSTEAD = 'write None (in an array of dtype object) or "" instead'
 
 
 def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -86,21 +86,10 @@ def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     text = present.dtype == object and any(isinstance(value, str) for value in present)
     if text or present.dtype.kind == "U":
         read = texts("y", present.tolist())
-        _warn_of_marks(read)
+        # at the call of fit or score
+        warn_of_marks(set(read.tolist()), where="y", do=INSTEAD, stacklevel=4)
         present = read if text else present
     return missing, present
-
-
-def _warn_of_marks(present: NDArray[Any]) -> None:
-    """Tell of text labels such as NumPy makes of NaN and None among text."""
-    marks = sorted(set(MARKS_AS_TEXT) & set(present.tolist()))
-    if marks:
-        warnings.warn(
-            f"y holds the text {', '.join(map(repr, marks))}, which is taken for a class. If it "
-            'marks rows without a label, write None (in an array of dtype object) or "" instead.',
-            UserWarning,
-            stacklevel=5,  # at the call of fit or score
-        )
 
 
 def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:

@@ -121,7 +121,7 @@ def arrow_module() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise ImportError(
-            "Reading tables needs pandas and pyarrow. Install them: pip install 'dessl[tables]'"
+            "Reading tables needs pyarrow. Install it: pip install 'dessl[tables]'"
         ) from error
     return pyarrow
 
