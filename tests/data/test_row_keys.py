@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import dessl.data.row_keys as rows_as_keys
-from dessl.data.row_keys import row_keys
+from dessl.data.row_keys import row_digests, row_keys
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -50,3 +50,22 @@ def test_little_memory_is_taken_beside_the_keys() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.6 * x.nbytes  # in one block it was five times the rows
+
+
+@pytest.mark.parametrize("columns", [3, 100])
+def test_digests_are_equal_where_rows_are(columns: int) -> None:
+    x = np.random.default_rng(0).integers(2, size=(6_000, columns)).astype(np.float32)
+    x[3_000:] = np.where(x[:3_000] == 0, -0.0, x[:3_000])
+    codes = np.arange(6_000) % 3
+    found = np.unique(row_digests(x, codes), return_index=True, return_inverse=True)
+    wanted = np.unique(row_keys(x, codes), return_index=True, return_inverse=True)
+    assert np.array_equal(found[1][found[2]], wanted[1][wanted[2]])
+
+
+def test_wide_rows_are_told_apart_in_little_memory() -> None:
+    x = np.random.default_rng(0).normal(size=(20_000, 50)).astype(np.float32)
+    tracemalloc.start()
+    row_digests(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.8 * x.nbytes

@@ -1,13 +1,16 @@
-"""Rows as bytes: equal where the rows are, and in the rows' order."""
+"""Rows as bytes: equal where the rows are; whole ones in the rows' order, or short ones."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 2**18  # bytes at a time
+DIGEST = 16  # bytes of a hash
+SHORT = 64  # bytes that are sorted sooner than hashed
 
 
 def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
@@ -23,22 +26,55 @@ def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
     >>> np.unique(row_keys(x), return_inverse=True)[1].tolist()
     [1, 0, 1]
     """
-    first = columns[0]
-    if len(columns) == 1 and first.dtype.itemsize == 1 and first.flags.c_contiguous:
-        keys = first.reshape(len(first), -1).view(np.uint8)  # images are such bytes already
-    else:
-        keys = _joined(columns)
+    keys = _matrix(columns)
     found: NDArray[np.void] = keys.view(f"V{keys.shape[1]}")[:, 0]
     return found
 
 
+def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
+    """Return a few bytes for each row, (n,), equal where the rows are: for wide rows or many.
+
+    Of rows that are short already they are all the bytes; of others a hash of these.
+
+    Args:
+        columns: As of :func:`row_keys`.
+
+    >>> x = np.array([[1.0, 0.0], [-2.0, 5.0], [1.0, -0.0]])
+    >>> one, other, same = row_digests(x)
+    >>> bool(one == same), bool(one == other)
+    (True, False)
+    """
+    if sum(_widths(columns)) <= SHORT:
+        return row_keys(*columns)
+    parts = (_matrix([part[rows] for part in columns]) for rows in _blocks(columns))
+    digests = (blake2b(row.data, digest_size=DIGEST).digest() for part in parts for row in part)
+    return np.frombuffer(b"".join(digests), f"V{DIGEST}")
+
+
+def _matrix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+    """All bytes of each row, (n, width)."""
+    first = columns[0]
+    if len(columns) == 1 and first.dtype.itemsize == 1 and first.flags.c_contiguous:
+        return first.reshape(len(first), -1).view(np.uint8)  # images are such bytes already
+    return _joined(columns)
+
+
+def _widths(columns: Sequence[NDArray[Any]]) -> list[int]:
+    """How many bytes a row has of each."""
+    return [math.prod(part.shape[1:]) * part.dtype.itemsize for part in columns]
+
+
+def _blocks(columns: Sequence[NDArray[Any]]) -> Iterator[slice]:
+    step = max(1, BLOCK // max(1, sum(_widths(columns))))
+    for start in range(0, len(columns[0]), step):
+        yield slice(start, start + step)
+
+
 def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
     """All bytes of each row, (n, width), written in blocks of rows."""
-    widths = [math.prod(part.shape[1:]) * part.dtype.itemsize for part in columns]
+    widths = _widths(columns)
     keys = np.empty((len(columns[0]), sum(widths)), np.uint8)
-    step = max(1, BLOCK // max(1, sum(widths)))
-    for start in range(0, len(keys), step):
-        rows = slice(start, start + step)
+    for rows in _blocks(columns):
         left = 0
         for part, width in zip(columns, widths, strict=True):
             keys[rows, left : left + width] = _bytes(part[rows].reshape(len(part[rows]), -1))

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from dessl.data.labels import MISSING
-from dessl.data.row_keys import row_keys
+from dessl.data.row_keys import row_digests
 
 
 def copy_groups(x: Tensor, y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
@@ -25,7 +25,7 @@ def copy_groups(x: Tensor, y: Tensor, *, labelled: int, unlabelled: int) -> Tens
     [0, 1, 0, 3, 4]
     """
     codes = y.numpy(force=True)
-    keys = row_keys(x.numpy(force=True))
+    keys = row_digests(x.numpy(force=True))
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     known = codes != MISSING
     n_labelled, n_rows = np.bincount(group[known], minlength=len(first)), np.bincount(group)
@@ -75,8 +75,10 @@ def shared_rows(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> int:
     >>> shared_rows(x // 2, 0 * y, x // 2, 0 * y)
     0
     """
-    keys = row_keys(x.numpy(force=True), y.numpy(force=True))
-    shared = int(np.isin(row_keys(test_x.numpy(force=True), test_y.numpy(force=True)), keys).sum())
+    keys = row_digests(x.numpy(force=True), y.numpy(force=True))
+    shared = int(
+        np.isin(row_digests(test_x.numpy(force=True), test_y.numpy(force=True)), keys).sum()
+    )
     _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
     usual = float((size[group] > 1).mean()) * len(test_y)
     return shared if shared > usual + 3 * usual**0.5 else 0
