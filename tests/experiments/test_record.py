@@ -11,16 +11,8 @@ from typing import Any
 import pytest
 
 from dessl.data import DataError
-from dessl.experiments.record import (
-    EVENTS,
-    Record,
-    begin,
-    finished,
-    read_experiment,
-    read_records,
-    thinned,
-    write_record,
-)
+from dessl.experiments.folder import begin, finished, read_experiment
+from dessl.experiments.record import EVENTS, Record, read_records, thinned, write_record
 from dessl.experiments.specification import Experiment
 from dessl.training import Event
 

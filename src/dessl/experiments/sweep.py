@@ -13,17 +13,10 @@ import torch
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.experiments.cells import Cell, cells_of, common_name, populations
+from dessl.experiments.folder import TRAINING, begin, data_names, finished, one_data_set
 from dessl.experiments.outcome import Diverged, Ended, training_record
 from dessl.experiments.parts import network, shown, term
-from dessl.experiments.record import (
-    TRAINING,
-    Record,
-    begin,
-    data_names,
-    finished,
-    one_data_set,
-    write_record,
-)
+from dessl.experiments.record import Record, write_record
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment
 from dessl.experiments.toy_record import toy_record

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.data import DataError, LabelDraw, SemiData
+from dessl.data.errors import few
 from dessl.data.labels import MISSING
 from dessl.evaluation.metrics import predicted_logits
 from dessl.experiments.copies import copy_groups, shared_rows, whole_groups
@@ -179,7 +180,7 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:
         warnings.warn(
-            f"no label of the class(es) {', '.join(absent)} is left to train on: the model cannot "
+            f"no label of the class(es) {few(absent)} is left to train on: the model cannot "
             "learn them. Label more of their rows.",
             UserWarning,
             stacklevel=3,

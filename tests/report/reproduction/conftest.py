@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from dessl.experiments.folder import begin
 from dessl.experiments.machine import machine_facts
-from dessl.experiments.record import Record, begin, write_record
+from dessl.experiments.record import Record, write_record
 from dessl.experiments.specification import Experiment, load_experiment
 from dessl.experiments.sweep import run_experiment
 from dessl.report.reproduction.results import Results

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dessl.data import DataError
-from dessl.experiments.record import RUNS, Record, finished, read_experiment
+from dessl.experiments.folder import finished, read_experiment
+from dessl.experiments.record import RUNS, Record
 
 Shape = Literal["sweep", "methods", "probe", "toy"]
 

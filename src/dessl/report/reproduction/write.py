@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dessl._files import write_whole
-from dessl.experiments.record import EXPERIMENT, RUNS
+from dessl.experiments.folder import EXPERIMENT
+from dessl.experiments.record import RUNS
 from dessl.report.folder import shown_from
 from dessl.report.reproduction.figures.all import figures_of
 from dessl.report.reproduction.findings.all import findings_of, summary
