@@ -184,8 +184,10 @@ def unmasked(name: str, value: object) -> None:
         )
 
 
-def numbers(name: str, value: object) -> "NDArray[Any]":
-    """Take an array, a table or a sequence as an array of numbers, in its own dtype."""
+def numbers(name: str, value: object) -> "Tensor | NDArray[Any]":
+    """Take a tensor as it is, and anything else as an array of numbers in its own dtype."""
+    if isinstance(value, Tensor):
+        return value.detach()
     unmasked(name, value)
     try:
         array = np.asarray(value)
@@ -203,7 +205,8 @@ def numbers(name: str, value: object) -> "NDArray[Any]":
 
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
     """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
-    tensor = value.detach() if isinstance(value, Tensor) else _shared(numbers(name, value))
+    found = numbers(name, value)
+    tensor = found if isinstance(found, Tensor) else _shared(found)
     if tensor.is_complex():
         raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
     allowed = (ndim,) if isinstance(ndim, int) else tuple(ndim)

@@ -168,6 +168,10 @@ def test_clip() -> None:
     assert optimal_lambda(LOSS, H_L, H_U, clip=(0.0, 0.5)).lam == 0.5
     assert optimal_lambda(LOSS, H_L, H_U, clip=(2.0, 3.0)).lam == 2.0
     assert isinstance(optimal_lambda(LOSS, H_L, H_U, clip=(2, 3)).lam, float)
+    both = [
+        optimal_lambda(LOSS, H_L, H_U, clip=clip) for clip in ((0.0, 0.1), np.array([0.0, 0.1]))
+    ]
+    assert both[0].lam == both[1].lam == 0.1
 
 
 @pytest.mark.parametrize("slope", ["least_squares", "pooled"])

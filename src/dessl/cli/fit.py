@@ -144,11 +144,10 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are one file or folder, or copies of one file; a catalogue's name is none."""
+    """Whether both are one file or folder, or copies of one; a catalogue's name is none."""
     if not (Path(one).exists() and Path(other).exists()):
         return False
-    known = fingerprint(one)
-    return Path(one).samefile(other) or (known is not None and known == fingerprint(other))
+    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

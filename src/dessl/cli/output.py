@@ -14,7 +14,7 @@ from rich.text import Text
 
 from dessl.evaluation import mean_interval
 from dessl.report.facts import Comparison, RunFacts
-from dessl.report.verdict import shown_p
+from dessl.report.verdict import short_p
 
 SHOWN = {
     "accuracy": "accuracy, %",
@@ -103,6 +103,6 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
             SHOWN.get(one.metric, one.metric),
             f"{scale * one.difference:+.{digits}f}",
             f"{low} to {high}",
-            shown_p(one.p_value).removeprefix("p ").removeprefix("= "),
+            short_p(one.p_value),
         )
     return table

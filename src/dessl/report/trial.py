@@ -127,10 +127,11 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
     known = trial.test.labelled
     if bool(known.all()):
         return
+    metrics = tuple(_compared(trial))
     for method in methods:
         logits = trial.twin_logits if method.name == TWIN else trial.logits
         p = logits.softmax(1)
-        for metric in _compared(trial):
+        for metric in metrics:
             found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
             yield Estimate(
                 method.name, metric, found.value, found.low, found.high, found.confidence,

@@ -48,4 +48,14 @@ def shown_p(p_value: float) -> str:
     >>> shown_p(0.0421), shown_p(1e-9)
     ('p = 0.042', 'p < 0.001')
     """
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    text = short_p(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def short_p(p_value: float) -> str:
+    """Return a p-value as tables show it.
+
+    >>> short_p(0.0421), short_p(1e-9)
+    ('0.042', '< 0.001')
+    """
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

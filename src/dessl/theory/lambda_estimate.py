@@ -8,7 +8,6 @@ out-of-fold rows.
 """
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -165,9 +164,11 @@ def _shrunk(fit: SlopeFit, shrink: Shrink | None) -> float:
 
 
 def _clipped(lam: float, clip: tuple[float, float]) -> float:
-    if not isinstance(clip, Sequence) or len(clip) != 2:
-        raise ValueError(f"clip must be (low, high), both numbers; got {clip!r}.")
-    low, high = (_checks.number(f"clip[{place}]", end) for place, end in enumerate(clip))
+    try:
+        low, high = clip
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"clip must be (low, high), both numbers; got {clip!r}.") from error
+    low, high = _checks.number("clip[0]", low), _checks.number("clip[1]", high)
     if not low <= high:
         raise ValueError(f"clip must be (low, high) with low <= high; got {clip}.")
     return max(low, min(high, lam))

@@ -209,7 +209,7 @@ def _rows(array: Matrix, start: int, stop: int) -> Matrix:
 
 
 def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
-    arrays = [a.detach() if isinstance(a, Tensor) else _checks.numbers(name, a) for a in matrices]
+    arrays = [_checks.numbers(name, matrix) for matrix in matrices]
     shapes = [tuple(array.shape) for array in arrays]
     if set(shapes) == {(0,)}:  # empty lists
         return []

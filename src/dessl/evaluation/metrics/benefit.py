@@ -50,9 +50,10 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
 
 def _float64(name: str, values: ArrayLike) -> Tensor:
     """Accuracies, among which a class without rows has NaN."""
-    if isinstance(values, Tensor):
-        return values.detach().double()
-    return torch.from_numpy(np.array(_checks.numbers(name, values), dtype=np.float64))
+    found = _checks.numbers(name, values)
+    if isinstance(found, Tensor):
+        return found.double()
+    return torch.from_numpy(np.array(found, dtype=np.float64))
 
 
 def benefit_ratio_std(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> float:

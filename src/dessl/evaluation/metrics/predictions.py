@@ -18,9 +18,7 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
     Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
     2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; what rounding put above 1 is 1.
     """
-    came = probabilities
-    if not isinstance(came, Tensor):
-        came = _checks.numbers("probabilities", came)
+    came = _checks.numbers("probabilities", probabilities)
     values = _checks.float64("probabilities", came, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
         raise ValueError(

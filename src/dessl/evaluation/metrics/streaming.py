@@ -106,9 +106,7 @@ class StreamingMetrics:
         """
         _checks.unmasked("y", y)
         # Arrays are cut by position; a table with an index of its own would be cut by its labels.
-        values = predictions
-        if not isinstance(values, Tensor):
-            values = _checks.numbers("predictions", values)
+        values = _checks.numbers("predictions", predictions)
         labels = y if isinstance(y, Tensor) else np.asarray(y)
         if values.ndim == 0 or values.shape[0] == 0 or values.shape[:1] != labels.shape[:1]:
             raise ValueError(

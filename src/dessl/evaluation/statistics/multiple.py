@@ -24,8 +24,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03, float("nan")])
     array([0.03, 0.06, 0.06,  nan])
     """
-    given = p_values.detach().cpu() if isinstance(p_values, Tensor) else p_values
-    values = np.asarray(_checks.numbers("p_values", given), dtype=np.float64)
+    found = _checks.numbers("p_values", p_values)
+    values = np.asarray(found.cpu() if isinstance(found, Tensor) else found, dtype=np.float64)
     if values.ndim != 1 or values.shape[0] == 0:
         raise ValueError(f"p_values must have shape (n,), not empty; got {values.shape}.")
     done = ~np.isnan(values)
