@@ -35,7 +35,6 @@ MUON = {"optimiser": "muon", "learning_rate": 1e-2, "weight_decay": 0.05}
 COOL = MUON | {"learning_rate": 5e-3, "weight_decay": 0.02}
 COLD = MUON | {"learning_rate": 2.5e-3, "weight_decay": 0.02}
 DECAYING = MUON | {"learning_rate": 5e-3, "weight_decay": 0.2}
-AVERAGED = {"name": "averaged_fixmatch", "decay": 0.995}
 LINEAR = {"name": "warm_up", "warm_up": 500, "then": "linear"}
 
 
@@ -43,12 +42,6 @@ def wide(decay: float, steps: int = 14_000, **plan: Any) -> dict[str, Any]:
     """Eleven layers of width 96 for as long as the search's longest trainings."""
     plan = {**DECAYING, "weight_decay": decay, **plan}
     return {"steps": steps, "plan": plan, "model": ELEVEN | {"width": 96}}
-
-
-def taught(width: int, steps: int, **model: Any) -> dict[str, Any]:
-    """Eleven layers, Muon with the better decay, labels from averaged weights."""
-    model = {**ELEVEN, "width": width, **model}
-    return {"steps": steps, "plan": DECAYING, "model": model, "surrogate": AVERAGED}
 
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
@@ -95,13 +88,6 @@ CANDIDATES: dict[str, dict[str, Any]] = {
     "muon-5e-3-decay-0.1-11-layers-width-96-linear": wide(0.1, schedule=LINEAR),
     "muon-5e-3-decay-0.1-11-layers-width-96-batch-64-320": wide(0.1, 18_000, unlabelled_batch=320),
     "muon-5e-3-decay-0.1-11-layers-width-96-momentum-0.95": wide(0.1, momentum=0.95),
-    # Labels guessed by averaged weights; then from an image and its mirror image.
-    "averaged-11-layers-width-128": taught(128, 9_000),
-    "averaged-mirror-11-layers-width-128": taught(128, 9_000, mirror=True),
-    "averaged-11-layers-width-96": taught(96, 14_000),
-    "averaged-mirror-11-layers-width-96": taught(96, 14_000, mirror=True),
-    "averaged-11-layers-width-160": taught(160, 7_000),
-    "averaged-mirror-11-layers-width-160": taught(160, 7_000, mirror=True),
     "adamw": {"plan": {"optimiser": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05}},
 }
 
@@ -116,8 +102,6 @@ def searched(name: str, steps: int | None, *, smoke: bool) -> Experiment:
         del plan["momentum"]
     method = experiment.method(METHOD)
     surrogate = {**method.surrogate, **own.get("surrogate", {})}
-    if surrogate["name"] == "averaged_fixmatch":
-        surrogate.pop("targets", None)
     held = experiment.data[0].labels * VALIDATION // 4000
     return dataclasses.replace(
         experiment,

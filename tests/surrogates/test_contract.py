@@ -19,12 +19,7 @@ from dessl.surrogates import SURROGATES, FromFunction, Rows, Surrogate, as_is
 
 NAMES = list(SURROGATES)
 WITHOUT_NAME = {FromFunction}  # made from a user's function, by as_surrogate
-AVERAGED = {
-    "averaged_fixmatch",
-    "mean_teacher",
-    "ict",
-    "combine",
-}  # those that keep an average of the weights
+AVERAGED = {"mean_teacher", "ict", "combine"}  # those that keep an average of the weights
 DEVICES = [
     "cpu",
     pytest.param(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
 from dessl.models.inputs import check_images
@@ -22,8 +21,6 @@ class FastCifar(nn.Module):
         in_channels: 1 for grey images, 3 for colour.
         width: Maps w of the first convolution.
         residuals: How many pairs follow the 2w, the 4w and the 8w.
-        mirror: Whether its logits, in evaluation mode, are the mean of an image's and its mirror
-            image's: for twice the work the two agree. Not where left and right differ in meaning.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes), sides of at least 8.
@@ -41,7 +38,6 @@ class FastCifar(nn.Module):
         *,
         width: int = 64,
         residuals: Sequence[int] = (1, 0, 1),
-        mirror: bool = False,
     ) -> None:
         super().__init__()
         if len(residuals) != 3 or min(residuals) < 0:
@@ -49,7 +45,7 @@ class FastCifar(nn.Module):
                 "residuals must say how many pairs follow each of the three pooled convolutions, "
                 f"such as (1, 0, 1); got {residuals!r}."
             )
-        self.in_channels, self.mirror = in_channels, mirror
+        self.in_channels = in_channels
         maps: list[nn.Module] = [_convolution(in_channels, width)]
         for pairs in residuals:
             maps.append(_convolution(width, 2 * width, pool=True))
@@ -61,12 +57,6 @@ class FastCifar(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, n_classes) of images (n, in_channels, height, width)."""
         check_images(x, self.in_channels, least_side=8)
-        if self.mirror and not self.training:
-            one, other = self._logits(torch.cat([x, x.flip(-1)])).chunk(2)
-            return (one + other) / 2
-        return self._logits(x)
-
-    def _logits(self, x: Tensor) -> Tensor:
         logits: Tensor = LOGIT_SCALE * self.head(self.maps(x).amax((2, 3)))
         return logits
 

@@ -1,6 +1,5 @@
 """Every unlabelled term of the paper: one method a file, one dict, one contract."""
 
-from dessl.surrogates.averaged_fixmatch import AveragedFixMatch
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
 from dessl.surrogates.combine import Combine
 from dessl.surrogates.entropy import Entropy
@@ -30,7 +29,6 @@ SURROGATES: dict[str, type[Surrogate]] = {
     "uda": UDA,
     "fixmatch": FixMatch,
     "fixmatch_star": FixMatchStar,
-    "averaged_fixmatch": AveragedFixMatch,
     "flexmatch": FlexMatch,
     "freematch": FreeMatch,
     "softmatch": SoftMatch,
@@ -53,7 +51,6 @@ __all__ = [
     "UDA",
     "UPS",
     "VAT",
-    "AveragedFixMatch",
     "Combine",
     "Entropy",
     "FixMatch",

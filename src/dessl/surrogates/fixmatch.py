@@ -81,15 +81,11 @@ class FixMatch(WeakToStrong):
             return Scores(confident_cross_entropy(strong, weak, self.threshold), logits)
         generator = self.generator(rows.x.device)
         weak, strong = self.weak(rows.x, generator), self.strong(rows.x, generator)
-        target = self.guesser(model)(weak)
+        target = evaluated(model)(weak)
         taught = row_logits(model, torch.cat([weak[:n_loss], strong]))
         h = confident_cross_entropy(taught[n_loss:], target, self.threshold)
         weak_logits = torch.cat([taught[:n_loss], target[n_loss:]])
         return Scores(h, torch.stack([weak_logits, taught[n_loss:]]))
-
-    def guesser(self, model: Model) -> Model:
-        """Return what guesses labels where ``targets`` is ``"apart"``: the model itself."""
-        return evaluated(model)
 
 
 class FixMatchStar(FixMatch):
