@@ -8,6 +8,7 @@ from dessl.evaluation.metrics import (
     metrics_from_logits,
     metrics_from_probabilities,
 )
+from dessl.evaluation.mirrored import Mirrored
 from dessl.evaluation.statistics import (
     holm,
     mcnemar,
@@ -18,6 +19,7 @@ from dessl.evaluation.statistics import (
 
 __all__ = [
     "Metrics",
+    "Mirrored",
     "StreamingMetrics",
     "compare_models",
     "estimate_ece",

@@ -1,0 +1,47 @@
+import json
+from pathlib import Path
+
+import pytest
+
+KEPT = {"n", "accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece"}
+
+
+@pytest.fixture(scope="module")
+def benchmark(script):
+    return script("fixmatch_ten_minutes")
+
+
+@pytest.mark.parametrize(
+    ("options", "judge"), [((), "80 test rows"), (("--validation", "20"), "20 held-out labels")]
+)
+def test_a_training_is_measured_as_it_is_and_with_mirror_images(
+    benchmark, options, judge: str, tmp_path: Path, capsys, no_public_sets
+) -> None:
+    with no_public_sets():
+        benchmark.main(["--smoke", *options, "--out", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found["judged_on"] == judge
+    assert set(found["as_it_is"]) == set(found["mirrored"]) == KEPT
+    assert found["as_it_is"] != found["mirrored"]
+    if options:
+        assert found["metrics"] == {}
+        last = found["history"][-1]["validation"]
+    else:
+        last = found["metrics"]
+    assert found["as_it_is"]["brier"] == pytest.approx(last["brier"], abs=1e-6)
+    assert "mirrored: accuracy" in capsys.readouterr().out
+
+
+def test_the_settings_are_those_of_the_committed_trainings(benchmark) -> None:
+    results = Path(benchmark.__file__).parent / "results"
+    files = {"width-96": "fixmatch_ten_minutes", "width-96-linear": "fixmatch_ten_minutes_linear"}
+    for setting, file in files.items():
+        done = json.loads((results / f"{file}.json").read_text())["settings"]
+        experiment = benchmark.chosen(benchmark.arguments(["--setting", setting]))
+        (cell,) = benchmark.cells_of(experiment)
+        plan = json.loads(json.dumps(cell.plan(experiment).as_dict()))
+        assert {name: value for name, value in plan.items() if name != "evaluate_every"} == {
+            name: value for name, value in done["plan"].items() if name != "evaluate_every"
+        }
+        assert experiment.model == done["model"]
+        assert cell.method.surrogate == done["surrogate"]
