@@ -38,10 +38,10 @@ DECAYING = MUON | {"learning_rate": 5e-3, "weight_decay": 0.2}
 LINEAR = {"name": "warm_up", "warm_up": 500, "then": "linear"}
 
 
-def wide(decay: float, steps: int = 14_000, **plan: Any) -> dict[str, Any]:
-    """Eleven layers of width 96 for as long as the search's longest trainings."""
+def wide(decay: float, steps: int = 14_000, *, width: int = 96, **plan: Any) -> dict[str, Any]:
+    """Eleven wide layers for as long as the search's longest trainings."""
     plan = {**DECAYING, "weight_decay": decay, **plan}
-    return {"steps": steps, "plan": plan, "model": ELEVEN | {"width": 96}}
+    return {"steps": steps, "plan": plan, "model": ELEVEN | {"width": width}}
 
 
 # Weights that a normalisation follows turn at the rate learning rate · weight decay: over so few
@@ -82,6 +82,7 @@ CANDIDATES: dict[str, dict[str, Any]] = {
         "plan": DECAYING,
         "model": ELEVEN | {"width": 128},
     },
+    "muon-5e-3-decay-0.2-11-layers-width-128-longer": wide(0.2, width=128),
     "muon-5e-3-decay-0.2-17-layers": {"steps": 17_000, "plan": DECAYING, "model": SEVENTEEN},
     # The best of these, with something else changed.
     "muon-5e-3-decay-0.1-11-layers-width-96": wide(0.1),

@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
-
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import Metrics, Mirrored, evaluate
@@ -28,6 +26,7 @@ from dessl.experiments.parts import network, shown, term
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment, load_experiment
 from dessl.training import TrainResult, train
+from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
 
 # As many steps as ten minutes have, compiling and evaluations included.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -37,7 +36,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "plan": {"steps": 39_500, "schedule": LINEAR, "momentum": 0.95},
     },
     "width-128": {"width": 128, "plan": {"steps": 27_000}},
-    "width-160": {"width": 160, "plan": {"steps": 17_500}},
 }
 KEPT = ("n", "accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
 

@@ -34,7 +34,11 @@ def test_a_training_is_measured_as_it_is_and_with_mirror_images(
 
 def test_the_settings_are_those_of_the_committed_trainings(benchmark) -> None:
     results = Path(benchmark.__file__).parent / "results"
-    files = {"width-96": "fixmatch_ten_minutes", "width-96-linear": "fixmatch_ten_minutes_linear"}
+    files = {
+        "width-96": "fixmatch_ten_minutes",
+        "width-96-linear": "fixmatch_ten_minutes_linear",
+        "width-128": "fixmatch_ten_minutes_128",
+    }
     for setting, file in files.items():
         done = json.loads((results / f"{file}.json").read_text())["settings"]
         experiment = benchmark.chosen(benchmark.arguments(["--setting", setting]))
