@@ -71,7 +71,7 @@ def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
         return entropy(logits)
     log_p = log_probabilities(logits)
     if math.isinf(alpha):
-        return -log_p.amax(-1)
+        return -log_p.max(-1).values  # not amax: see pseudo_label
     if abs(alpha - 1) >= 0.25:
         return torch.logsumexp(alpha * log_p, -1) / (1 - alpha)
     # Near α = 1 the sum is 1 + Σ p (p^(α−1) − 1): only its small part is summed, so that dividing
@@ -91,7 +91,9 @@ def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
     >>> pseudo_label(torch.tensor([[3.0, 0.0], [0.1, 0.0]]), threshold=0.7)
     tensor([0.0486, 0.0000])
     """
-    log_p = log_probabilities(logits).amax(-1)
+    # Not amax: its gradient looks for the maximum's value among numbers that a compiler may have
+    # computed anew, and is NaN where rounding hides it; max remembers the place.
+    log_p = log_probabilities(logits).max(-1).values
     return torch.where(log_p.exp() > _threshold(threshold), -log_p, 0.0)
 
 

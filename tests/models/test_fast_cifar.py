@@ -37,3 +37,24 @@ def test_fast_cifar_reads_any_size() -> None:
 def test_fast_cifar_starts_with_small_logits() -> None:
     torch.manual_seed(0)
     assert FastCifar()(torch.randn(16, 3, 32, 32)).std() < 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_compiled_in_half_precision_it_has_the_eager_gradients() -> None:
+    """The gradient of amax was NaN here: compiled, it compared bf16 with what was not rounded."""
+    torch.manual_seed(0)
+    model, x = FastCifar(width=8), torch.randn(24, 3, 32, 32)
+
+    def loss() -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+            return model(x).float().square().mean()
+
+    found = []
+    for compute in (loss, torch.compile(loss, dynamic=False)):
+        model.zero_grad()
+        compute().backward()
+        found.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    eager, compiled = found
+    assert compiled.isfinite().all()
+    assert torch.cosine_similarity(eager, compiled, dim=0) > 0.98

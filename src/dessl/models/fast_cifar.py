@@ -57,7 +57,10 @@ class FastCifar(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, n_classes) of images (n, in_channels, height, width)."""
         check_images(x, self.in_channels, least_side=8)
-        logits: Tensor = LOGIT_SCALE * self.head(self.maps(x).amax((2, 3)))
+        # Not amax: its gradient looks for the maximum's value among numbers that a compiler may
+        # have computed anew in another precision, and is NaN; max remembers the place.
+        maxima = self.maps(x).flatten(2).max(2).values
+        logits: Tensor = LOGIT_SCALE * self.head(maxima)
         return logits
 
 
