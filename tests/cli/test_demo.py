@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,3 +101,13 @@ def test_the_readme_shows_the_committed_result(capsys: pytest.CaptureFixture[str
         (row,) = (line for line in shown.split("\n") if f"│ {method.name} " in line and "±" in line)
         assert row.replace("│", " ").split() in readme
     assert facts.verdict.outcome == "cannot tell"
+
+
+def test_a_difference_of_nothing_has_no_minus(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parent.parent.parent
+    facts = read_facts(root / "results" / "demo-digits")
+    one = replace(facts.comparisons[0], metric="brier", difference=-1e-5, low=-0.5, high=-1e-9)
+    show_facts(replace(facts, comparisons=(one,)))
+    shown = capsys.readouterr().out
+    assert "-0.000" not in shown
+    assert "-0.500 to +0.000" in shown

@@ -97,11 +97,11 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
         scale, digits = (100, 1) if one.metric == "accuracy" else (1, 3)
-        low, high = (f"{scale * bound:+.{digits}f}" for bound in (one.low, one.high))
+        low, high = (f"{scale * bound:+z.{digits}f}" for bound in (one.low, one.high))
         table.add_row(
             one.method,
             SHOWN.get(one.metric, one.metric),
-            f"{scale * one.difference:+.{digits}f}",
+            f"{scale * one.difference:+z.{digits}f}",
             f"{low} to {high}",
             short_p(one.p_value),
         )

@@ -26,9 +26,9 @@ def verdict(comparison: Comparison, labels: int) -> Verdict:
     """
     change = (
         f"{comparison.method} changed {NAMES.get(comparison.metric, comparison.metric)} by "
-        f"{comparison.difference:+.3f} against the {comparison.against} "
-        f"({100 * comparison.confidence:g} % interval {comparison.low:+.3f} to "
-        f"{comparison.high:+.3f}, {shown_p(comparison.p_value)}, {comparison.test}, "
+        f"{comparison.difference:+z.3f} against the {comparison.against} "
+        f"({100 * comparison.confidence:g} % interval {comparison.low:+z.3f} to "
+        f"{comparison.high:+z.3f}, {shown_p(comparison.p_value)}, {comparison.test}, "
         f"n = {comparison.n})."
     )
     if not (comparison.low > 0 or comparison.high < 0):
