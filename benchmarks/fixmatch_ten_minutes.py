@@ -72,7 +72,7 @@ def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> d
     )
     record = dataclasses.asdict(training_record(experiment, cell, data, result, 1))
     held_out = cell.data.validation > 0
-    if held_out:  # the test set is not looked at
+    if held_out:  # a record has the test rows' metrics; here nobody is to see them
         record["metrics"] = {}
     part = own.validation if held_out else data.test
     assert part is not None
