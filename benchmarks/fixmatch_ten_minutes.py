@@ -19,9 +19,9 @@ from typing import Any
 
 from dessl.data import SemiData
 from dessl.data.parts import Part
-from dessl.evaluation import Metrics, Mirrored, evaluate
+from dessl.evaluation import Mirrored
 from dessl.experiments.cells import Cell, cells_of
-from dessl.experiments.outcome import training_record
+from dessl.experiments.outcome import exact_metrics, training_record
 from dessl.experiments.parts import network, shown, term
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment, load_experiment
@@ -88,8 +88,7 @@ def measured(
 ) -> dict[str, Any]:
     """The metrics that tables show."""
     model = Mirrored(result.model) if mirrored else result.model
-    metrics: Metrics = evaluate(model, part.x, part.y, transform=shown(experiment.views))
-    found = metrics.as_dict()
+    found = exact_metrics(model, part, experiment.views).as_dict()
     return {name: found[name] for name in KEPT}
 
 

@@ -2,6 +2,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+
+from dessl.models import FastCifar
 
 KEPT = {"n", "accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece"}
 
@@ -30,6 +33,24 @@ def test_a_training_is_measured_as_it_is_and_with_mirror_images(
         last = found["metrics"]
     assert found["as_it_is"]["brier"] == pytest.approx(last["brier"], abs=1e-6)
     assert "mirrored: accuracy" in capsys.readouterr().out
+
+
+def test_both_are_measured_in_full_float32_as_records_are(
+    benchmark, tmp_path: Path, monkeypatch, no_public_sets
+) -> None:
+    coarse = []
+    forward = FastCifar.forward
+
+    def watched(self: FastCifar, x: torch.Tensor) -> torch.Tensor:
+        if len(x) > 50:  # more rows than a batch of the training has: those of the test set
+            coarse.append(torch.backends.cudnn.allow_tf32)
+        return forward(self, x)
+
+    monkeypatch.setattr(FastCifar, "forward", watched)
+    with no_public_sets():
+        benchmark.main(["--smoke"])
+    assert coarse.count(False) == 3  # the record's, as it is, mirrored
+    assert not any(coarse[-3:])
 
 
 def test_the_settings_are_those_of_the_committed_trainings(benchmark) -> None:

@@ -16,6 +16,16 @@ def test_the_logits_are_the_mean_over_both_images() -> None:
     torch.testing.assert_close(Mirrored(model).eval()(x.flip(3)), expected)
 
 
+def test_a_network_in_evaluation_mode_is_mirrored_at_once() -> None:
+    x = torch.tensor([[[[5.0, 1.0]]]])
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(), nn.Linear(2, 1, bias=False)).eval()
+    expected = (model(x) + model(x.flip(3))) / 2
+    torch.testing.assert_close(Mirrored(model)(x), expected)
+    model.train()[1].eval()  # a module's own mode stays
+    assert Mirrored(model).training
+    assert not model[1].training
+
+
 def test_it_trains_as_the_network_does() -> None:
     model, x = nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), torch.rand(3, 1, 2, 2)
     mirrored = Mirrored(model)

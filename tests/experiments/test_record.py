@@ -30,11 +30,14 @@ def record(**other: Any) -> Record:
 
 
 def test_a_record_is_the_same_after_a_trip_through_its_file(tmp_path: Path) -> None:
-    both = [record(), record(key="b", metrics={}, arrays={"x": [1.5]}, history=[{"step": 1}])]
+    both = [
+        record(),
+        record(key="b-x-lam1-seed0", metrics={}, arrays={"x": [1.5]}, history=[{"step": 1}]),
+    ]
     for one in both:
         write_record(tmp_path, one)
     assert read_records(tmp_path) == both
-    assert "DeΠ" in (tmp_path / "runs" / "b.json").read_text(encoding="utf-8")
+    assert "DeΠ" in (tmp_path / "runs" / "b-x-lam1-seed0.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +148,15 @@ def test_a_copy_of_a_record_is_no_further_split(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
+@pytest.mark.parametrize("other", [{"seed": 1}, {"lam": 2.0}, {"method": "de_x"}])
+def test_a_record_is_of_the_run_that_its_key_names(tmp_path: Path, other: dict[str, Any]) -> None:
+    """A copy with another key would count as one more split, or at another λ."""
+    write_record(tmp_path, record(**other))
+    own = "{method}-lam{lam:g}-seed{seed}".format(**{"method": "x", "lam": 1, "seed": 0} | other)
+    with pytest.raises(DataError, match=f"lam1-seed0.json: expected .* got that of '{own}'"):
+        read_records(tmp_path)
+
+
 @pytest.mark.parametrize("other", [{"experiment": "mnist"}, {"profile": "paper"}])
 def test_a_record_of_another_experiment_is_refused(
     tmp_path: Path, tiny: Tiny, other: dict[str, str]
@@ -152,9 +164,11 @@ def test_a_record_of_another_experiment_is_refused(
     begin(tmp_path, tiny(), resume=True)
     write_record(tmp_path, record())
     assert finished(tmp_path) == [record()]
-    write_record(tmp_path, record(key="b", **other))
+    write_record(tmp_path, record(key="b-x-lam1-seed0", **other))
     (value,) = other.values()
-    with pytest.raises(DataError, match=f"b.json: .* run of 'tiny' at .*; got one of .*'{value}'"):
+    with pytest.raises(
+        DataError, match=f"b-.*json: .* run of 'tiny' at .*; got one of .*'{value}'"
+    ):
         finished(tmp_path)
 
 
@@ -162,8 +176,12 @@ def test_runs_on_real_and_on_made_up_rows_are_not_mixed(tmp_path: Path, tiny: Ti
     begin(tmp_path, tiny(), resume=True)
     settings = {"data": {"name": "mnist"}}
     write_record(tmp_path, record(data="mnist", settings=settings))
-    write_record(tmp_path, record(key="b", data="rings", settings={"data": {"name": "rings"}}))
+    write_record(
+        tmp_path, record(key="b-x-lam1-seed0", data="rings", settings={"data": {"name": "rings"}})
+    )
     assert len(finished(tmp_path)) == 2
-    write_record(tmp_path, record(key="c", data="mnist (generated)", settings=settings))
+    write_record(
+        tmp_path, record(key="c-x-lam1-seed0", data="mnist (generated)", settings=settings)
+    )
     with pytest.raises(DataError, match=r"as 'mnist' in all runs; got mnist and mnist \(generated"):
         finished(tmp_path)

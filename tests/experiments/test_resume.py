@@ -10,6 +10,7 @@ import pytest
 from dessl.data import DataError, SemiData
 from dessl.experiments import sweep
 from dessl.experiments.cells import cells_of
+from dessl.experiments.folder import begin, read_experiment
 from dessl.experiments.record import Record, read_records
 from dessl.experiments.specification import (
     DataSetting,
@@ -17,6 +18,7 @@ from dessl.experiments.specification import (
 )
 from dessl.experiments.sweep import run_experiment
 from dessl.training import loop
+from dessl.training.folder import locked_folder
 from dessl.training.population_step import PopulationStep
 
 Tiny = Callable[..., Experiment]
@@ -179,3 +181,23 @@ def test_two_processes_do_not_share_a_folder(tiny: Tiny, tmp_path: Path) -> None
 
     with pytest.raises(RuntimeError, match="is training in"):
         run_experiment(tiny(), tmp_path, notice=second)
+
+
+def test_a_folder_in_which_another_process_trains_is_left_as_it_is(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    begin(tmp_path, tiny(seeds=2), resume=True)
+    before = read_experiment(tmp_path)
+    with (
+        locked_folder(tmp_path / "training"),
+        pytest.raises(RuntimeError, match="another process"),
+    ):
+        run_experiment(tiny(seeds=7, title="another"), tmp_path)
+    assert read_experiment(tmp_path) == before
+
+
+def test_a_folder_that_is_refused_has_no_lock_left(tiny: Tiny, tmp_path: Path) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    with pytest.raises(DataError, match="other settings: plan"):
+        run_experiment(tiny(plan={"learning_rate": 0.5}), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["experiment.json"]

@@ -189,3 +189,8 @@ def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
             assert [method.risk for method in experiment.methods] == ["complete_case"]
             for shared in ("model", "plan", "data", "views", "methods"):
                 assert getattr(experiment, shared) == getattr(experiments[0], shared)
+
+
+def test_a_method_that_is_not_there_is_said() -> None:
+    with pytest.raises(ValueError, match=r"method must be .*'de_pl'.*got 'nothing'"):
+        load_experiment("mnist", "smoke").method("nothing")

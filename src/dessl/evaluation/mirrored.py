@@ -9,7 +9,8 @@ class Mirrored(nn.Module):
 
     Twice the work and no training: an image and its mirror image get the same answer, and what one
     of the two looks like by chance counts half. Not for images whose left and right differ in
-    meaning, such as letters. In training mode, and for its gradients, it is the network itself.
+    meaning, such as letters. It begins in the network's own mode; in training mode it is the
+    network itself.
 
     Args:
         model: From images (n, channels, height, width) to logits (n, classes). It is not copied.
@@ -22,13 +23,14 @@ class Mirrored(nn.Module):
         >>> left = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False))
         >>> _ = left[1].weight.data.copy_(torch.tensor([[1.0, 0.0, 1.0, 0.0]]))
         >>> x = torch.tensor([[[[5.0, 1.0], [5.0, 1.0]]]])
-        >>> left(x).item(), Mirrored(left).eval()(x).item()
+        >>> left(x).item(), Mirrored(left.eval())(x).item()
         (10.0, 6.0)
     """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        self.training = model.training
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, classes) of images (n, channels, height, width)."""

@@ -25,10 +25,20 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
     """Make the folder ready, refusing one that holds other results.
 
     Raises:
+        DataError: As :func:`entries_to_write` does.
+    """
+    new = entries_to_write(out, experiment, resume=resume)
+    write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
+
+
+def entries_to_write(out: Path, experiment: Experiment, *, resume: bool) -> dict[str, Any]:
+    """What the folder's file is to say: of the experiment, and of the runs that are there.
+
+    Raises:
         DataError: It holds results of other settings, or any where ``resume`` is False, or what is
             no experiment's.
     """
-    new = json.loads(json.dumps(experiment.as_dict()))
+    new: dict[str, Any] = json.loads(json.dumps(experiment.as_dict()))
     if (out / EXPERIMENT).is_file():
         old = read_experiment(out)
         if not resume:
@@ -56,7 +66,7 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
             got=f"one that holds {few([repr(name) for name in theirs], most=3)}",
             do="Choose another --out.",
         )
-    write_whole(out / EXPERIMENT, json.dumps(new, indent=1, ensure_ascii=False) + "\n")
+    return new
 
 
 def _visible(folder: Path) -> list[str]:

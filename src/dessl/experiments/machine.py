@@ -41,9 +41,11 @@ def commit() -> str | None:
 
 @cache  # the source of a running process does not change, and every record asks
 def _commit_of_source() -> str | None:
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    # With this file's blob, so that a repository around an installed package is not taken for ours.
+    place = Path(__file__)
+    asked = ["git", "-C", str(place.parent), "rev-parse", "HEAD", f"HEAD:./{place.name}"]
     try:
         found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return found.stdout.split()[0] if found.returncode == 0 else None

@@ -1,14 +1,16 @@
 """What came of a run: its record, with the metrics of its model on the test rows."""
 
-from contextlib import nullcontext
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from torch import nn
 
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
-from dessl.evaluation import evaluate
+from dessl.data.parts import Part
+from dessl.evaluation import Metrics, evaluate
 from dessl.experiments.cells import Cell
 from dessl.experiments.machine import commit, machine_facts
 from dessl.experiments.parts import shown
@@ -94,10 +96,10 @@ def _measured(
     if experiment.kind == "probe":
         return probed(experiment, result.model, data)
     assert data.test is not None  # noqa: S101 (experiment_data refuses data without)
-    cudnn = torch.backends.cudnn
-    exact = cudnn.flags(enabled=True, allow_tf32=False) if data.x.is_cuda else nullcontext()
-    with exact:
-        metrics = evaluate(
-            result.model, data.test.x, data.test.y, transform=shown(experiment.views)
-        )
-    return metrics.as_dict(), {}
+    return exact_metrics(result.model, data.test, experiment.views).as_dict(), {}
+
+
+def exact_metrics(model: nn.Module, part: Part, views: Mapping[str, Any]) -> Metrics:
+    """Metrics of a model of images on a part, with convolutions in full float32 on every device."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return evaluate(model, part.x, part.y, transform=shown(views))

@@ -115,6 +115,9 @@ def read_records(out: Path) -> list[Record]:
         record = Record.from_dict(read_json(file), file)
         if record.key != file.stem:  # a copy would count as one more split
             raise damaged(file, f"that of {record.key!r}")
+        own = f"{record.method}-lam{record.lam:.4g}-seed{record.seed}"
+        if not record.key.endswith(f"-{own}"):  # so would a copy with another key
+            raise damaged(file, f"that of {own!r}")
         records.append(record)
     return records
 

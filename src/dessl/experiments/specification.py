@@ -116,7 +116,9 @@ class Experiment:
 
     def method(self, name: str) -> Method:
         """The method of a name."""
-        return next(method for method in self.methods if method.name == name)
+        known = {method.name: method for method in self.methods}
+        _checks.one_of("method", name, tuple(known))
+        return known[name]
 
 
 def experiment_names() -> list[str]:

@@ -4,7 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -13,7 +13,15 @@ import torch
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.experiments.cells import Cell, cells_of, common_name, populations
-from dessl.experiments.folder import TRAINING, begin, data_names, finished, one_data_set
+from dessl.experiments.folder import (
+    EXPERIMENT,
+    TRAINING,
+    begin,
+    data_names,
+    entries_to_write,
+    finished,
+    one_data_set,
+)
 from dessl.experiments.outcome import Diverged, Ended, training_record
 from dessl.experiments.parts import network, shown, term
 from dessl.experiments.record import Record, write_record
@@ -53,9 +61,8 @@ def run_experiment(
         notice: Called before each training with its name, the cells done, and all cells.
     """
     cells = cells_of(experiment)
-    begin(out, experiment, resume=resume)
     training = out / TRAINING
-    with locked_folder(training):
+    with _held(out, experiment, resume=resume):
         done = finished(out)
         left = {cell.key for cell in cells} - {record.key for record in done}
         groups = _groups(experiment, cells, left, training)
@@ -75,6 +82,18 @@ def run_experiment(
                     left.remove(record.key)
                 shutil.rmtree(folder, ignore_errors=True)
     _remove_begun(training)
+
+
+@contextmanager
+def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
+    """Begin in a folder that no other process trains in; one that is held is left as it is."""
+    if (out / EXPERIMENT).is_file():
+        entries_to_write(out, experiment, resume=resume)  # refuses before the lock is made
+    else:
+        begin(out, experiment, resume=resume)
+    with locked_folder(out / TRAINING):
+        begin(out, experiment, resume=True)
+        yield
 
 
 def _remove_begun(training: Path) -> None:

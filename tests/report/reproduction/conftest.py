@@ -60,7 +60,7 @@ def record_of() -> Callable[..., Record]:
         return Record(
             experiment=experiment.name,
             profile=experiment.profile,
-            key=f"{setting.name}-{setting.labels}-{method}-{lam:g}-{seed}",
+            key=f"{setting.name}-{setting.labels}-{method}-lam{lam:.4g}-seed{seed}",
             labels=setting.labels,
             method=method,
             title=own.title,

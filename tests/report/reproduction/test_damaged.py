@@ -92,6 +92,16 @@ def test_what_is_only_seen_in_use_names_the_folders_files(
     assert "KeyError: 'grid'" in said
 
 
+@pytest.mark.parametrize("metric", ["ssl_largest_bias_in_errors", "least_ratio"])
+def test_of_numbers_that_are_not_there_nothing_is_said(
+    smoke: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], metric: str
+) -> None:
+    folder = shutil.copytree(smoke("risk-quality"), tmp_path / "risk-quality")
+    (file,) = (folder / "runs").glob("*.json")
+    change_file(file, lambda entries: entries["metrics"].pop(metric))
+    assert f"KeyError: '{metric}'" in said_of(folder, capsys)
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

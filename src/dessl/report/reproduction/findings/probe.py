@@ -40,9 +40,9 @@ def _of(record: Record, splits: int) -> Iterator[Finding]:
 
 
 def _bias(record: Record) -> Finding:
-    debiased = number(record.metrics.get("debiased_largest_bias_in_errors"))
-    ssl = number(record.metrics.get("ssl_largest_bias_in_errors"))
-    lams, oracle = record.arrays["lams"], number(record.metrics.get("oracle"))
+    debiased = number(record.metrics["debiased_largest_bias_in_errors"])
+    ssl = number(record.metrics["ssl_largest_bias_in_errors"])
+    lams, oracle = record.arrays["lams"], number(record.metrics["oracle"])
     inside = {
         name: sum(
             low <= oracle <= high
@@ -72,7 +72,7 @@ def _variance(record: Record, splits: int) -> Finding:
     complete case, the theorem's number claims nothing by itself.
     """
     lam, exact, seen = (
-        number(record.metrics.get(name)) for name in ("lam_opt", "least_ratio", LEAST_SEEN)
+        number(record.metrics[name]) for name in ("lam_opt", "least_ratio", LEAST_SEEN)
     )
     if lam == 0 and set(record.arrays["ratio_theory"]) == {1.0}:
         text = "H is the same for all these rows: the variance is the complete case's at every λ."
