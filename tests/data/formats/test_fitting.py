@@ -257,6 +257,9 @@ def measured(path: Path, cells: dict[str, list[str]]) -> Path:
         [f"{k}%" for k in range(40)],
         [f"{k + 1},234.50" for k in range(40)],
         [f"$ {k}" for k in range(40)],
+        [f"{k + 1}\N{NARROW NO-BREAK SPACE}234,50" for k in range(20)],
+        [f"{k + 1}.234.500" for k in range(20)],
+        [f"\N{MINUS SIGN}{k}.5" for k in range(20)],
         ["inf"],
     ],
 )
