@@ -2,6 +2,7 @@
 
 import csv
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,6 +74,28 @@ def open_table(
         got=f"suffix {suffix!r}",
         do=how_to_convert(path),
     )
+
+
+def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
+    """Warn of rows that hold nothing in any of several columns.
+
+    Args:
+        table: The table.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    empty = np.full(len(table), len(table.columns) > 1 and not table.unread)
+    for column in table.columns.values():
+        if not empty.any():  # in most tables after the first column
+            return
+        empty &= column.is_empty()
+    if empty.any():
+        warnings.warn(
+            f"{table.source}: {empty.sum()} of {len(table)} rows are empty in every column, as "
+            "spreadsheets leave them below a table; they count as rows without a label. Delete "
+            "them.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _csv(path: Path, delimiter: str | None) -> Any:
