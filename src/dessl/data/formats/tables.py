@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.csv_header import csv_header
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
@@ -154,11 +154,20 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             do="Save the table without it: index=False in pandas, row.names = FALSE in R; or "
             "delete the column, or name it.",
         )
-    if not names or repeated or not all(name.strip() for name in names):
+    nameless = [str(number) for number, name in enumerate(names, 1) if not name.strip()]
+    if nameless or not names:
         raise DataError.of(
             path,
             expected="columns with different, non-empty names",
-            got=f"{repeated[0]!r} twice" if repeated else "a column without a name",
+            got=f"a column without a name: number {few(nameless or ['1'])}",
+            do="Name each column in the first line; delete empty columns, and lines above the "
+            "names.",
+        )
+    if repeated:
+        raise DataError.of(
+            path,
+            expected="columns with different, non-empty names",
+            got=f"{repeated[0]!r} twice",
             do="Name each column once, in the first line.",
         )
 
