@@ -91,6 +91,9 @@ CASES = {
     "another kind of file": Case(
         table(good_rows(), "people.docx"), "got a file of another kind. Rename or convert it."
     ),
+    "an image": Case(
+        table(["no", "matter"], "scan 1.PNG"), "Put the image into a folder, and give the folder."
+    ),
     "option of another kind": Case(
         lambda folder: ["digits", "--label", "x"], "--label is for tables, and DATA is none."
     ),

@@ -1,6 +1,6 @@
 import pytest
 
-from dessl.data.label_marks import marks_among, warn_of_marks
+from dessl.data.label_marks import marks_among, warn_of_marks, warn_of_spellings
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,15 @@ def test_the_warning_is_about_the_line_that_called_the_caller() -> None:
         read(["a", "nan"])
     assert caught[0].filename == __file__
     read(["a", "b"])  # silent: warnings are errors here
+
+
+def test_other_spellings_of_a_class_are_named() -> None:
+    def read(class_names: list[str]) -> None:
+        warn_of_spellings(class_names, where="y")
+
+    with pytest.warns(
+        UserWarning, match=r"^y: 'NO' and 'no', 'a b' and 'a  B' are taken for different classes\."
+    ) as caught:
+        read(["NO", "a b", "yes", "no", "a  B"])
+    assert caught[0].filename == __file__
+    read(["ab", "a b", "b"])  # silent: warnings are errors here

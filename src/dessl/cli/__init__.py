@@ -5,8 +5,10 @@ user can mend, said in one line; 130 stopped by Ctrl-C.
 """
 
 import io
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -52,17 +54,23 @@ def _root(
     """Safe semi-supervised learning through a debiased risk."""
 
 
+def _from_home(argument: str) -> str:
+    """Put the home folder for a ~ that shells leave, as in --out=~/runs and "~/my scans"."""
+    home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
+    return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
     Args:
         arguments: What was typed after ``dessl``; the process's own when not given.
     """
-    typed = tuple(sys.argv[1:] if arguments is None else arguments)
-    TYPED.set(typed)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # λ is in hardly any code page
     try:
+        typed = tuple(map(_from_home, sys.argv[1:] if arguments is None else arguments))
+        TYPED.set(typed)
         app(typed)
     except MENDABLE as error:
         say(f"dessl: {complaint(error)}", style="red")

@@ -71,10 +71,17 @@ def kind_of(source: str) -> Kind:
         expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
         "dessl datasets list",
         got="a file of another kind" if path.exists() else "no such file or name",
-        do=how_to_convert(path)
+        do=_instead(path)
         if path.exists()
         else nearest(source, DATASETS, otherwise="Check the path."),
     )
+
+
+def _instead(path: Path) -> str:
+    """What to do with a file of a kind that is not read."""
+    if path.suffix.lower() in SUFFIXES:
+        return "Put the image into a folder, and give the folder."
+    return how_to_convert(path)
 
 
 def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:

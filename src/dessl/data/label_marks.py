@@ -1,7 +1,9 @@
-"""Words that stand for a missing label in many files, and that would be taken for a class."""
+"""Class names that are likely no class: marks of a missing label, and other spellings of one."""
 
 import warnings
 from collections.abc import Iterable
+
+from dessl.data.errors import few
 
 MARKS = frozenset(
     (
@@ -47,6 +49,27 @@ def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel
         warnings.warn(
             f"{where}: {', '.join(map(repr, marks))} is taken for a class. Where it stands for no "
             f"label, {do}.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int = 2) -> None:
+    """Warn where classes differ in upper and lower case or in spaces alone, as Yes and yes do.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warning with.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in class_names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(repr(name))
+    pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
+    if pairs:
+        warnings.warn(
+            f"{where}: {few(pairs)} are taken for different classes. Where they are one, spell "
+            "them alike.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

@@ -29,6 +29,12 @@ def test_a_label_that_may_stand_for_none_is_warned_of(
     assert sorted(data.class_names) == sorted([*others, word])
 
 
+def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="column 'y': 'Yes' and 'yes' are taken for") as caught:
+        read_table(table(tmp_path / "a.csv", ["yes", "no", "Yes"] * 4), label="y")
+    assert caught[0].filename == __file__
+
+
 def test_minus_one_is_warned_of_among_whole_numbers(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="column 'y': '-1' is taken for a class"):
         data, _ = read_table(table(tmp_path / "a.csv", [0, 1, -1] * 4), label="y")

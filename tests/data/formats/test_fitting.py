@@ -162,7 +162,7 @@ def test_liberties_with_numbers_are_refused(tmp_path: Path, word: str) -> None:
 def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
     kept = people().assign(town=["Oslo", "Rome"] * 30)  # age has gaps, income and town have none
     encoding = fit_encoding(table_of_frame(kept), label="outcome")
-    gaps = kept.iloc[:9].copy()
+    gaps = kept.iloc[:9].assign(outcome="yes")
     gaps.loc[:3, "income"], gaps.loc[2:3, "town"], gaps["age"] = np.nan, None, np.nan
     with pytest.warns(
         UserWarning, match="complete in training: 4 in 'income', 2 in 'town'. A m"
@@ -257,6 +257,9 @@ def measured(path: Path, cells: dict[str, list[str]]) -> Path:
         [f"{k}%" for k in range(40)],
         [f"{k + 1},234.50" for k in range(40)],
         [f"$ {k}" for k in range(40)],
+        [f"{k + 1}\N{NARROW NO-BREAK SPACE}234,50" for k in range(20)],
+        [f"{k + 1}.234.500" for k in range(20)],
+        [f"\N{MINUS SIGN}{k}.5" for k in range(20)],
         ["inf"],
     ],
 )
@@ -341,6 +344,19 @@ def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> Non
     ignored = ["row", "code", "text", "number", "empty"]
     quiet, _ = read_table(path, label="y", ignore=ignored)
     np.testing.assert_array_equal(quiet.x, data.x)
+
+
+def test_rows_without_any_cell_are_counted_aloud(tmp_path: Path) -> None:
+    rows = [f"{k % 7};{'ab'[k % 2]}" for k in range(20)]
+    path = write(tmp_path / "a.csv", ["n;y", *rows, ";", " ; "])
+    match = r"a\.csv: 2 of 22 rows are empty in every column"
+    with pytest.warns(UserWarning, match=match) as caught:
+        data, encoding = read_table(path, label="y")
+    assert caught[0].filename == __file__
+    assert data.y[-2:].tolist() == [-1, -1]
+    with pytest.warns(UserWarning, match=match):
+        read_new_table(path, encoding)
+    read_table(write(path, ["n;y", *rows, ";a", "1;"]), label="y")  # silent
 
 
 def test_one_word_and_a_gap_are_something_to_learn_from() -> None:

@@ -56,6 +56,26 @@ def test_other_spellings_are_the_same(tmp_path: Path, spelling: str) -> None:
     assert sorted(read_image_folder(tmp_path).y.tolist()) == [-1, 0, 1]
 
 
+def test_subfolders_that_are_likely_no_class_are_warned_of(tmp_path: Path) -> None:
+    for name in ("a/1.png", "unknown/1.png", "cyst/1.png", "Cyst /1.png"):
+        save(tmp_path / name, picture())
+    with (
+        pytest.warns(UserWarning, match="'Cyst ' and 'cyst' are taken for different classes"),
+        pytest.warns(UserWarning, match="'unknown' is taken .* name the subfolder 'unlabelled'"),
+    ):
+        read_image_folder(tmp_path)
+
+
+def test_a_link_to_nothing_is_not_passed_over(tmp_path: Path) -> None:
+    for name in ("a/1.png", "b/1.png"):
+        save(tmp_path / name, picture())
+    (tmp_path / "c").symlink_to(tmp_path / "unmounted")
+    with pytest.raises(
+        DataError, match=r"c: .* got a link to nothing, which may stand for a class"
+    ):
+        read_image_folder(tmp_path)
+
+
 def test_an_image_in_no_class_is_not_passed_over(tmp_path: Path) -> None:
     for name in ("a/1.png", "b/1.png", "c.png"):
         save(tmp_path / name, picture())

@@ -76,3 +76,18 @@ def test_commas_that_may_divide_thousands_are_refused(others: tuple[str, ...]) -
 def test_one_comma_that_divides_no_thousands_speaks_for_the_others(other: str) -> None:
     column = column_of("1,234", other)
     assert numbers(table_of(column), column, comma=True)[0] == 1.234
+
+
+@pytest.mark.parametrize("others", [("950",), ("12.345", "-100", "", "7")])
+def test_points_that_may_divide_thousands_are_refused(others: tuple[str, ...]) -> None:
+    column = column_of("1.234", *others)
+    with pytest.raises(DataError, match=r"the point means; got '1.234' .* may be 1.234 or 1234,"):
+        numbers(table_of(column), column)
+
+
+@pytest.mark.parametrize(
+    "others", [(), ("7",), ("950", "1.5"), ("950", "0.125"), ("950.0",), ("950", "1950")]
+)
+def test_points_that_are_decimals_by_the_others_stay_numbers(others: tuple[str, ...]) -> None:
+    column = column_of("1.234", *others)
+    assert numbers(table_of(column), column)[0] == 1.234

@@ -113,6 +113,27 @@ def test_of_many_classes_those_that_differ_most_are_drawn_and_all_are_listed(
     assert listed == [name for name in names if name != "kind 7"]
 
 
+def test_of_many_classes_of_one_method_the_worst_are_drawn(facts: RunFacts) -> None:
+    method = facts.methods[0]
+    accuracies = [0.9] * 40 + [0.1] * 20
+    alone = dataclasses.replace(
+        facts,
+        data=dataclasses.replace(facts.data, class_names=tuple(f"kind {k}" for k in range(60))),
+        methods=(method,),
+        runs=tuple(
+            dataclasses.replace(run, metrics={"per_class_accuracy": accuracies})
+            for run in facts.runs
+            if run.method == method.name
+        ),
+        comparisons=(),
+        sweep=(),
+    )
+    page = report_html([alone])
+    assert "The 24 classes with the lowest accuracies of 60." in page
+    drawn = re.findall(r"<text[^>]*><title>(kind \d+)</title>", page)
+    assert set(drawn) >= {f"kind {number}" for number in range(40, 60)}
+
+
 @pytest.mark.parametrize("values", [[0.0], [3.0, 3.0], [math.nan], [-1e-9, 1e-9], [1e6, 2e6]])
 def test_an_axis_holds_its_values_between_round_ends(values: list[float]) -> None:
     axis = Axis.of(values)

@@ -72,6 +72,12 @@ class Column:
     def __len__(self) -> int:
         return len(self.cells if self.numbers is None else self.numbers)
 
+    def is_empty(self) -> NDArray[np.bool_]:
+        """(n,) where a cell holds nothing, or spaces alone."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        return np.array([not text for text in self.texts.to_pylist()])[self.codes]
+
     def cell(self, row: int) -> str:
         """One cell as text."""
         if self.numbers is not None:

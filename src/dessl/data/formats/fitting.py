@@ -28,7 +28,7 @@ from dessl.data.formats.number_cells import (
     wrong_cells,
 )
 from dessl.data.formats.reading import MAX_BYTES
-from dessl.data.formats.tables import Table, open_table
+from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 
 NUMERIC_SHARE = 0.9
 
@@ -102,6 +102,7 @@ def encoded_table(
     table: Table, encoding: TableEncoding, *, labels: bool = True, max_bytes: int = MAX_BYTES
 ) -> RawData:
     """A table's features and labels under an encoding; without labels, all are missing."""
+    warn_of_empty_rows(table, stacklevel=3)
     return RawData(
         encoding.features(table, max_bytes=max_bytes),
         encoding.labels(table) if labels else np.full(len(table), -1, np.int64),

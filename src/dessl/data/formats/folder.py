@@ -21,6 +21,7 @@ from dessl.data.formats.image_file import (
     pixels,
 )
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
+from dessl.data.label_marks import warn_of_marks, warn_of_spellings
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -71,6 +72,9 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
+    where = f"{folder}, subfolders"
+    warn_of_marks(labelled, where=where, do=f"name the subfolder {UNLABELLED[0]!r}")
+    warn_of_spellings(labelled, where=where)
     paths = [path for files in labelled.values() for path in files] + unlabelled
     x, bits = read_images(
         paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
@@ -155,6 +159,14 @@ def class_folders(folder: Path) -> list[Path]:
     loose = [path for path in inside if path.is_file() and path.suffix.lower() in SUFFIXES]
     for path in (*folders, *loose):
         check_name(path)
+    lost = [path for path in inside if path.is_symlink() and not path.exists()]
+    if lost:
+        raise DataError.of(
+            lost[0],
+            expected="folders or files",
+            got="a link to nothing, which may stand for a class",
+            do="Mount or restore what it is linked to, or remove it.",
+        )
     if folders and loose:
         raise DataError.of(
             loose[0],

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError, few
-from dessl.data.formats.cells import NUMBER, Column, arrow_module
+from dessl.data.formats.cells import COMMA_NUMBER, NUMBER, Column, arrow_module
 from dessl.data.formats.tables import Table
 
-THOUSANDS = r"^[+-]?[1-9][0-9]{0,2},[0-9]{3}$"
+THOUSANDS = r"^[+-]?[1-9][0-9]{{0,2}}{mark}[0-9]{{3}}$"
+GAPS = "\N{SPACE}\N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}"  # between thousands
 NEARLY = (
-    r"^[<>≤≥~=$€£ ]*[+-]?"
-    r"([0-9]+([.,][0-9]+)?|[0-9]{1,3}([,'][0-9]{3})+(\.[0-9]+)?|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)"
-    r"[ %‰$€£]*$"
+    "^[<>≤≥~=$€£ ]*[+\N{MINUS SIGN}-]?"
+    rf"([0-9]+([.,][0-9]+)?|[0-9]{{1,3}}([,'’{GAPS}][0-9]{{3}})+([.,][0-9]+)?"
+    r"|[0-9]{1,3}(\.[0-9]{3})+(,[0-9]+)?)"
+    rf"[{GAPS}%‰$€£]*$"
 )
 MIN_VALUES = 10
 MAX_OTHERS = 5
@@ -117,35 +119,55 @@ def numbers(
         table: What errors are about.
         column: One of its columns.
         comma: Whether decimals are written with a comma.
-        known: Whether that is certain. If not, commas that may all divide thousands are refused.
+        known: Whether that is certain. If not, commas that may all divide thousands are refused;
+            points are, where they stand beside whole numbers of three digits and none of more.
 
     Raises:
         DataError: A cell holds something else; the message names its row, column and value.
     """
     if comma and not known:
-        _check_thousands(table, column)
+        _check_thousands(table, column, ",")
     wrong = wrong_cells(column, comma=comma)
     if wrong is not None:
         raise not_numbers(table.source, [wrong])
     if column.numbers is not None:
         return column.numbers
     parsed = column.parsed(comma=comma)
+    if not comma and _points_may_divide(parsed.values):
+        _check_thousands(table, column, ".")
     return parsed.values[parsed.rows]
 
 
-def _check_thousands(table: Table, column: Column) -> None:
-    """Refuse a column whose commas all have one to three digits before and three after them."""
+def _points_may_divide(values: NDArray[np.float64]) -> bool:
+    """Whether numbers are as those that 950 and 1.234 give: all below 1000, whole or in 1000ths.
+
+    Decimals of a size alike are seldom without one of fewer or more digits; but that needs a look
+    at the texts.
+    """
+    sizes = np.abs(values[~np.isnan(values)])
+    whole = sizes == np.rint(sizes)
+    return bool((sizes < 1000).all() and (whole & (sizes >= 100)).any() and not whole.all())
+
+
+def _check_thousands(table: Table, column: Column, mark: str) -> None:
+    """Refuse a column whose marks all have one to three digits before and three after them."""
     compute, texts = arrow_module().compute, column.texts
-    doubtful = compute.match_substring_regex(texts, THOUSANDS).to_numpy(zero_copy_only=False)
-    comma = compute.match_substring(texts, ",").to_numpy(zero_copy_only=False)
-    number = ~np.isnan(column.parsed(comma=True).values)
-    if not (comma & number & ~doubtful).any():
+
+    def matching(pattern: str) -> NDArray[np.bool_]:
+        found = compute.match_substring_regex(texts, pattern)
+        return np.asarray(found.to_numpy(zero_copy_only=False))
+
+    doubtful = matching(THOUSANDS.format(mark=re.escape(mark)))
+    number = matching(COMMA_NUMBER if mark == "," else NUMBER)
+    if not (matching(re.escape(mark)) & number & ~doubtful).any():
         row = int(np.flatnonzero(doubtful[column.codes])[0])
         cell = column.cell(row)
         raise DataError.of(
             table.source,
-            expected=f"numbers in column {column.name!r} of which some show what the comma means",
-            got=f"{cell!r} in data row {row + 1}, which may be {cell.replace(',', '.')} or "
-            f"{cell.replace(',', '')}, and others like it",
-            do="Write decimals with a point and thousands without a comma; or, " + NOT_A_NUMBER,
+            expected=f"numbers in column {column.name!r} of which some show what the "
+            f"{'comma' if mark == ',' else 'point'} means",
+            got=f"{cell!r} in data row {row + 1}, which may be {cell.replace(mark, '.')} or "
+            f"{cell.replace(mark, '')}, and others like it",
+            do="Write decimals with a point, whole numbers among them as 950.0, and thousands "
+            f"without a mark; or, {NOT_A_NUMBER}",
         )

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.csv_header import csv_header
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
@@ -75,6 +76,28 @@ def open_table(
     )
 
 
+def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
+    """Warn of rows that hold nothing in any of several columns.
+
+    Args:
+        table: The table.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    empty = np.full(len(table), len(table.columns) > 1 and not table.unread)
+    for column in table.columns.values():
+        if not empty.any():  # in most tables after the first column
+            return
+        empty &= column.is_empty()
+    if empty.any():
+        warnings.warn(
+            f"{table.source}: {empty.sum()} of {len(table)} rows are empty in every column, as "
+            "spreadsheets leave them below a table; they count as rows without a label. Delete "
+            "them.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
 def _csv(path: Path, delimiter: str | None) -> Any:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
@@ -131,11 +154,20 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             do="Save the table without it: index=False in pandas, row.names = FALSE in R; or "
             "delete the column, or name it.",
         )
-    if not names or repeated or not all(name.strip() for name in names):
+    nameless = [str(number) for number, name in enumerate(names, 1) if not name.strip()]
+    if nameless or not names:
         raise DataError.of(
             path,
             expected="columns with different, non-empty names",
-            got=f"{repeated[0]!r} twice" if repeated else "a column without a name",
+            got=f"a column without a name: number {few(nameless or ['1'])}",
+            do="Name each column in the first line; delete empty columns, and lines above the "
+            "names.",
+        )
+    if repeated:
+        raise DataError.of(
+            path,
+            expected="columns with different, non-empty names",
+            got=f"{repeated[0]!r} twice",
             do="Name each column once, in the first line.",
         )
 

@@ -30,10 +30,11 @@ def per_class_section(facts: RunFacts) -> Markup | None:
         for number in range(len(facts.data.class_names))
         if any(not math.isnan(values[number]) for values in known.values())
     ]
-    drawn = sorted(classes, key=lambda number: -_spread(known, number))[:MOST]
+    drawn = sorted(classes, key=lambda number: _rank(known, number))[:MOST]
     caption = "Accuracy on the test rows of each class, mean over the runs of a method."
     if len(drawn) < len(classes):
-        caption += f" The {MOST} classes with the largest differences of {len(classes)}."
+        which = "largest differences" if len(known) > 1 else "lowest accuracies"
+        caption += f" The {MOST} classes with the {which} of {len(classes)}."
     ratios = benefit_ratios(facts, known)
     pictures = _pictures(facts, known, sorted(drawn), ("accuracy, %", 100, PER_CENT))
     if ratios:
@@ -87,9 +88,10 @@ def evenly(numbers: list[int], most: int) -> list[list[int]]:
     return [numbers[first : first + each] for first in range(0, len(numbers), each)]
 
 
-def _spread(found: ByMethod, number: int) -> float:
+def _rank(found: ByMethod, number: int) -> float:
+    """The lower, the sooner a class is drawn: where methods differ most, or one is worst."""
     values = [v[number] for v in found.values() if not math.isnan(v[number])]
-    return max(values) - min(values)
+    return min(values) - max(values) if len(found) > 1 else values[0]
 
 
 def _pictures(
