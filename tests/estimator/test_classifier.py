@@ -351,6 +351,20 @@ class TestImagesAndModules:
         built = DeSSLClassifier(module=lambda: nn.Linear(4, 3), **FAST).fit(X, few)
         assert built.predict_proba(X).shape == (200, 3)
 
+    @pytest.mark.parametrize(
+        ("network", "failed"),
+        [(nn.Linear(5, 3), "cannot be multiplied"), (nn.Linear(4, 3).double(), "same dtype")],
+    )
+    def test_a_network_that_does_not_take_the_rows_is_told(
+        self, rows: tuple, network: nn.Module, failed: str
+    ) -> None:
+        X, few, _ = rows
+        wanted = (
+            rf"must take torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
+        )
+        with pytest.raises(ValueError, match=wanted):
+            DeSSLClassifier(module=network, **FAST).fit(X, few)
+
 
 class TestRowNumbers:
     @pytest.fixture

@@ -230,6 +230,13 @@ def test_one_unlabelled_row_among_many_leaves_a_known_variance() -> None:
 # --- correlation and bad input --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e160])
+def test_correlation_of_numbers_whose_squares_are_no_floats(size: float) -> None:
+    """A very sure model's entropies are such, in float64."""
+    loss, h = np.random.default_rng(0).random((2, 50))
+    assert correlation(loss, size * h) == pytest.approx(np.corrcoef(loss, h)[0, 1])
+
+
 def test_correlation_is_numpys_for_arrays_and_tensors() -> None:
     loss, h = np.random.default_rng(0).normal(size=(2, 50))
     expected = np.corrcoef(loss, h)[0, 1]

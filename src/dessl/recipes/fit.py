@@ -181,13 +181,23 @@ def _bound(recipe: Recipe) -> float:
 
 
 def _check_logits(data: SemiData, recipe: Recipe) -> None:
-    """Refuse a network of the user's own whose outputs are not those of the classes."""
+    """Refuse a network of the user's own that does not go from these rows to these classes."""
     if isinstance(recipe.model, Architecture):
         return
     rows = recipe.transform(data.x[:2])
     with torch.random.fork_rng(devices=[]), torch.no_grad():  # this network is thrown away
         network = recipe.model()
-        logits = network.to(data.device).eval()(rows) if isinstance(network, nn.Module) else None
+        try:
+            logits = (
+                network.to(data.device).eval()(rows) if isinstance(network, nn.Module) else None
+            )
+        except RuntimeError as error:
+            first = str(error).partition("\n")[0].rstrip(".")
+            raise ValueError(
+                f"the network must take {rows.dtype} rows of shape {tuple(rows.shape[1:])}; given "
+                f"{len(rows)} of them it failed: {first}. Change its first layer, or convert its "
+                "weights with .float()."
+            ) from error
     if logits is not None and logits.shape != (len(rows), data.n_classes):
         raise ValueError(
             f"the network must give one logit for each of the {data.n_classes} classes, shape (n, "

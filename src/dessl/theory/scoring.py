@@ -34,7 +34,7 @@ def scoring_rule(
     """
     _checks.one_of("on", on, ("unlabelled", "all"))
     lam = _checks.scalar("lam", lam)
-    _checks.per_sample("h", h)
+    h = _checks.per_sample("h", h)
     for name, value in (("labelled", labelled), ("loss", loss)):
         if not isinstance(value, Tensor) or value.shape != h.shape:
             came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
@@ -42,7 +42,7 @@ def scoring_rule(
     if labelled.dtype != torch.bool:
         raise TypeError(f"labelled must be a boolean tensor; got {labelled.dtype}.")
     known = _checks.per_sample("loss", torch.where(labelled, loss, 0))
-    n, n_labelled = len(h), labelled.sum()
+    n, n_labelled = len(h), labelled.sum(dtype=h.dtype)  # whole numbers would divide in float32
     _checks.between("the number of labelled rows", n_labelled, 1)
     weight = labelled * (n / n_labelled)
     if on == "all":

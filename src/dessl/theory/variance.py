@@ -173,7 +173,8 @@ def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
     _checks.same_length("loss", loss_, "h_labelled", h_)
     if _constant(loss_) or _constant(h_):
         return 0.0
-    loss_, h_ = centred(loss_), centred(h_)
+    # Of size one, for the squares of a very sure model's H, 1e-200 and less, are no floats.
+    loss_, h_ = (rows / rows.abs().max() for rows in (centred(loss_), centred(h_)))
     return max(-1.0, min(1.0, float(loss_ @ h_) / float(loss_.norm() * h_.norm())))
 
 

@@ -237,6 +237,16 @@ def test_the_bootstrap_follows_its_generator(predictions) -> None:
     assert first.high != other.high
 
 
+def test_a_model_that_is_surer_than_squares_can_show_is_estimated() -> None:
+    generator = torch.Generator().manual_seed(0)
+    odds = -500 - 10 * torch.rand(300, generator=generator, dtype=torch.float64)
+    p = torch.stack([torch.zeros_like(odds), odds], dim=1).softmax(1)
+    y = [1] + [0] * 199
+    estimate = estimate_metric("cross_entropy", p[:200], y, p[200:])
+    assert estimate.lam == 0
+    assert estimate.value == pytest.approx(-float(p[0, 1].log()) / 200)
+
+
 def test_row_order_does_not_matter(predictions) -> None:
     p, y = predictions()
     others, _ = predictions(n=300, seed=1)

@@ -88,13 +88,17 @@ def test_a_bound_has_both_tails_where_the_other_cannot_miss() -> None:
     assert of_hits(43, 50, 0.95).high == pytest.approx(of_hits(50, 50, 0.95).low)
 
 
-@pytest.mark.parametrize("m", [5, 20, 60])
+@pytest.mark.parametrize("m", [3, 5, 20, 60])
 def test_an_interval_holds_those_that_miss_twice_as_often(m: int) -> None:
     for hits in range(m + 1):
-        intervals = [of_hits(hits, m, confidence) for confidence in (0.5, 0.8, 0.9, 0.95, 0.99)]
-        for inner, outer in pairwise(intervals):
-            assert outer.low <= inner.low + 1e-12
-            assert outer.high >= inner.high - 1e-12
+        for alternative in ("two-sided", "larger", "smaller"):
+            intervals = [
+                of_hits(hits, m, confidence, alternative)
+                for confidence in (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999)
+            ]
+            for inner, outer in pairwise(intervals):
+                assert outer.low <= inner.low + 1e-9
+                assert outer.high >= inner.high - 1e-9
 
 
 def moved(fit: Fit, v: float, gamma: float, root: float, z: float) -> float:

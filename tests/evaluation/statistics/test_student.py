@@ -33,6 +33,16 @@ def test_mean_interval_by_hand():
     assert mean_interval([0.5, 0.5]).half_width == 0.0
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1e160, 1e300])
+def test_the_size_of_numbers_does_not_matter(size):
+    values = np.array([1.0, 2.0, 5.0, 3.0])
+    found, plain = paired_t_test(size * values, 0 * values), paired_t_test(values, 0 * values)
+    assert found.p_value == pytest.approx(plain.p_value)
+    assert found.low == pytest.approx(size * plain.low)
+    half_width = mean_interval(size * values).half_width
+    assert half_width == pytest.approx(size * mean_interval(values).half_width)
+
+
 def test_mean_interval_covers_as_often_as_it_says():
     draws = np.random.default_rng(1).normal(size=(4000, 5))
     inside = [i.low <= 0 <= i.high for i in (mean_interval(row, 0.9) for row in draws)]

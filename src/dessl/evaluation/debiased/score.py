@@ -61,9 +61,21 @@ class _Side(NamedTuple):
     rate: float | None = None
 
     def bound(self, quantile: float) -> float:
-        """The bound for a normal quantile, not on the other side of θ̂."""
-        moved = self._root(quantile) - self.skew * self._shift(quantile)
-        return self.sign * max(0.0, self.sign * moved)
+        """The bound for a normal quantile, not on the other side of θ̂.
+
+        Of hits and misses of few labels the shift, in q², outgrows the root, which ends at 0 and 1:
+        from there on the bound stays as far as it came.
+        """
+        from scipy import optimize
+
+        def reach(quantile: float) -> float:
+            return self.sign * (self._root(quantile) - self.skew * self._shift(quantile))
+
+        farthest = reach(quantile)
+        if self.omega and self.sign * self.gamma > 0:
+            inside = optimize.minimize_scalar(lambda q: -reach(q), bounds=(0.0, quantile))
+            farthest = max(farthest, -float(inside.fun))
+        return self.sign * max(0.0, farthest)
 
     def _root(self, quantile: float) -> float:
         """Solve (1 + ω·scale) d² − γ·scale·d − scale·v − q²·V(B)/n_u = 0."""

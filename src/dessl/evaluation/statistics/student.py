@@ -101,7 +101,7 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> MeanInterval:
     array = folds("values", values)
     n = array.shape[0]
     mean = float(array.mean())
-    error = float(array.std(ddof=1)) / math.sqrt(n)
+    error = _deviation(array) / math.sqrt(n)
     half_width = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * error
     return MeanInterval(mean, mean - half_width, mean + half_width, half_width, n, confidence)
 
@@ -137,7 +137,7 @@ def paired_t_test(
     differences, each = paired(a, b)
     rounding = float(each.max())
     n = differences.shape[0]
-    mean, deviation = float(differences.mean()), float(differences.std(ddof=1))
+    mean, deviation = float(differences.mean()), _deviation(differences)
     if deviation <= rounding:
         mean, deviation = (0.0 if abs(mean) <= rounding else mean), 0.0
     effect = mean / deviation if deviation else (math.copysign(math.inf, mean) if mean else 0.0)
@@ -156,6 +156,12 @@ def paired_t_test(
         alternative=alternative,
         confidence=confidence,
     )
+
+
+def _deviation(values: NDArray[np.float64]) -> float:
+    """The sample standard deviation, of values too whose squares no float can hold."""
+    _, exponent = math.frexp(float(np.abs(values).max()))
+    return math.ldexp(float(np.ldexp(values, -exponent).std(ddof=1)), exponent)
 
 
 def _p_value(statistic: float, degrees: int, alternative: Alternative) -> float:
