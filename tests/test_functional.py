@@ -314,3 +314,14 @@ def test_labels_of_any_integer_type_are_taken(dtype: torch.dtype) -> None:
     logits = torch.randn(3, 300, generator=torch.Generator().manual_seed(0))
     y = torch.tensor([5, 0, 100])
     assert torch.equal(cross_entropy(logits, y.to(dtype)), cross_entropy(logits, y))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_near_one_renyis_entropy_is_as_precise_compiled() -> None:
+    """Compiled for a CPU, torch.expm1 is exp(x) − 1, whose rounding 1/(1 − α) blows up."""
+    logits = torch.randn(64, 16, generator=torch.Generator().manual_seed(0))
+    compiled = torch.compile(lambda z: renyi_entropy(z, 1.0001), dynamic=False)
+    torch.testing.assert_close(
+        compiled(logits).double(), renyi_entropy(logits.double(), 1.0001), rtol=1e-5, atol=1e-5
+    )

@@ -163,3 +163,21 @@ def test_the_inner_state_moves_on_smoothed_predictions() -> None:
 def test_epsilon_outside_of_its_interval_is_refused(epsilon: float) -> None:
     with pytest.raises(ValueError, match=r"epsilon must lie in \(0, 1\)"):
         Smooth(Teacher([[1.0]]), epsilon=epsilon)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_compiled_it_gives_small_probabilities_back_too() -> None:
+    """Compiled for a CPU, torch.expm1 lost them: L was infinite from p = e⁻²² on."""
+
+    def undone(logits: Tensor) -> Tensor:
+        return unsmoothed(smoothed(logits, 0.01), 0.01)
+
+    found = []
+    for compute in (undone, torch.compile(undone, dynamic=False)):
+        logits = torch.tensor([[0.0, -least] for least in range(5, 85, 5)]).float()
+        log_p = compute(logits.requires_grad_())
+        log_p[:, 1].sum().backward()
+        found.append((log_p.detach(), logits.grad))
+    for eager, compiled in zip(*found, strict=True):
+        torch.testing.assert_close(compiled, eager)

@@ -108,6 +108,32 @@ def test_a_model_of_biases_alone_and_one_of_weights_alone_can_be_trained() -> No
         assert [type(one).__name__ for one in made] == kinds
 
 
-def test_a_closure_is_refused() -> None:
-    with pytest.raises(TypeError, match="one gradient a step"):
-        Muon([nn.Parameter(torch.eye(2))], 0.1).step(lambda: 0.0)
+def test_a_closure_computes_the_gradient_and_its_value_comes_back() -> None:
+    """Lightning hands every optimiser one."""
+    weight, other = nn.Parameter(torch.eye(2)), nn.Parameter(torch.eye(2))
+
+    def loss() -> Tensor:
+        value = (weight + 1).square().sum()
+        value.backward()
+        return value
+
+    assert Muon([weight], 0.1).step(loss).item() == 10
+    other.grad = weight.grad
+    assert Muon([other], 0.1).step() is None
+    assert torch.equal(weight, other)
+
+
+@pytest.mark.parametrize(
+    ("weights", "settings", "said"),
+    [
+        (nn.Linear(2, 3), {}, r"two or more dimensions; got one of shape \(3,\)"),
+        (nn.Linear(2, 3, bias=False), {"lr": -1.0}, "lr must lie in"),
+        (nn.Linear(2, 3, bias=False), {"momentum": 1.0}, "momentum must lie in"),
+        (nn.Linear(2, 3, bias=False), {"weight_decay": -0.1}, "weight_decay must lie in"),
+    ],
+)
+def test_what_it_cannot_move_is_refused_at_once(
+    weights: nn.Module, settings: dict[str, float], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        Muon(weights.parameters(), **{"lr": 0.1, **settings})

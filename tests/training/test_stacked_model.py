@@ -40,6 +40,18 @@ def test_a_pass_is_every_models_own_running_statistics_included(networks, fast: 
     assert stacked.buffers.keys() == dict(models[0].named_buffers()).keys()
 
 
+def test_half_precision_reaches_batch_norm() -> None:
+    """A layer without bias hands bf16 on, which PyTorch's vmap refused beside its statistics."""
+    torch.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(5, 4, bias=False), nn.BatchNorm1d(4)) for _ in range(3)]
+    stacked, x = StackedModel(models), torch.randn(3, 8, 5)
+    with torch.autocast("cpu", torch.bfloat16, cache_enabled=False):
+        out = stacked(x)
+        for k, model in enumerate(models):
+            torch.testing.assert_close(out[k], model(x[k]).float(), rtol=0.02, atol=0.02)
+            torch.testing.assert_close(stacked.buffers["1.running_var"][k], model[1].running_var)
+
+
 def test_evaluation_moves_nothing(networks) -> None:
     models, x = networks
     stacked = StackedModel(models)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl.functional import log_probabilities
+from dessl.functional import expm1, log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
 from dessl.surrogates.function import as_surrogate
 
@@ -100,10 +100,10 @@ def unsmoothed(logits: Tensor, epsilon: float) -> Tensor:
     logits. A probability below e⁻⁸⁰ comes back as e⁻⁸⁰, with the gradient it should have.
 
     >>> logits = smoothed(torch.tensor([[50.0, 0.0]]), epsilon=0.1)
-    >>> unsmoothed(logits, epsilon=0.1)
-    tensor([[  0., -50.]])
+    >>> unsmoothed(logits, epsilon=0.1).exp()
+    tensor([[1.0000e+00, 1.9287e-22]])
     """
-    return torch.expm1(logits).log() - math.log(_scale(logits, epsilon))
+    return expm1(logits).log() - math.log(_scale(logits, epsilon))
 
 
 def _scale(logits: Tensor, epsilon: float) -> float:

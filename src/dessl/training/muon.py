@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dessl import _checks
+
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at 0: singular values end within 1 ± 0.35
 ITERATIONS = 5
 LIKE_ADAMW = 0.2  # root mean square of AdamW's updates, about
@@ -64,21 +66,35 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.9,
         nesterov: bool = True,
     ) -> None:
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "weight_decay": weight_decay,
-                "momentum": momentum,
-                "nesterov": nesterov,
-            },
-        )
+        settings = {
+            "lr": lr if isinstance(lr, Tensor) else _checks.number("lr", lr, low=0),
+            "weight_decay": _checks.number("weight_decay", weight_decay, low=0),
+            "momentum": _checks.number("momentum", momentum, low=0, high=1, open_high=True),
+            "nesterov": _checks.true_or_false("nesterov", nesterov),
+        }
+        super().__init__(params, settings)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Take further weights, refusing those that are no matrices."""
+        super().add_param_group(param_group)
+        for weight in self.param_groups[-1]["params"]:
+            if weight.ndim < 2:
+                raise ValueError(
+                    "Muon moves weights of two or more dimensions; got one of shape "
+                    f"{tuple(weight.shape)}. Give biases and normalisation layers to AdamW."
+                )
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Move every weight that has a gradient."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Move every weight that has a gradient; return what the closure did, where there is one.
+
+        Args:
+            closure: Computes the gradients, as Lightning hands them over; called once.
+        """
+        loss = None
         if closure is not None:
-            raise TypeError("Muon takes one gradient a step: call backward, then step().")
+            with torch.enable_grad():
+                loss = closure()
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             if not weights:
@@ -93,6 +109,7 @@ class Muon(torch.optim.Optimizer):
                 moves = orthogonalised(torch.stack([update for _, update in pairs])) * rate
                 for (weight, _), move in zip(pairs, moves, strict=True):
                     weight.sub_(move.view(weight.shape))
+        return loss
 
     def _updates(self, weights: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
         """Move the running means; return what they make of the gradients, as matrices."""
