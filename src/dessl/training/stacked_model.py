@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from dessl import _checks
+from dessl.surrogates.state import device_of
 from dessl.training.model_state import state_of
 from dessl.training.stacked_convolution import with_mapped_convolutions
 
@@ -41,9 +42,10 @@ class StackedModel:
         self.size = len(models)
         template = with_mapped_convolutions(models[0]) if fast else copy.deepcopy(models[0])
         self._template = template.to("meta").train()
-        for layer in self._template.modules():
-            if isinstance(layer, nn.modules.batchnorm._NormBase):
-                layer.register_forward_pre_hook(_fine_enough)
+        if device_of(models[0]).type == "cpu":
+            for layer in self._template.modules():
+                if isinstance(layer, nn.modules.batchnorm._NormBase):
+                    layer.register_forward_pre_hook(_fine_enough)
         self._twins = _twins(models[0])  # on "meta" layers no longer share a parameter
         self._mapped: Mapped = vmap(self._one, randomness="different")
         self._compiled: Mapped | None = None
@@ -110,7 +112,7 @@ class StackedModel:
 def _fine_enough(layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
     """On a CPU, BatchNorm under vmap takes no half precision beside statistics in float32."""
     x, *rest = given
-    return (x if x.is_cuda else _checks.summable(x), *rest)
+    return (_checks.summable(x), *rest)
 
 
 def _twins(model: nn.Module) -> dict[str, str]:
