@@ -4,10 +4,17 @@ import io
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from dessl.evaluation.risk_quality import risk_over_lambda, variance_ratio_over_lambda
-from dessl.report.risk_quality import DEBIASED, SSL, risk_figure, variance_ratio_figure
+from dessl.report.risk_quality import (
+    DEBIASED,
+    SSL,
+    draw_variance_ratio,
+    risk_figure,
+    variance_ratio_figure,
+)
 
 LAMS = torch.linspace(0, 2, 9)
 
@@ -36,3 +43,11 @@ def test_the_ratio_and_the_best_lambda_are_drawn() -> None:
     assert drawn_in(png, DEBIASED) > 100
     assert drawn_in(png, SSL) > 20  # the star at λ_opt
     assert png != variance_ratio_figure(result._replace(lam=0.1))
+
+
+def test_no_point_is_cut_by_the_upper_edge() -> None:
+    axes = Figure().subplots()
+    curves = {"lams": [0, 1, 2], "ratio_theory": [1, 1, 1], "ratio_empirical": [1, None, 1.1]}
+    draw_variance_ratio(axes, curves, (0.5, 0.9), of="risk")
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > 1.1 * 1.04

@@ -4,6 +4,8 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dessl.evaluation.risk_quality import RiskOverLambda, VarianceRatio
 
 if TYPE_CHECKING:
@@ -80,7 +82,9 @@ def draw_variance_ratio(
     axes.axhline(1.0, color=ORACLE, linestyle="--", label="complete case")
     axes.plot(*([value] for value in least), "*", color=SSL, markersize=12,
               label=f"λ_opt = {least[0]:.3g}")  # fmt: skip
-    axes.set(xlabel="λ", ylabel=f"variance of the {of}, relative", ylim=(0, None))
+    heights = np.array([1.0, *curves["ratio_theory"], *curves["ratio_empirical"]], dtype=float)
+    axes.set(xlabel="λ", ylabel=f"variance of the {of}, relative")
+    axes.set_ylim(0, 1.05 * np.nanmax(heights))  # a ratio is missing where nothing varies
     axes.legend()
 
 
