@@ -185,3 +185,26 @@ def test_runs_on_real_and_on_made_up_rows_are_not_mixed(tmp_path: Path, tiny: Ti
     )
     with pytest.raises(DataError, match=r"as 'mnist' in all runs; got mnist and mnist \(generated"):
         finished(tmp_path)
+
+
+def test_runs_of_one_method_are_trained_alike_but_for_split_and_lambda(
+    tmp_path: Path, tiny: Tiny
+) -> None:
+    begin(tmp_path, tiny(), resume=True)
+
+    def write(seed: int, **plan: Any) -> None:
+        plan = {"seed": seed, "lam": 1.0, "learning_rate": 0.1, **plan}
+        key = f"a-1-x-lam{plan['lam']:g}-seed{seed}"
+        settings = {"data": {"name": "a"}, "plan": plan, "curve": "test"}
+        write_record(tmp_path, record(key=key, seed=seed, lam=plan["lam"], settings=settings))
+
+    write(0)
+    write(1, lam=2.0)
+    write(2, patience=3)  # a setting that older runs did not have
+    assert len(finished(tmp_path)) == 3
+    write(3, learning_rate=9.0)
+    with pytest.raises(
+        DataError,
+        match=r"seed3\.json: expected the plan of 'a-1-x.*learning_rate = 9\.0, not 0\.1",
+    ):
+        finished(tmp_path)

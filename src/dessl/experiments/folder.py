@@ -102,7 +102,8 @@ def finished(out: Path) -> list[Record]:
     """The records of a folder's experiment.
 
     Raises:
-        DataError: A file is no record of this experiment, or runs differ in what data they had.
+        DataError: A file is no record of this experiment, or runs of one method differ in what
+            data they had, or in how they were trained.
     """
     experiment, records = read_experiment(out), read_records(out)
     wanted = experiment["name"], experiment.get("profile")
@@ -116,7 +117,33 @@ def finished(out: Path) -> list[Record]:
             )
     for asked in {_asked(record) for record in records}:
         one_data_set(out, asked, data_names(records, asked))
+    _check_alike(out, records)
     return records
+
+
+def _check_alike(out: Path, records: Iterable[Record]) -> None:
+    """Refuse runs of one method whose settings differ in more than the split and λ."""
+    first: dict[str, Record] = {}
+    for record in records:
+        same = first.setdefault(f"{record.method} {record.settings.get('data')}", record)
+        for part in sorted(record.settings.keys() & same.settings.keys()):
+            if said := _difference(record.settings[part], same.settings[part]):
+                raise DataError.of(
+                    out / RUNS / f"{record.key}.json",
+                    expected=f"the {part} of {same.key!r}, a run of the same method",
+                    got=said,
+                    do="Remove the run that does not belong here, or run the experiment anew.",
+                )
+
+
+def _difference(own: Any, other: Any) -> str | None:
+    """What is not the same in settings that both have; older runs may lack some."""
+    if not (isinstance(own, dict) and isinstance(other, dict)):
+        return None if own == other else f"{own!r}, not {other!r}"
+    for name in sorted((own.keys() & other.keys()) - {"seed", "lam"}):
+        if own[name] != other[name]:
+            return f"{name} = {own[name]!r}, not {other[name]!r}"
+    return None
 
 
 def data_names(records: Iterable[Record], asked: str) -> set[str]:
