@@ -110,4 +110,4 @@ def test_a_difference_of_nothing_has_no_minus(capsys: pytest.CaptureFixture[str]
     show_facts(replace(facts, comparisons=(one,)))
     shown = capsys.readouterr().out
     assert "-0.000" not in shown
-    assert "-0.500 to +0.000" in shown
+    assert "-0.500 to 0.000" in shown

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dessl.evaluation import mean_interval
 from dessl.report.facts import Comparison, RunFacts
+from dessl.report.measures import signed_text
 from dessl.report.verdict import short_p
 
 SHOWN = {
@@ -97,11 +98,11 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
         scale, digits = (100, 1) if one.metric == "accuracy" else (1, 3)
-        low, high = (f"{scale * bound:+z.{digits}f}" for bound in (one.low, one.high))
+        low, high = (signed_text(scale * bound, digits) for bound in (one.low, one.high))
         table.add_row(
             one.method,
             SHOWN.get(one.metric, one.metric),
-            f"{scale * one.difference:+z.{digits}f}",
+            signed_text(scale * one.difference, digits),
             f"{low} to {high}",
             short_p(one.p_value),
         )

@@ -82,7 +82,7 @@ class HeldOutCheck:
         return (
             f"{what} the cross-entropy of {self.n} held-out labels{how} "
             f"({self.complete_case:.3f} to {self.with_unlabelled:.3f}, difference "
-            f"{self.difference:+z.3f}{spread})"
+            f"{self.difference:+.3f}{spread})"
         )
 
 

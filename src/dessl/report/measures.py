@@ -71,7 +71,15 @@ def written(metric: str, value: float, *, signed: bool = False, decimals: int = 
         return "∞" if value > 0 else "−∞"
     percent = measure_of(metric).percent
     shown, digits = (100 * value, decimals) if percent else (value, 3)
-    text = f"{shown:{'+' if signed else ''}.{digits}f}"
-    if float(text) == 0:
-        text = text.lstrip("+-")
-    return text.replace("-", "−")
+    text = signed_text(shown, digits)
+    return (text if signed else text.removeprefix("+")).replace("-", "−")
+
+
+def signed_text(value: float, digits: int) -> str:
+    """A number with its sign, and without one where it rounds to nothing.
+
+    >>> signed_text(0.25, 1), signed_text(-0.25, 3), signed_text(-0.0001, 3)
+    ('+0.2', '-0.250', '0.000')
+    """
+    text = f"{value:+.{digits}f}"
+    return text.lstrip("+-") if float(text) == 0 else text

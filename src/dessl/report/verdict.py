@@ -1,6 +1,7 @@
 """Whether unlabelled data helped, said plainly: with its interval, or that one cannot tell."""
 
 from dessl.report.facts import Comparison, Verdict
+from dessl.report.measures import signed_text
 from dessl.training.plan import HIGHER_IS_BETTER
 
 NAMES = {
@@ -24,11 +25,14 @@ def verdict(comparison: Comparison, labels: int) -> Verdict:
     Unlabelled data helped here: DePseudoLabel changed accuracy by +0.020 against the complete case
     (95 % interval +0.010 to +0.030, p = 0.002, paired t-test over seeds, n = 5).
     """
+    difference, low, high = (
+        signed_text(value, 3) for value in (comparison.difference, comparison.low, comparison.high)
+    )
     change = (
         f"{comparison.method} changed {NAMES.get(comparison.metric, comparison.metric)} by "
-        f"{comparison.difference:+z.3f} against the {comparison.against} "
-        f"({100 * comparison.confidence:g} % interval {comparison.low:+z.3f} to "
-        f"{comparison.high:+z.3f}, {shown_p(comparison.p_value)}, {comparison.test}, "
+        f"{difference} against the {comparison.against} "
+        f"({100 * comparison.confidence:g} % interval {low} to "
+        f"{high}, {shown_p(comparison.p_value)}, {comparison.test}, "
         f"n = {comparison.n})."
     )
     if not (comparison.low > 0 or comparison.high < 0):
