@@ -21,11 +21,11 @@ from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import Mirrored
 from dessl.experiments.cells import Cell, cells_of
-from dessl.experiments.outcome import exact_metrics, training_record
-from dessl.experiments.parts import network, shown, term
+from dessl.experiments.outcome import Diverged, exact_metrics, training_record
 from dessl.experiments.sources import experiment_data
 from dessl.experiments.specification import Experiment, load_experiment
-from dessl.training import TrainResult, train
+from dessl.experiments.sweep import trained_alone
+from dessl.training import TrainResult
 from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
 
 # As many steps as ten minutes have, compiling and evaluations included.
@@ -61,20 +61,14 @@ def chosen(options: argparse.Namespace) -> Experiment:
 
 def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> dict[str, Any]:
     """A training's record, with what it measures as it is and with mirror images."""
-    own = data.with_labels(cell.draw(data.y.cpu()))
-    result = train(
-        network(experiment.model, data),
-        term(cell.method.surrogate, experiment.views, seed=cell.seed),
-        own,
-        cell.plan(experiment),
-        transform=shown(experiment.views),
-        out=runs / cell.key,
-    )
+    result = trained_alone(experiment, cell, data, runs / cell.key, progress=True)
+    if isinstance(result, Diverged):
+        raise SystemExit(result.reason)
     record = dataclasses.asdict(training_record(experiment, cell, data, result, 1))
     held_out = cell.data.validation > 0
     if held_out:  # a record has the test rows' metrics; here nobody is to see them
         record["metrics"] = {}
-    part = own.validation if held_out else data.test
+    part = data.with_labels(cell.draw(data.y.cpu())).validation if held_out else data.test
     assert part is not None
     return record | {
         "judged_on": f"{len(part.y)} {'held-out labels' if held_out else 'test rows'}",

@@ -35,6 +35,22 @@ def marks_among(class_names: Iterable[str]) -> list[str]:
     return sorted(marks)
 
 
+def warn_of_doubtful(
+    class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2
+) -> None:
+    """Warn of class names read from a file that are likely no class, or one class twice.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warnings with.
+        do: As of :func:`warn_of_marks`.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    names = tuple(class_names)
+    warn_of_marks(names, where=where, do=do, stacklevel=stacklevel + 1)
+    warn_of_spellings(names, where=where, stacklevel=stacklevel + 1)
+
+
 def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2) -> None:
     """Warn where a class is named by a mark for a missing label.
 

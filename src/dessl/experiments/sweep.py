@@ -81,25 +81,24 @@ def run_experiment(
                     write_record(out, record)
                     left.remove(record.key)
                 shutil.rmtree(folder, ignore_errors=True)
-    _remove_begun(training)
 
 
 @contextmanager
 def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
-    """Begin in a folder that no other process trains in; one that is held is left as it is."""
+    """Begin in a folder that no other process trains in; one that is held is left as it is.
+
+    When all is done the folder of trainings goes, unless the user keeps more there.
+    """
+    training = out / TRAINING
     if (out / EXPERIMENT).is_file():
         entries_to_write(out, experiment, resume=resume)  # refuses before the lock is made
     else:
         begin(out, experiment, resume=resume)
-    with locked_folder(out / TRAINING):
+    with locked_folder(training):
         begin(out, experiment, resume=True)
         yield
-
-
-def _remove_begun(training: Path) -> None:
-    """Remove what was begun in other groups, and the folder, unless the user keeps more there."""
-    for file in training.glob(f"*/{CELLS}"):
-        shutil.rmtree(file.parent, ignore_errors=True)
+        for file in training.glob(f"*/{CELLS}"):  # begun in other groups
+            shutil.rmtree(file.parent, ignore_errors=True)
     with suppress(OSError):
         (training / LOCK).unlink()
         training.rmdir()
@@ -151,7 +150,7 @@ def _records(
     if experiment.population or len(group) > 1:  # begun as a population, it ends as one
         results = _population(experiment, group, data, folder, progress=progress)
     else:
-        results = [_alone(experiment, group[0], data, folder, progress=progress)]
+        results = [trained_alone(experiment, group[0], data, folder, progress=progress)]
     for cell, result in zip(group, results, strict=True):
         if cell.key in left:
             yield training_record(experiment, cell, data, result, len(group))
@@ -185,7 +184,7 @@ def _unless_diverged(result: TrainResult) -> Ended:
     return Diverged(reason, result.seconds)
 
 
-def _alone(
+def trained_alone(
     experiment: Experiment, cell: Cell, data: SemiData, folder: Path, *, progress: bool
 ) -> Ended:
     """One run by itself."""

@@ -2,10 +2,9 @@
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
 early stopping that it would have alone, and ends with the same weights up to rounding (of the same
-law with dropout, whose draws are the population's own). Optimisers that divide by a gradient's size
-make steps of rounding where there is nothing else: AdamW moves a bias that BatchNorm takes out
-again. Its events say less of validation rows: no correlation, no best λ, and no metric but accuracy
-and cross-entropy unless it is selected by one.
+law with dropout, whose draws are the population's own; AdamW makes steps of rounding alone, where a
+bias before BatchNorm has no other gradient). Its events say less of validation rows: no
+correlation, no best λ, and no metric but accuracy and cross-entropy unless it is selected by one.
 Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 

@@ -8,7 +8,7 @@ from dessl.data.errors import DataError
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.number_cells import is_number
 from dessl.data.formats.tables import Table
-from dessl.data.label_marks import marks_among, warn_of_marks, warn_of_spellings
+from dessl.data.label_marks import marks_among, warn_of_doubtful
 
 MAX_CLASSES = 1000
 NO_CLASSES = "Is it the right column? Numbers to predict are not classes."
@@ -40,9 +40,12 @@ def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, 
     sure = {text: count for text, count in counts.items() if text not in marks}
     _check_minus_one(table, label, sure)
     _check_repeated(table, label, sure)
-    where = f"{table.source}, label column {label!r}"
-    warn_of_marks(counts, where=where, do="empty the cell", stacklevel=stacklevel + 1)
-    warn_of_spellings(counts, where=where, stacklevel=stacklevel + 1)
+    warn_of_doubtful(
+        counts,
+        where=f"{table.source}, label column {label!r}",
+        do="empty the cell",
+        stacklevel=stacklevel + 1,
+    )
     return tuple(sorted(counts, key=float if all(map(is_number, counts)) else None))
 
 

@@ -21,7 +21,7 @@ from dessl.data.formats.image_file import (
     pixels,
 )
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
-from dessl.data.label_marks import warn_of_marks, warn_of_spellings
+from dessl.data.label_marks import warn_of_doubtful
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -72,9 +72,8 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
-    where = f"{folder}, subfolders"
-    warn_of_marks(labelled, where=where, do=f"name the subfolder {UNLABELLED[0]!r}")
-    warn_of_spellings(labelled, where=where)
+    do = f"name the subfolder {UNLABELLED[0]!r}"
+    warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
     paths = [path for files in labelled.values() for path in files] + unlabelled
     x, bits = read_images(
         paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes

@@ -12,7 +12,7 @@ from dessl.data.features import feature_tensor
 from dessl.data.formats.arrays import Labels, RawData, same_count
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.zipped import Npz, open_npz
-from dessl.data.label_marks import warn_of_marks, warn_of_spellings
+from dessl.data.label_marks import warn_of_doubtful
 from dessl.data.labels import codes_by_name, label_codes
 
 FEATURE_NAMES = ("x", "X", "images", "features")
@@ -52,8 +52,7 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     x = _features(Path(path), features, layout)
     y, class_names = _labels(Path(path), labels, names)
     if names is None:
-        warn_of_marks(class_names, where=f"{path}, labels", do='save "" in its place', stacklevel=2)
-        warn_of_spellings(class_names, where=f"{path}, labels", stacklevel=2)
+        warn_of_doubtful(class_names, where=f"{path}, labels", do='save "" in its place')
     same_count(Path(path), x, y)
     return RawData(x, y, class_names)
 

@@ -66,13 +66,14 @@ class _Side(NamedTuple):
         Of hits and misses of few labels the shift, in q², outgrows the root, which ends at 0 and 1:
         from there on the bound stays as far as it came.
         """
-        from scipy import optimize
 
         def reach(quantile: float) -> float:
             return self.sign * (self._root(quantile) - self.skew * self._shift(quantile))
 
         farthest = reach(quantile)
         if self.omega and self.sign * self.gamma > 0:
+            from scipy import optimize
+
             inside = optimize.minimize_scalar(lambda q: -reach(q), bounds=(0.0, quantile))
             farthest = max(farthest, -float(inside.fun))
         return self.sign * max(0.0, farthest)
