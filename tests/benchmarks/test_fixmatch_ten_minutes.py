@@ -53,20 +53,30 @@ def test_both_are_measured_in_full_float32_as_records_are(
     assert not any(coarse[-3:])
 
 
-def test_the_settings_are_those_of_the_committed_trainings(benchmark) -> None:
+@pytest.mark.parametrize(
+    ("setting", "method", "file"),
+    [
+        ("width-96", "de_fixmatch", "fixmatch_ten_minutes"),
+        ("width-96", "de_fixmatch", "fixmatch_ten_minutes_96"),
+        ("width-96", "fixmatch", "fixmatch_ten_minutes_96_fixmatch"),
+        ("width-96", "complete_case", "fixmatch_ten_minutes_96_complete_case"),
+        ("width-96-linear", "de_fixmatch", "fixmatch_ten_minutes_linear"),
+        ("width-128", "de_fixmatch", "fixmatch_ten_minutes_128"),
+    ],
+)
+def test_the_settings_are_those_of_the_committed_trainings(
+    benchmark, setting: str, method: str, file: str
+) -> None:
     results = Path(benchmark.__file__).parent / "results"
-    files = {
-        "width-96": "fixmatch_ten_minutes",
-        "width-96-linear": "fixmatch_ten_minutes_linear",
-        "width-128": "fixmatch_ten_minutes_128",
+    found = json.loads((results / f"{file}.json").read_text())
+    done = found["settings"]
+    options = benchmark.arguments(["--setting", setting, "--method", method])
+    experiment = benchmark.chosen(options)
+    (cell,) = benchmark.cells_of(experiment)
+    plan = json.loads(json.dumps(cell.plan(experiment).as_dict()))
+    assert {name: value for name, value in plan.items() if name != "evaluate_every"} == {
+        name: value for name, value in done["plan"].items() if name != "evaluate_every"
     }
-    for setting, file in files.items():
-        done = json.loads((results / f"{file}.json").read_text())["settings"]
-        experiment = benchmark.chosen(benchmark.arguments(["--setting", setting]))
-        (cell,) = benchmark.cells_of(experiment)
-        plan = json.loads(json.dumps(cell.plan(experiment).as_dict()))
-        assert {name: value for name, value in plan.items() if name != "evaluate_every"} == {
-            name: value for name, value in done["plan"].items() if name != "evaluate_every"
-        }
-        assert experiment.model == done["model"]
-        assert cell.method.surrogate == done["surrogate"]
+    assert experiment.model == done["model"]
+    assert cell.method.surrogate == done["surrogate"]
+    assert found["method"] == method
