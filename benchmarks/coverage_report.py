@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from coverage_limits import nearest_coverage, share_within_reach
+from coverage_settings import settings_table
 
 DEFAULT = "score"
 PEERS = ("Student t", "Wilson", "ppi-python", "glide-py")
@@ -40,6 +41,13 @@ def markdown(report: dict[str, Any]) -> str:
         "marked as held out, which were drawn on for this table alone.",
         "",
         *verdict(results, accuracy),
+        "",
+        f"## Over all {len(accuracy)} populations",
+        "",
+        "Mean coverage in %, in brackets that of the population farthest from nominal; then width "
+        f"beside `{DEFAULT}`'s, the geometric mean of ratios.",
+        "",
+        *settings_table(results, DEFAULT, PEERS),
     ]
     for metric in ("accuracy", "brier"):
         for confidence in sorted({r["confidence"] for r in results}):
