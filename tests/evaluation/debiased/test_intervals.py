@@ -16,7 +16,7 @@ from dessl.evaluation.debiased.intervals import (
     within,
 )
 from dessl.evaluation.debiased.proxies import METRICS, imagined_moments, sampled
-from dessl.evaluation.debiased.score import IMAGINED_ROWS, LOWER_SKEW, _Side, score_bounds
+from dessl.evaluation.debiased.score import LOWER_SKEW, _Side, score_bounds
 
 TWO_SIDED = tail_of(0.95, "two-sided")
 
@@ -132,22 +132,27 @@ def test_score_bounds_of_a_hit_rate_solve_their_equation(predictions) -> None:
     assert high.high == pytest.approx(moved(fit, v, gamma, expected[1], z))
 
 
+@pytest.mark.parametrize(("n", "imagined"), [(80, 16), (30, 10)])
 @pytest.mark.parametrize("shape", [fitted, lambda sample: bent(sample, fitted(sample))])
 @pytest.mark.parametrize("metric", ["brier", "cross_entropy"])
-def test_score_bounds_of_a_skewed_loss_solve_their_equation(metric, shape, predictions) -> None:
-    p, y = predictions(n=80)
+def test_score_bounds_of_a_skewed_loss_solve_their_equation(
+    metric, shape, n, imagined, predictions
+) -> None:
+    p, y = predictions(n=n)
     others, _ = predictions(n=500, seed=1)
     sample = sampled(METRICS[metric], (p,), y, (others,))
     fit = shape(sample)
     scaled = (fit.residuals / (1 - fit.leverage).sqrt()).numpy()
     second, third = imagined_moments(sample, fit.beliefs)
     squares, cubes = (scaled**2).sum(), (scaled**3).sum()
-    gamma = (cubes + IMAGINED_ROWS * third) / (squares + IMAGINED_ROWS * second)
+    gamma = (cubes + imagined * third) / (squares + imagined * second)
     own = min(gamma, cubes / squares)
-    z, v = stats.norm.ppf(0.975), fit.leverage_variance
+    h, h_u = sample.labelled.h.numpy(), sample.unlabelled.h.numpy()
+    unseen = max(0.0, np.concatenate([h, h_u]).var(ddof=1) - h.var(ddof=1))
+    z, v = stats.norm.ppf(0.975), fit.leverage_variance + (1 - fit.lam) ** 2 / 4 * unseen
 
     def excess(theta: float, gamma: float) -> float:
-        variance = (v + gamma * (theta - fit.value)) / 80
+        variance = (v + gamma * (theta - fit.value)) / n
         return (theta - fit.value) ** 2 - z**2 * (variance + fit.unlabelled_variance)
 
     low, high = (score_bounds(fit, sample, METRICS[metric], tail) for tail in ONE_SIDED)

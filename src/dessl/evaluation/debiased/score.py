@@ -5,10 +5,15 @@
 with q normal. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that
 H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
 For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
-few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. With few
-labels the large losses may not be among them: twenty more rows, with labels drawn as the model
-believes, enter γ (not v, and not θ̂). A timid model imagines more large losses than there are, which
-would draw the lower bound in: there γ is the labelled rows' own if that is less.
+few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. The large
+losses may not be among the labels: for each five labelled rows one more, with its label drawn as
+the model believes, enters γ (not v, and not θ̂). A timid model imagines more large losses than there
+are, which would draw the lower bound in: there γ is the labelled rows' own if that is less.
+
+Nor need the labelled rows show all of V(H). Of a few rows of which a model is very sure there may
+be none among them; unlabelled rows tell that they are there. If L followed H with slope 1 out
+there, as a calibrated model believes, V(r) would be larger by (1 − λ)² times what is not seen of
+V(H); it is taken to follow half as far beyond λ, and v has a quarter of that.
 
 θ̂ itself is skewed as rows are, so its quantile is not q but, by Cornish and Fisher's expansion,
 q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, for the part of θ̂'s variance
@@ -27,11 +32,15 @@ far enough even then. For such a θ the lower bound alone may miss, and takes bo
 import math
 from typing import Literal, NamedTuple
 
+import torch
+
 from dessl.evaluation.debiased.fit import Fit
 from dessl.evaluation.debiased.intervals import Bounds, Tail
 from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments
 
-IMAGINED_ROWS = 20
+IMAGINED_SHARE = 0.2  # imagined rows for each labelled one,
+LEAST_IMAGINED = 10  # and at least so many
+UNSEEN_SLOPE = 0.5  # how far from λ to 1 the slope is taken to be where no labelled row lies
 LOWER_SKEW = 0.75  # share of the shift for skewness that a lower bound takes, L not 0 or 1
 LARGEST_TAIL = 0.15  # that one bound may have; a larger one is missed by a sample's first count
 ROUNDING = 1e-12  # share of a squared loss that may be rounding
@@ -158,7 +167,8 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         below = _Side(-1, m, extra, v, gamma, share, rate=centre)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
-    below = _Side(-1, m, extra, fit.leverage_variance, min(own, growth), 0.0, LOWER_SKEW)
+    v = fit.leverage_variance + _unseen_variance(fit, sample)
+    below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
     return below, below._replace(sign=1, gamma=growth, skew=float(metric.high < math.inf))
 
 
@@ -166,6 +176,17 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
     """γ = E[r³]/E[r²] over the labelled rows, and over them and the imagined ones."""
     scaled = fit.scaled_residuals
     squares, cubes = float(scaled.square().sum()), float((scaled**3).sum())
-    second, third = (IMAGINED_ROWS * moment for moment in imagined_moments(sample, fit.beliefs))
+    rows = max(LEAST_IMAGINED, IMAGINED_SHARE * len(scaled))
+    second, third = (rows * moment for moment in imagined_moments(sample, fit.beliefs))
     own = cubes / squares if squares else 0.0
     return own, (cubes + third) / (squares + second) if squares + second else 0.0
+
+
+def _unseen_variance(fit: Fit, sample: Sample) -> float:
+    """What V(r) has where H takes values that no labelled row has."""
+    if not len(sample.unlabelled.h):
+        return 0.0
+    h = sample.labelled.h
+    every_h = torch.cat([h, sample.unlabelled.h])
+    unseen = max(0.0, float(every_h.var()) - float(h.var()))
+    return (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen

@@ -1,0 +1,62 @@
+"""Rows of which a model is sure, one in fifty: few or none of them are among the labelled ones."""
+
+import numpy as np
+import pytest
+import torch
+
+from dessl.evaluation import estimate_metric
+from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.intervals import tail_of
+from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.score import score_bounds
+
+TOPS, RIGHT, SHARES = (0.51, 0.53, 0.99), (0.5, 0.95, 0.95), (0.49, 0.49, 0.02)
+BRIER = METRICS["brier"]
+
+
+def rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    kind = rng.choice(3, n, p=SHARES)
+    top = np.array(TOPS)[kind]
+    wrong = rng.random(n) >= np.array(RIGHT)[kind]
+    return np.stack([top, 1 - top], axis=1), wrong.astype(int)
+
+
+@pytest.mark.parametrize(("labels", "replications"), [(50, 400), (100, 400), (500, 300)])
+def test_intervals_of_their_brier_score_hold(labels: int, replications: int) -> None:
+    """Without thought of them a nominal 90 % is 81 to 86 %; three standard errors are 5 points."""
+    truth = sum(
+        share * (right * 2 * (1 - top) ** 2 + (1 - right) * 2 * top**2)
+        for top, right, share in zip(TOPS, RIGHT, SHARES, strict=True)
+    )
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(replications):
+        (p, y), (others, _) = rows(rng, labels), rows(rng, 2000)
+        estimate = estimate_metric("brier", p, y, others, confidence=0.9)
+        held += estimate.low <= truth <= estimate.high
+    assert held / replications == pytest.approx(0.9, abs=0.04)
+
+
+def bounds_with(others: list[list[float]]) -> tuple[float, float]:
+    p, y = [[0.6, 0.4]] * 30 + [[0.55, 0.45]] * 30, [0, 1, 0] * 20
+    sample = sampled(BRIER, (p,), y, (others,))
+    fit = fitted(sample, lam=0.0)
+    return score_bounds(fit, sample, BRIER, tail_of(0.95, "two-sided"))
+
+
+def test_rows_unlike_the_labelled_ones_widen_the_interval() -> None:
+    alike = [[0.6, 0.4], [0.55, 0.45]] * 500
+    near, far = bounds_with(alike), bounds_with(alike[:980] + [[1.0, 0.0]] * 20)
+    assert far[0] < near[0]
+    assert near[1] < far[1]
+
+
+def test_rows_more_alike_than_the_labelled_ones_do_not_narrow_it() -> None:
+    alike, one_kind = [[0.6, 0.4], [0.55, 0.45]] * 500, [[0.575, 0.425]] * 1000
+    wide, narrow = bounds_with(alike), bounds_with(one_kind)
+    assert narrow == pytest.approx(wide, abs=2e-3)
+
+
+def test_without_unlabelled_rows_nothing_is_unseen() -> None:
+    p, y = torch.tensor([[0.6, 0.4], [0.55, 0.45]] * 30), [0, 1, 0] * 20
+    alone = estimate_metric("brier", p, y)
+    assert (alone.low, alone.high) == (alone.labelled_only.low, alone.labelled_only.high)
