@@ -98,7 +98,10 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=Path, default=None, help="folder to go on from")
     parser.add_argument("--out", type=Path, default=None, help="JSON file of the result")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.seed < 0:
+        parser.error(f"--seed must be at least 0; got {options.seed}.")
+    return options
 
 
 def main(argv: Sequence[str] | None = None) -> None:

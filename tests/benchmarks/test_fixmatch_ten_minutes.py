@@ -80,3 +80,9 @@ def test_the_settings_are_those_of_the_committed_trainings(
     assert experiment.model == done["model"]
     assert cell.method.surrogate == done["surrogate"]
     assert found["method"] == method
+
+
+def test_a_seed_below_zero_is_refused(benchmark, capsys) -> None:
+    with pytest.raises(SystemExit):
+        benchmark.arguments(["--seed", "-1"])
+    assert "--seed must be at least 0; got -1." in capsys.readouterr().err
