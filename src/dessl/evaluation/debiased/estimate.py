@@ -163,14 +163,14 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
 
     One labelled row may carry the whole slope: its leverage then makes the debiased variance larger
     than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
-    For ``"score"`` the line of a bounded metric may be steeper, where a model is surely too timid;
-    and a line may be bent, where that shrinks the residuals of rows that the curve has not seen.
-    That of hits and misses stays straight, for the few misses would bend it at will.
+    For ``"score"`` the line may be bent, where that shrinks the residuals of rows that the curve
+    has not seen. The line of hits and misses stays straight, for the few misses would bend it at
+    will; it may be steeper than another metric's.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
     counted = metric.binary and method == "score"  # whose bounds are made of the row variance
-    most = steepest(sample) if method == "score" and metric.high < math.inf else LAM_RANGE[1]
+    most = steepest(sample) if counted else LAM_RANGE[1]
     fit, alone = fitted(sample, most=most), fitted(sample, lam=0.0)
 
     def error(one: Fit) -> float:

@@ -22,7 +22,7 @@ from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import ONE_SIDED_95
 
 LAM_RANGE = (0.0, 1.0)
-SEEN_OFF_LINE = 3.0  # Σr² from which residuals tell how sure a slope is
+SEEN_OFF_LINE = 3.0  # Σr² from which the residuals of hits and misses tell how sure a slope is
 ROUNDING = 1e-9  # share of a sum of squares that may be rounding
 
 
@@ -112,12 +112,12 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
 
 
 def steepest(sample: Sample) -> float:
-    """The largest λ that rows with a bounded L speak for: 1, or more where a model is too timid.
+    """The largest λ that rows with L in {0, 1} speak for: 1, or more where a model is too timid.
 
     That is n_u/n times the slope's lower confidence bound, 95 % on one side, with the standard
-    error HC3, made of residuals r/(1 − leverage). A wrong row has a residual of about 1: before
-    three of that size have been seen, the few wrong ones may lie on a line by chance, which then
-    looks surer than it is. Where all rows vary more in H than the labelled ones, the slope is
+    error HC3, made of residuals r/(1 − leverage). A residual of a hit or a miss is hardly above 1:
+    before three of that size have been seen, the few misses may lie on a line by chance, which
+    then looks surer than it is. Where all rows vary more in H than the labelled ones, the slope is
     the pooled one, Cov_L(L, H)/V(H): a line is not known where no labelled row lies.
     """
     h, loss = centred(sample.labelled.h), centred(sample.loss)
