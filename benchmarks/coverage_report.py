@@ -39,8 +39,8 @@ def markdown(report: dict[str, Any]) -> str:
         "way its two bounds share their misses, and when accuracy's λ may pass 1 came later, "
         "chosen among some thirty variants with a look at all populations but those marked as held "
         "out. So did, last, how many rows are imagined and what the variance has where no labelled "
-        "row lies, among some fifty variants; the table of the last but one of them was seen with "
-        "the held-out ones too, and changed nothing there.",
+        "row lies, among some fifty variants. Of the held-out ones this table and that of one "
+        "rejected variant were seen.",
         "",
         *verdict(results, accuracy),
         "",
