@@ -172,3 +172,13 @@ def test_errors_say_what_to_do(models) -> None:
         compare_models("accuracy", a, b, y, alternative="less")
     with pytest.warns(UserWarning, match="10 labelled rows may not hold"):
         compare_models("cross_entropy", a, b, y)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_labelled_only_is_the_comparison_without_unlabelled_rows(metric, predictions) -> None:
+    a, y = predictions(n=60)
+    b = a.flip(0)
+    others, _ = predictions(n=500, sharpness=3.0, seed=1)
+    whole = compare_models(metric, a, b, y, others, others.flip(0))
+    alone = compare_models(metric, a, b, y)
+    assert whole.labelled_only == (alone.difference, alone.low, alone.high) == alone.labelled_only

@@ -120,8 +120,9 @@ def compare_models(
     sample = sampled(kind, (probabilities_a_labelled, probabilities_b_labelled), y, unlabelled)
     warn_of_few_labels(kind, len(sample.loss))
     tail = tail_of(confidence, alternative)
-    fit, alone = fitted(sample), fitted(sample, lam=0.0)
-    variance, alone_variance = (row_variance(one, sample, kind) for one in (fit, alone))
+    fit, alone = fitted(sample), fitted(sample.alone)
+    variance = row_variance(fit, sample, kind)
+    alone_variance = row_variance(alone, sample.alone, kind)
     reach = _reach(kind, tail, sample.labelled, sample.unlabelled)
     alone_reach = _reach(kind, tail, sample.labelled)
     return ModelComparison(

@@ -140,12 +140,13 @@ def estimate_metric(
     warn_of_few_labels(kind, len(sample.loss))
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)
-    fit, alone = chosen_fit(sample, kind, method), fitted(sample, lam=0.0)
+    fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
+    alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
     return MetricEstimate(
         min(kind.high, max(kind.low, fit.value)),
         *bounds,
-        LabelledOnly(alone.value, *bounds_of(alone, sample, kind, tail, method, draws, source)),
+        LabelledOnly(alone.value, *alone_bounds),
         fit.lam,
         fit.bend,
         fit.correlation,

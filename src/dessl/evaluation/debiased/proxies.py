@@ -87,6 +87,12 @@ class Sample(NamedTuple):
     labelled: Proxies
     unlabelled: Proxies
 
+    @property
+    def alone(self) -> "Sample":
+        """The labelled rows, as if there were no others."""
+        none = Proxies(self.unlabelled.h[:0], self.unlabelled.moments[:, :0])
+        return self._replace(unlabelled=none)
+
 
 Matrix: TypeAlias = "Tensor | NDArray[Any]"
 Matrices = tuple[ArrayLike, ...]  # one model's probabilities, or two models' to be compared
