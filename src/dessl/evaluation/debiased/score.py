@@ -20,7 +20,7 @@ q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, 
 that is the labelled rows'. The expansion is for many losses. Where L is not 0 or 1 and a few large
 losses make the mean, the lower bound moves by three quarters of that: for means of a Poisson number
 of losses, evenly spread in size or mostly small, a lower bound with a tail of 5 % is then missed by
-4.2 to 5.1 %, and by 3.4 to 4.9 % if it moves by all of it (simulated, 0.6 to 30 losses expected).
+3.3 to 5.1 %, and by 2.3 to 5.0 % if it moves by all of it (simulated, 0.6 to 30 losses expected).
 The upper bound of a loss without bound stays where it is: losses larger than any that was seen or
 imagined may be missing.
 
