@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from coverage_limits import nearest_coverage, share_within_reach
-from coverage_settings import settings_table
+from coverage_settings import markdown_table, settings_table
 
 DEFAULT = "score"
 PEERS = ("Student t", "Wilson", "ppi-python", "glide-py")
@@ -72,16 +72,15 @@ def by_cell(results: Iterable[Record]) -> Cells:
 def table(results: list[Record]) -> list[str]:
     """One row a population and number of labels, one column an interval."""
     names = list(dict.fromkeys(r["interval"] for r in results))
-    head = ["population (truth)", "m", *(f"`{n}`" if n.islower() else n for n in names)]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for (*_, population, m), cell in by_cell(results).items():
         entries = [f"{population} ({cell[names[0]]['truth']:.3f})", str(m)]
         for name in names:
             coverage = f"{100 * cell[name]['coverage']:.1f}"
             shown = f"**{coverage}**" if near(cell[name]) else coverage
             entries.append(f"{shown} {cell[name]['width']:.4f}")
-        lines.append("| " + " | ".join(entries) + " |")
-    return lines
+        rows.append(entries)
+    return markdown_table(["population (truth)", "m"], names, rows)
 
 
 def verdict(results: list[Record], accuracy: dict[str, float]) -> list[str]:

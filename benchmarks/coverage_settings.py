@@ -18,15 +18,21 @@ def settings_table(results: Iterable[Record], default: str, peers: Sequence[str]
         setting = found.setdefault((r["metric"], r["confidence"], r["labels"]), {})
         setting.setdefault(r["interval"], {})[r["population"]] = r
     names = [name for name in (default, *peers) if any(name in s for s in found.values())]
-    head = ["metric", "nominal", "m", *(f"`{n}`" if n.islower() else n for n in names)]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for (metric, confidence, m), setting in sorted(found.items()):
-        row = [metric, f"{100 * confidence:.0f} %", str(m)]
-        row += [
-            _entry(setting[name], setting[default]) if name in setting else "" for name in names
-        ]
-        lines.append("| " + " | ".join(row) + " |")
-    return lines
+        ours = setting[default]
+        entries = [_entry(setting[name], ours) if name in setting else "" for name in names]
+        rows.append([metric, f"{100 * confidence:.0f} %", str(m), *entries])
+    return markdown_table(["metric", "nominal", "m"], names, rows)
+
+
+def markdown_table(
+    columns: Sequence[str], intervals: Iterable[str], rows: Iterable[Sequence[str]]
+) -> list[str]:
+    """The lines of a table whose last columns are intervals, those of functions set as code."""
+    head = [*columns, *(f"`{name}`" if name.islower() else name for name in intervals)]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
 
 
 def _entry(records: dict[str, Record], ours: dict[str, Record]) -> str:

@@ -125,7 +125,7 @@ def estimate_ece(
 
 def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
     """Each bin's weight over all rows, and its mean gap with the variance of that mean."""
-    confidences = torch.cat([sample.labelled.h, sample.unlabelled.h])
+    confidences = sample.every_h
     edges = _occupied(bin_edges(confidences, bins, spacing), sample.labelled.h)
     everywhere = bin_index(confidences, edges)
     index = everywhere[: len(sample.loss)]

@@ -90,7 +90,7 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
         clip = (LAM_RANGE[0], most)
         lam = optimal_lambda(loss, h, h_u, clip=clip).lam if len(h_u) else 0.0
     centred_h = h - h.mean()
-    beliefs = lam * torch.cat([h, h_u])
+    beliefs = lam * sample.every_h
     value, extra = float(loss.mean()), 0.0
     leverage = torch.full_like(h, 1 / len(h))
     if lam:
@@ -129,8 +129,7 @@ def steepest(sample: Sample) -> float:
         return LAM_RANGE[1]
     leverage = (1 / m + h.square() / spread).clamp(max=1 - 1 / m)
     error = float((h * residuals / (1 - leverage)).norm()) / spread
-    every_h = torch.cat([sample.labelled.h, sample.unlabelled.h])
-    pooled = min(1.0, spread / (m - 1) / float(every_h.var()))
+    pooled = min(1.0, spread / (m - 1) / float(sample.every_h.var()))
     share = unlabelled / (m + unlabelled)
     return max(LAM_RANGE[1], share * pooled * (slope - ONE_SIDED_95 * error))
 
@@ -140,7 +139,7 @@ def bent(sample: Sample, fit: Fit) -> Fit:
     h, h_u = sample.labelled.h, sample.unlabelled.h
     if not fit.lam or fit.degrees < 2:
         return fit
-    every_h = torch.cat([h, h_u])
+    every_h = sample.every_h
     every_g = _off_line(every_h.square(), every_h)
     g, g_u = every_g[: len(h)], every_g[len(h) :]
     apart = _off_line(g, h)  # what no other column of the regression tells
@@ -186,7 +185,7 @@ def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
         lam[inside] = optimal_lambda(loss[~inside], h[~inside], h_u, clip=LAM_RANGE).lam
     rows = loss + lam * (h_u.mean() - h)
     mean_lam = float(lam.mean())
-    beliefs = mean_lam * torch.cat([h, h_u])
+    beliefs = mean_lam * sample.every_h
     return Fit(
         value=float(rows.mean()),
         lam=mean_lam,

@@ -88,6 +88,11 @@ class Sample(NamedTuple):
     unlabelled: Proxies
 
     @property
+    def every_h(self) -> Tensor:
+        """H of the labelled and then the unlabelled rows, (m + n_u,)."""
+        return torch.cat([self.labelled.h, self.unlabelled.h])
+
+    @property
     def alone(self) -> "Sample":
         """The labelled rows, as if there were no others."""
         none = Proxies(self.unlabelled.h[:0], self.unlabelled.moments[:, :0])

@@ -6,9 +6,10 @@ with q normal. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the 
 H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
 For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
 few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. The large
-losses may not be among the labels: for each five labelled rows one more, with its label drawn as
-the model believes, enters γ (not v, and not θ̂). A timid model imagines more large losses than there
-are, which would draw the lower bound in: there γ is the labelled rows' own if that is less.
+losses may not be among the labels: for each five labelled rows one more, and at least ten, with
+labels drawn as the model believes, enter γ (not v, and not θ̂). A timid model imagines more large
+losses than there are, which would draw the lower bound in: there γ is the labelled rows' own if
+that is less.
 
 Nor need the labelled rows show all of V(H). Of a few rows of which a model is very sure there may
 be none among them; unlabelled rows tell that they are there. If L followed H with slope 1 out
@@ -31,8 +32,6 @@ far enough even then. For such a θ the lower bound alone may miss, and takes bo
 
 import math
 from typing import Literal, NamedTuple
-
-import torch
 
 from dessl.evaluation.debiased.fit import Fit
 from dessl.evaluation.debiased.intervals import Bounds, Tail
@@ -184,9 +183,5 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
 
 def _unseen_variance(fit: Fit, sample: Sample) -> float:
     """What V(r) has where H takes values that no labelled row has."""
-    if not len(sample.unlabelled.h):
-        return 0.0
-    h = sample.labelled.h
-    every_h = torch.cat([h, sample.unlabelled.h])
-    unseen = max(0.0, float(every_h.var()) - float(h.var()))
+    unseen = max(0.0, float(sample.every_h.var()) - float(sample.labelled.h.var()))
     return (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen
