@@ -150,15 +150,16 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(
     h, h_u = sample.labelled.h.numpy(), sample.unlabelled.h.numpy()
     unseen = max(0.0, np.concatenate([h, h_u]).var(ddof=1) - h.var(ddof=1))
     z, v = stats.norm.ppf(0.975), fit.leverage_variance + (1 - fit.lam) ** 2 / 4 * unseen
+    centre = fit.value + max(0.0, (fit.leverage * fit.residuals).mean().item())
 
     def excess(theta: float, gamma: float) -> float:
-        variance = (v + gamma * (theta - fit.value)) / n
-        return (theta - fit.value) ** 2 - z**2 * (variance + fit.unlabelled_variance)
+        variance = (v + gamma * (theta - centre)) / n
+        return (theta - centre) ** 2 - z**2 * (variance + fit.unlabelled_variance)
 
     low, high = (score_bounds(fit, sample, METRICS[metric], tail) for tail in ONE_SIDED)
     roots = (
-        optimize.brentq(excess, -1, fit.value, own),
-        optimize.brentq(excess, fit.value, 9, gamma),
+        optimize.brentq(excess, -1, centre, own),
+        optimize.brentq(excess, centre, 9, gamma),
     )
     whole = moved(fit, v, own, roots[0], z)
     assert low.low == pytest.approx(roots[0] + LOWER_SKEW * (whole - roots[0]))

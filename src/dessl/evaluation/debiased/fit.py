@@ -71,6 +71,16 @@ class Fit(NamedTuple):
         """V(r) from residuals r/(1 − leverage), those of rows that the fit has not seen."""
         return float((self.residuals / (1 - self.leverage)).square().mean())
 
+    @property
+    def shortfall(self) -> float:
+        """By how much θ̂ is too low on average because λ was fitted to the rows that it corrects.
+
+        In a sample with more large losses than most, λ is larger and so is mean_L H, and more is
+        taken off. The bias of a regression estimate (Cochran, Sampling Techniques, section 7.7):
+        the mean of (h − h̄)² r/Σ(h − h̄)², or of leverage · r, as residuals sum to 0.
+        """
+        return float((self.leverage * self.residuals).mean())
+
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""
         return math.sqrt(row_variance / len(self.residuals) + self.unlabelled_variance)

@@ -25,6 +25,11 @@ of losses, evenly spread in size or mostly small, a lower bound with a tail of 5
 The upper bound of a loss without bound stays where it is: losses larger than any that was seen or
 imagined may be missing.
 
+λ was fitted to the rows that it corrects, so that θ̂ is too low on average where a few large losses
+make λ large in the samples in which mean_L H is (:attr:`Fit.shortfall`). The bounds of such losses
+are taken about θ̂ plus that. Where it is negative, one row far from the others in H made it so, and
+shrinking λ and keeping it within [0, 1] has done the correction's work; then it is not taken.
+
 Where large losses are so rare that a sample may well hold none, the upper bound cannot miss: it is
 far enough even then. For such a θ the lower bound alone may miss, and takes both tails' probability
 (:func:`_shared`). Where small losses are rare it is the other way round.
@@ -123,14 +128,17 @@ class _Side(NamedTuple):
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that hold near the ends of the range too, where rows hardly vary."""
-    centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value
+    centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value + max(0.0, fit.shortfall)
     below, above = _sides(fit, sample, metric, centre)
     quantile = _quantile(tail.probability)
     if quantile < 0:  # the one bound of a confidence below one half lies on the other side of θ̂
         return Bounds(centre + above.bound(-quantile), centre + below.bound(-quantile))
-    if tail.low and tail.high and metric.high < math.inf:
-        return Bounds(*(centre + _shared(side, tail.probability) for side in (below, above)))
-    return Bounds(centre + below.bound(quantile), centre + above.bound(quantile))
+    sharing = tail.low and tail.high and metric.high < math.inf
+    low, high = (
+        centre + (_shared(side, tail.probability) if sharing else side.bound(quantile))
+        for side in (below, above)
+    )
+    return Bounds(min(low, fit.value), high)
 
 
 def _quantile(probability: float) -> float:
