@@ -6,12 +6,12 @@ its Monte-Carlo standard error. Needs ppi-python; glide-py takes part where it i
 
     PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # an hour and a half on one core
     PYTHONPATH=src python benchmarks/coverage.py --smoke            # seconds
+
+benchmarks/coverage_fine.py then measures the default's coverage more finely.
 """
 
 import argparse
 import importlib.metadata
-import json
-import math
 import os
 import platform
 import sys
@@ -22,19 +22,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, UNLABELLED, drawn, held
 from coverage_limits import width_at_coverage
 from coverage_peers import PPIMeanEstimator, glide_ppi, student, tuned_ppi, wilson
 from coverage_populations import Population, populations
-from coverage_report import DEFAULT, markdown
+from coverage_report import DEFAULT, markdown, one_record_a_line
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
-from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
+from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
 
 RESULTS = Path(__file__).parent / "results"
-UNLABELLED = 5000
-CONFIDENCES = (0.90, 0.95)
 BOOTSTRAP_DRAWS = 399
 OURS = (DEFAULT, "leverage_t", "cross_fit", "bootstrap")
 OTHERS_TAKE_PART = 2000  # replications that our methods other than the default take part in
@@ -47,18 +45,6 @@ class Draws(NamedTuple):
     low: list[float]
     high: list[float]
     constant: list[bool]
-
-
-def drawn(rows: Sample, m: int, generator: torch.Generator) -> Sample:
-    """A labelled and an unlabelled sample of the population's rows, with replacement."""
-    n = len(rows.loss)
-    labelled = torch.randint(n, (m,), generator=generator)
-    others = torch.randint(n, (UNLABELLED,), generator=generator)
-    return Sample(rows.loss[labelled], _taken(rows, labelled), _taken(rows, others))
-
-
-def _taken(rows: Sample, index: Tensor) -> Proxies:
-    return Proxies(rows.labelled.h[index], rows.labelled.moments[:, index])
 
 
 def intervals(
@@ -119,29 +105,13 @@ def summary(draws: Draws, truth: float, greatest: float) -> dict[str, Any]:
     low, high = np.maximum(0.0, draws.low), np.minimum(greatest, draws.high)
     constant = np.array(draws.constant)
     covered = (low <= truth) & (truth <= high)
-    coverage = float(covered.mean())
     return {
-        "coverage": coverage,
-        "coverage_error": math.sqrt(coverage * (1 - coverage) / len(low)),
-        "missed_below": float((high < truth).mean()),
-        "missed_above": float((low > truth).mean()),
+        **held(low, high, truth),
         "width": float((high - low).mean()),
-        "replications": len(low),
         "constant_draws": int(constant.sum()),
         "constant_coverage": float(covered[constant].mean()) if constant.any() else None,
         "constant_width": float((high - low)[constant].mean()) if constant.any() else None,
     }
-
-
-def one_record_a_line(report: dict[str, Any]) -> str:
-    """The report as JSON, numbers rounded to what they are worth."""
-
-    def rounded(record: dict[str, Any]) -> dict[str, Any]:
-        return {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
-
-    records = ",\n".join(json.dumps(rounded(record)) for record in report["results"])
-    head = json.dumps({key: value for key, value in report.items() if key != "results"})
-    return f'{head[:-1]}, "results": [\n{records}\n]}}\n'
 
 
 def machine() -> dict[str, Any]:
@@ -174,10 +144,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     torch.set_num_threads(1)
     replications = options.replications or (10 if options.smoke else 5000)
-    labels = (50,) if options.smoke else (20, 50, 100, 500)
+    labels = (50,) if options.smoke else LABELS
     started, results = time.perf_counter(), []
     for population in populations(options.smoke):
-        for metric in ("accuracy", "brier"):
+        for metric in METRIC_NAMES:
             for m in labels:
                 results += cell(population, metric, m, replications)
         print(f"{population.name}: {time.perf_counter() - started:.0f} s", flush=True)

@@ -1,5 +1,6 @@
 """The table of benchmarks/coverage.py, and what it says of the default interval."""
 
+import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -26,9 +27,8 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [
         "# Coverage of intervals from few labels",
         "",
-        f"{max(r['replications'] for r in results)} replications a cell (our methods other than "
-        f"`{DEFAULT}`: {min(r['replications'] for r in results)}), {report['unlabelled']} "
-        f"unlabelled rows, {report['seconds']:.0f} s. {machine}.{report.get('note', '')}",
+        f"{replications(report)}, {report['unlabelled']} unlabelled rows, "
+        f"{report['seconds']:.0f} s. {machine}.{report.get('note', '')}",
         "",
         "An entry is coverage in %, then mean width. Monte-Carlo standard error of coverage: at "
         f"most {100 * error:.2f} points for `{DEFAULT}`. Bold: within 1.5 points of nominal.",
@@ -58,6 +58,32 @@ def markdown(report: dict[str, Any]) -> str:
     lines += ["", "## Draws in which every labelled row was right (accuracy)", ""]
     lines += all_right(results)
     return "\n".join(lines) + "\n"
+
+
+def replications(report: dict[str, Any]) -> str:
+    """How often each interval was drawn, and where the default's coverage was measured finely."""
+    drawn: dict[bool, set[int]] = {True: set(), False: set()}
+    for r in report["results"]:
+        drawn[r["interval"] == DEFAULT].add(r["replications"])
+    words = (
+        f"{max(drawn[False])} replications a cell (our methods other than `{DEFAULT}`: "
+        f"{min(drawn[False])})"
+    )
+    if "fine_machine" not in report:
+        return words
+    fine = ", ".join(f"{name} {value}" for name, value in report["fine_machine"].items())
+    return f"{words}; of `{DEFAULT}`'s coverage {max(drawn[True])} replications of its own ({fine})"
+
+
+def one_record_a_line(report: dict[str, Any]) -> str:
+    """The report as JSON, numbers rounded to what they are worth."""
+
+    def rounded(record: dict[str, Any]) -> dict[str, Any]:
+        return {k: round(v, 6) if isinstance(v, float) else v for k, v in record.items()}
+
+    records = ",\n".join(json.dumps(rounded(record)) for record in report["results"])
+    head = json.dumps({key: value for key, value in report.items() if key != "results"})
+    return f'{head[:-1]}, "results": [\n{records}\n]}}\n'
 
 
 def by_cell(results: Iterable[Record]) -> Cells:

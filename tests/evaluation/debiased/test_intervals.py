@@ -149,22 +149,23 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(
     own = min(gamma, cubes / squares)
     h, h_u = sample.labelled.h.numpy(), sample.unlabelled.h.numpy()
     unseen = max(0.0, np.concatenate([h, h_u]).var(ddof=1) - h.var(ddof=1))
-    z, v = stats.norm.ppf(0.975), fit.leverage_variance + (1 - fit.lam) ** 2 / 4 * unseen
+    z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, n - 2)
+    v = fit.leverage_variance + (1 - fit.lam) ** 2 / 4 * unseen
     centre = fit.value + max(0.0, (fit.leverage * fit.residuals).mean().item())
 
-    def excess(theta: float, gamma: float) -> float:
+    def excess(theta: float, gamma: float, q: float) -> float:
         variance = (v + gamma * (theta - centre)) / n
-        return (theta - centre) ** 2 - z**2 * (variance + fit.unlabelled_variance)
+        return (theta - centre) ** 2 - q**2 * (variance + fit.unlabelled_variance)
 
     low, high = (score_bounds(fit, sample, METRICS[metric], tail) for tail in ONE_SIDED)
     roots = (
-        optimize.brentq(excess, -1, centre, own),
-        optimize.brentq(excess, centre, 9, gamma),
+        optimize.brentq(excess, -1, centre, (own, z)),
+        optimize.brentq(excess, centre, 9, (gamma, t)),
     )
     whole = moved(fit, v, own, roots[0], z)
     assert low.low == pytest.approx(roots[0] + LOWER_SKEW * (whole - roots[0]))
     bounded = metric == "brier"  # what has no bound is not drawn in
-    assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], z) if bounded else roots[1])
+    assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], t) if bounded else roots[1])
     assert high.high - fit.value > fit.value - low.low  # large losses are rare
 
 

@@ -2,8 +2,9 @@
 
     (θ̂ − θ)² = q² [ V(θ)/m + V(B)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
 
-with q normal. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's variance that
-H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s labels.
+with q a normal quantile. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's
+variance that H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s
+labels.
 For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
 few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. The large
 losses may not be among the labels: for each five labelled rows one more, and at least ten, with
@@ -15,6 +16,10 @@ Nor need the labelled rows show all of V(H). Of a few rows of which a model is v
 be none among them; unlabelled rows tell that they are there. If L followed H with slope 1 out
 there, as a calibrated model believes, V(r) would be larger by (1 − λ)² times what is not seen of
 V(H); it is taken to follow half as far beyond λ, and v has a quarter of that.
+
+Of v, which is estimated, too little is seen in samples that lack large losses, and there it is the
+upper bound that misses. Its q is therefore Student's t. Where small losses are the rare ones, the
+lower bound's is.
 
 θ̂ itself is skewed as rows are, so its quantile is not q but, by Cornish and Fisher's expansion,
 q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, for the part of θ̂'s variance
@@ -62,6 +67,7 @@ class _Side(NamedTuple):
         omega: How fast that slows down.
         skew: Share of the shift for θ̂'s skewness that the bound takes.
         rate: θ̂ where L is 0 or 1, else None.
+        degrees: Degrees of freedom of v, as of rows about a line; infinite where it follows from θ̂.
     """
 
     sign: Literal[-1, 1]
@@ -72,9 +78,23 @@ class _Side(NamedTuple):
     omega: float
     skew: float = 1.0
     rate: float | None = None
+    degrees: float = math.inf
+
+    @property
+    def long(self) -> bool:
+        """Whether the rare losses are on this side."""
+        return self.sign * self.gamma > 0
+
+    def at(self, probability: float) -> float:
+        """The bound whose tail has this probability, at most one half."""
+        from scipy import special
+
+        if self.long and self.degrees < math.inf:
+            return self.bound(-float(special.stdtrit(self.degrees, probability)))
+        return self.bound(-float(special.ndtri(probability)))
 
     def bound(self, quantile: float) -> float:
-        """The bound for a normal quantile, not on the other side of θ̂.
+        """The bound for a quantile of θ̂'s law, not on the other side of θ̂.
 
         Of hits and misses of few labels the shift, in q², outgrows the root, which ends at 0 and 1:
         from there on the bound stays as far as it came.
@@ -84,7 +104,7 @@ class _Side(NamedTuple):
             return self.sign * (self._root(quantile) - self.skew * self._shift(quantile))
 
         farthest = reach(quantile)
-        if self.omega and self.sign * self.gamma > 0:
+        if self.omega and self.long:
             from scipy import optimize
 
             inside = optimize.minimize_scalar(lambda q: -reach(q), bounds=(0.0, quantile))
@@ -109,8 +129,8 @@ class _Side(NamedTuple):
             return 0.0
         return self.v / (self.v + self.labels * self.unlabelled_variance)
 
-    def turn(self, quantile: float) -> float:
-        """Where the other bound, of this quantile, begins to be able to miss.
+    def turn(self, probability: float) -> float:
+        """Where the other bound, whose tail has this probability, begins to be able to miss.
 
         Rare losses, n of them expected, follow Poisson's law: none is seen with probability e⁻ⁿ. If
         that is more than a tail's, no sample has too few of them; and the bound of a sample without
@@ -119,10 +139,11 @@ class _Side(NamedTuple):
         """
         from scipy import special
 
-        m, believed = self.labels, -float(special.log_ndtr(-quantile))
+        m, believed = self.labels, -math.log(probability)
+        square = float(special.ndtri(probability)) ** 2
         if self.rate is None:
-            return self.gamma * min(believed, quantile**2) / m - self.v / self.gamma
-        rare = min(believed, quantile**2 / (1 + quantile**2 / m)) / m
+            return self.gamma * min(believed, square) / m - self.v / self.gamma
+        rare = min(believed, square / (1 + square / m)) / m
         return (rare if self.gamma > 0 else 1 - rare) - self.rate
 
 
@@ -130,21 +151,12 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     """Return bounds that hold near the ends of the range too, where rows hardly vary."""
     centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value + max(0.0, fit.shortfall)
     below, above = _sides(fit, sample, metric, centre)
-    quantile = _quantile(tail.probability)
-    if quantile < 0:  # the one bound of a confidence below one half lies on the other side of θ̂
-        return Bounds(centre + above.bound(-quantile), centre + below.bound(-quantile))
+    p = tail.probability
+    if p > 0.5:  # the one bound of a confidence below one half lies on the other side of θ̂
+        return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
     sharing = tail.low and tail.high and metric.high < math.inf
-    low, high = (
-        centre + (_shared(side, tail.probability) if sharing else side.bound(quantile))
-        for side in (below, above)
-    )
-    return Bounds(min(low, fit.value), high)
-
-
-def _quantile(probability: float) -> float:
-    from scipy import special
-
-    return -float(special.ndtri(probability))
+    low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
+    return Bounds(min(fit.value, centre + low), centre + high)
 
 
 def _shared(side: _Side, probability: float) -> float:
@@ -155,13 +167,12 @@ def _shared(side: _Side, probability: float) -> float:
     θ it has its own tail's. It follows that an interval holds every one of the same rows whose
     1 − confidence is twice as large, or more; of two that are nearer, not always.
     """
-    quantile = _quantile(probability)
-    own = side.bound(quantile)
+    own = side.at(probability)
     both_tails = (1 + side.share) * probability
     # Not where the rare losses are on this side; nor for confidences so low that a count is a leap.
-    if side.sign * side.gamma >= 0 or both_tails > LARGEST_TAIL:
+    if side.long or side.gamma == 0 or both_tails > LARGEST_TAIL:
         return own
-    turn, both = side.turn(quantile), side.bound(_quantile(both_tails))
+    turn, both = side.turn(probability), side.at(both_tails)
     return side.sign * max(side.sign * both, min(side.sign * own, side.sign * turn))
 
 
@@ -175,7 +186,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
     v = fit.leverage_variance + _unseen_variance(fit, sample)
-    below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
+    below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW, degrees=m - 2)
     return below, below._replace(sign=1, gamma=growth, skew=float(metric.high < math.inf))
 
 
