@@ -18,8 +18,7 @@ there, as a calibrated model believes, V(r) would be larger by (1 − λ)² time
 V(H); it is taken to follow half as far beyond λ, and v has a quarter of that.
 
 Of v, which is estimated, too little is seen in samples that lack large losses, and there it is the
-upper bound that misses. Its q is therefore Student's t. Where small losses are the rare ones, the
-lower bound's is.
+upper bound that misses. Its q is therefore Student's t, with m − 2 degrees of freedom.
 
 θ̂ itself is skewed as rows are, so its quantile is not q but, by Cornish and Fisher's expansion,
 q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, for the part of θ̂'s variance
@@ -67,7 +66,7 @@ class _Side(NamedTuple):
         omega: How fast that slows down.
         skew: Share of the shift for θ̂'s skewness that the bound takes.
         rate: θ̂ where L is 0 or 1, else None.
-        degrees: Degrees of freedom of v, as of rows about a line; infinite where it follows from θ̂.
+        degrees: Degrees of freedom of v, whose q is Student's t; infinite for a normal q.
     """
 
     sign: Literal[-1, 1]
@@ -89,9 +88,9 @@ class _Side(NamedTuple):
         """The bound whose tail has this probability, at most one half."""
         from scipy import special
 
-        if self.long and self.degrees < math.inf:
-            return self.bound(-float(special.stdtrit(self.degrees, probability)))
-        return self.bound(-float(special.ndtri(probability)))
+        if self.degrees == math.inf:
+            return self.bound(-float(special.ndtri(probability)))
+        return self.bound(-float(special.stdtrit(self.degrees, probability)))
 
     def bound(self, quantile: float) -> float:
         """The bound for a quantile of θ̂'s law, not on the other side of θ̂.
@@ -186,8 +185,9 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
     v = fit.leverage_variance + _unseen_variance(fit, sample)
-    below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW, degrees=m - 2)
-    return below, below._replace(sign=1, gamma=growth, skew=float(metric.high < math.inf))
+    below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
+    bounded = float(metric.high < math.inf)
+    return below, below._replace(sign=1, gamma=growth, skew=bounded, degrees=m - 2)
 
 
 def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
