@@ -45,19 +45,27 @@ def of_hits(hits: int, m: int, confidence: float, alternative: str = "two-sided"
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
-@pytest.mark.parametrize("hits", [0, 3, 25, 40, 50])
+@pytest.mark.parametrize("hits", [1, 3, 25, 40, 49])
 def test_one_bound_without_lambda_is_wilsons_moved_by_the_skewness(
     hits: int, confidence: float
 ) -> None:
     wilson = stats.binomtest(hits, 50).proportion_ci(2 * confidence - 1, method="wilson")
     law = stats.binom(50, hits / 50)
-    move = 0.0
-    if 0 < hits < 50:  # Cornish and Fisher's first term, with SciPy's skewness of a count
-        z = stats.norm.ppf(confidence)
-        move = float(law.stats("s")) * law.std() / 50 * (z**2 - 1) / 6
+    z = stats.norm.ppf(confidence)
+    # Cornish and Fisher's first term, with SciPy's skewness of a count
+    move = float(law.stats("s")) * law.std() / 50 * (z**2 - 1) / 6
     low, high = (of_hits(hits, 50, confidence, side) for side in ("larger", "smaller"))
     assert low == pytest.approx((max(0.0, wilson.low - move), 1.0), abs=1e-12)
     assert high == pytest.approx((0.0, min(1.0, wilson.high - move)), abs=1e-12)
+
+
+@pytest.mark.parametrize("confidence", [0.6, 0.9, 0.99])
+@pytest.mark.parametrize("m", [3, 50, 400])
+def test_one_bound_of_a_sample_of_one_kind_is_exact(m: int, confidence: float) -> None:
+    exact = stats.binomtest(m, m).proportion_ci(2 * confidence - 1, method="exact")
+    assert of_hits(m, m, confidence, "larger") == pytest.approx((exact.low, 1.0), abs=1e-12)
+    assert of_hits(0, m, confidence, "smaller") == pytest.approx((0.0, 1 - exact.low), abs=1e-12)
+    assert of_hits(m, m, confidence, "smaller") == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,8 @@ class _Side(NamedTuple):
         """The bound whose tail has this probability, at most one half."""
         from scipy import special
 
+        if self.rate in (0, 1) and self.long:  # no row went wrong, or all did
+            return self.sign * _most_unseen(probability, self.labels)
         if self.degrees == math.inf:
             return self.bound(-float(special.ndtri(probability)))
         return self.bound(-float(special.stdtrit(self.degrees, probability)))
@@ -133,17 +135,17 @@ class _Side(NamedTuple):
 
         Rare losses, n of them expected, follow Poisson's law: none is seen with probability e⁻ⁿ. If
         that is more than a tail's, no sample has too few of them; and the bound of a sample without
-        any holds every θ up to n = q², for hits and misses q²/(1 + q²/m). These are counted; of
-        other losses n = mv/γ² of one size γ would have this variance and skewness.
+        any holds every θ up to n = q². Hits and misses are counted, and the bound of a sample of
+        one kind is exact; of other losses n = mv/γ² of one size γ would have this variance and
+        skewness.
         """
         from scipy import special
 
-        m, believed = self.labels, -math.log(probability)
-        square = float(special.ndtri(probability)) ** 2
         if self.rate is None:
-            return self.gamma * min(believed, square) / m - self.v / self.gamma
-        rare = min(believed, square / (1 + square / m)) / m
-        return (rare if self.gamma > 0 else 1 - rare) - self.rate
+            rare = min(-math.log(probability), float(special.ndtri(probability)) ** 2)
+            return self.gamma * rare / self.labels - self.v / self.gamma
+        unseen = _most_unseen(probability, self.labels)
+        return (unseen if self.gamma > 0 else 1 - unseen) - self.rate
 
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
@@ -156,6 +158,11 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     sharing = tail.low and tail.high and metric.high < math.inf
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _most_unseen(probability: float, labels: int) -> float:
+    """The largest share of rows of which a sample holds none with at least this probability."""
+    return -math.expm1(math.log(probability) / labels)
 
 
 def _shared(side: _Side, probability: float) -> float:
