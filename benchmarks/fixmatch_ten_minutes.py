@@ -6,6 +6,7 @@ plays no part. Each training is measured as it is and as dessl.evaluation.Mirror
 mirror images too. A training that was broken off is gone on with under --runs.
 
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --device cuda --out FILE
+    PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --mean FILE FILE --out FILE
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --smoke     # a tiny one, anywhere
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 
 from dessl.data import SemiData
 from dessl.data.parts import Part
-from dessl.evaluation import Mirrored
+from dessl.evaluation import Mirrored, mean_interval
 from dessl.experiments.cells import Cell, cells_of
 from dessl.experiments.outcome import Diverged, exact_metrics, training_record
 from dessl.experiments.sources import experiment_data
@@ -86,6 +87,18 @@ def measured(
     return {name: found[name] for name in KEPT}
 
 
+def over_seeds(files: Sequence[Path]) -> dict[str, Any]:
+    """Mean and 95 % t-interval over trainings, as they are and with mirror images."""
+    found = [json.loads(file.read_text()) for file in files]
+    report: dict[str, Any] = {"method": found[0]["method"], "seeds": [one["seed"] for one in found]}
+    for view in ("as_it_is", "mirrored"):
+        report[view] = {}
+        for metric in KEPT[1:]:
+            interval = mean_interval([one[view][metric] for one in found])
+            report[view][metric] = {"mean": interval.mean, "half_width": interval.half_width}
+    return report
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -97,6 +110,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the split, and all else")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=Path, default=None, help="folder to go on from")
+    parser.add_argument("--mean", type=Path, nargs="+", help="train nothing: mean of these files")
     parser.add_argument("--out", type=Path, default=None, help="JSON file of the result")
     options = parser.parse_args(argv)
     if options.seed < 0:
@@ -107,6 +121,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     """Train, measure twice, print and write."""
     options = arguments(argv)
+    if options.mean:
+        write(over_seeds(options.mean), options.out)
+        return
     experiment = chosen(options)
     cell = cells_of(experiment)[options.seed]
     data = experiment_data(cell.data, curve=experiment.curve).to(options.device)
@@ -117,9 +134,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in ("as_it_is", "mirrored"):
         numbers = (f"{metric} {found[name][metric]:.4f}" for metric in KEPT[1:])
         print(f"  {name.replace('_', ' ')}: {', '.join(numbers)}")
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write(found, options.out)
+
+
+def write(found: dict[str, Any], file: Path | None) -> None:
+    """The result as JSON, where a file was asked for."""
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from dessl.models import FastCifar
 
@@ -62,6 +64,8 @@ def test_both_are_measured_in_full_float32_as_records_are(
         ("width-96", "complete_case", "fixmatch_ten_minutes_96_complete_case"),
         ("width-96-linear", "de_fixmatch", "fixmatch_ten_minutes_linear"),
         ("width-128", "de_fixmatch", "fixmatch_ten_minutes_128"),
+        ("width-128", "de_fixmatch", "fixmatch_ten_minutes_128_seed1"),
+        ("width-128", "de_fixmatch", "fixmatch_ten_minutes_128_seed2"),
     ],
 )
 def test_the_settings_are_those_of_the_committed_trainings(
@@ -70,9 +74,10 @@ def test_the_settings_are_those_of_the_committed_trainings(
     results = Path(benchmark.__file__).parent / "results"
     found = json.loads((results / f"{file}.json").read_text())
     done = found["settings"]
-    options = benchmark.arguments(["--setting", setting, "--method", method])
+    seed = str(found["seed"])
+    options = benchmark.arguments(["--setting", setting, "--method", method, "--seed", seed])
     experiment = benchmark.chosen(options)
-    (cell,) = benchmark.cells_of(experiment)
+    cell = benchmark.cells_of(experiment)[options.seed]
     plan = json.loads(json.dumps(cell.plan(experiment).as_dict()))
     assert {name: value for name, value in plan.items() if name != "evaluate_every"} == {
         name: value for name, value in done["plan"].items() if name != "evaluate_every"
@@ -86,3 +91,16 @@ def test_a_seed_below_zero_is_refused(benchmark, capsys) -> None:
     with pytest.raises(SystemExit):
         benchmark.arguments(["--seed", "-1"])
     assert "--seed must be at least 0; got -1." in capsys.readouterr().err
+
+
+def test_the_committed_mean_is_that_of_the_three_seeds(benchmark, tmp_path: Path) -> None:
+    results = Path(benchmark.__file__).parent / "results"
+    names = [f"fixmatch_ten_minutes_128{seed}.json" for seed in ("", "_seed1", "_seed2")]
+    files = [str(results / name) for name in names]
+    benchmark.main(["--mean", *files, "--out", str(tmp_path / "mean.json")])
+    found = json.loads((tmp_path / "mean.json").read_text())
+    assert found == json.loads((results / "fixmatch_ten_minutes_128_seeds.json").read_text())
+    accuracies = [json.loads(Path(f).read_text())["mirrored"]["accuracy"] for f in files]
+    mean, half = found["mirrored"]["accuracy"].values()
+    interval = stats.t.interval(0.95, 2, np.mean(accuracies), stats.sem(accuracies))
+    assert (mean - half, mean + half) == pytest.approx(interval)
