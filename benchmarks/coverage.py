@@ -27,7 +27,8 @@ from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, UNLABELLED, drawn,
 from coverage_limits import width_at_coverage
 from coverage_peers import PPIMeanEstimator, glide_ppi, student, tuned_ppi, wilson
 from coverage_populations import Population, populations
-from coverage_report import DEFAULT, markdown, one_record_a_line
+from coverage_report import markdown, one_record_a_line
+from coverage_verdict import DEFAULT
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled

@@ -27,7 +27,8 @@ import torch
 
 from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, drawn, held
 from coverage_populations import Population, populations
-from coverage_report import DEFAULT, ENOUGH_LABELS, markdown, one_record_a_line
+from coverage_report import markdown, one_record_a_line
+from coverage_verdict import DEFAULT, ENOUGH_LABELS
 from dessl.evaluation.debiased.estimate import chosen_fit
 from dessl.evaluation.debiased.intervals import tail_of
 from dessl.evaluation.debiased.proxies import METRICS, sampled
