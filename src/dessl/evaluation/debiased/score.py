@@ -98,7 +98,7 @@ class _Side(NamedTuple):
         """The bound for a quantile of θ̂'s law, not on the other side of θ̂.
 
         Of hits and misses of few labels the shift, in q², outgrows the root, which ends at 0 and 1:
-        from there on the bound stays as far as it came.
+        from there on the shift stays as it is.
         """
 
         def reach(quantile: float) -> float:
@@ -109,7 +109,9 @@ class _Side(NamedTuple):
             from scipy import optimize
 
             inside = optimize.minimize_scalar(lambda q: -reach(q), bounds=(0.0, quantile))
-            farthest = max(farthest, -float(inside.fun))
+            if -inside.fun > farthest:
+                shift = self.skew * self._shift(float(inside.x))
+                farthest = self.sign * (self._root(quantile) - shift)
         return self.sign * max(0.0, farthest)
 
     def _root(self, quantile: float) -> float:
