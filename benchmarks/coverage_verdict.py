@@ -156,8 +156,8 @@ def why(off: list[str]) -> list[str]:
     """What the notes on misses mean."""
     rare = sum("wrong rows expected" in line for line in off)
     return [
-        f"Fewer than {RARE} wrong rows are expected in {rare} of {len(off)}, where coverage moves in "
-        "steps. An interval made of the number of right rows alone holds the truth for a "
+        f"Fewer than {RARE} wrong rows are expected in {rare} of {len(off)}, where coverage moves "
+        "in steps. An interval made of the number of right rows alone holds the truth for a "
         "run of counts; the coverage nearest to nominal among all runs is given. Where misses lie "
         "on one side only, the other bound hardly can miss: too many draws hold no wrong row, "
         "and all of them give nearly one bound. An interval of nominal 90 % with 5 % beyond either "

@@ -258,3 +258,13 @@ def test_bootstrap_samples_without_variance_open_the_interval() -> None:
     bounds = bootstrap_bounds(fitted(sample), TWO_SIDED, 999, torch.Generator().manual_seed(0))
     assert bounds.low == -math.inf  # cut to 0 by ``within``
     assert bounds.high < 1.1
+
+
+@pytest.mark.parametrize("rows", [12, 2000])
+def test_an_estimate_brought_to_the_end_of_the_range_is_no_surer_than_rows_all_right(rows) -> None:
+    """Wrong rows were seen, and θ̂ is 1 only because the unlabelled rows look better."""
+    p, y = [[0.9, 0.1]] * 18 + [[0.5, 0.5]] * 2, [0] * 18 + [1] * 2
+    sample = sampled(ACCURACY, (p,), y, ([[1.0, 0.0], [0.98, 0.02]] * (rows // 2),))
+    fit = fitted(sample)
+    assert fit.value > 1
+    assert score_bounds(fit, sample, ACCURACY, tail_of(0.9, "larger")).low <= 0.1 ** (1 / 20)

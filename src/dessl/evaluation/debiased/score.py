@@ -4,7 +4,7 @@
 
 with q a normal quantile. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's
 variance that H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s
-labels.
+labels; and where all rows are right, or all wrong, the exact bound.
 For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
 few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. The large
 losses may not be among the labels: for each five labelled rows one more, and at least ten, with
@@ -88,11 +88,14 @@ class _Side(NamedTuple):
         """The bound whose tail has this probability, at most one half."""
         from scipy import special
 
-        if self.rate in (0, 1) and self.long:  # no row went wrong, or all did
-            return self.sign * _most_unseen(probability, self.labels)
-        if self.degrees == math.inf:
-            return self.bound(-float(special.ndtri(probability)))
-        return self.bound(-float(special.stdtrit(self.degrees, probability)))
+        if self.degrees < math.inf:
+            return self.bound(-float(special.stdtrit(self.degrees, probability)))
+        normal = self.bound(-float(special.ndtri(probability)))
+        if self.rate not in (0, 1) or not self.long:
+            return normal
+        exact = self.sign * _most_unseen(probability, self.labels)
+        # Rows of one kind have no slope; of others unlabelled rows brought θ̂ to the end.
+        return max(exact, normal, key=abs) if self.unlabelled_variance else exact
 
     def bound(self, quantile: float) -> float:
         """The bound for a quantile of θ̂'s law, not on the other side of θ̂.
