@@ -29,6 +29,7 @@ from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, drawn, held
 from coverage_populations import Population, populations
 from coverage_report import markdown, one_record_a_line
 from coverage_verdict import DEFAULT, ENOUGH_LABELS
+from dessl._files import write_whole
 from dessl.evaluation.debiased.estimate import chosen_fit
 from dessl.evaluation.debiased.intervals import tail_of
 from dessl.evaluation.debiased.proxies import METRICS, sampled
@@ -46,7 +47,7 @@ def measured(
     torch.set_num_threads(1)
     name, probabilities, y = population
     kind = METRICS[metric]
-    rows = sampled(kind, (torch.as_tensor(probabilities),), torch.as_tensor(y), ())
+    rows = sampled(kind, (probabilities,), y, ())
     generator = torch.Generator().manual_seed(FIRST_SEED + m)
     bounds = np.empty((len(CONFIDENCES), replications, 2))
     for replication in range(replications):
@@ -111,8 +112,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.take:
         file = options.results / "coverage.json"
         report = taken(json.loads(file.read_text()), json.loads(options.take.read_text()))
-        file.write_text(one_record_a_line(report))
-        file.with_suffix(".md").write_text(markdown(report))
+        write_whole(file, one_record_a_line(report))
+        write_whole(file.with_suffix(".md"), markdown(report))
         return
     started = time.perf_counter()
     replications = options.replications or (10 if options.smoke else REPLICATIONS)
@@ -139,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 print(f"{seconds} s: {r}", flush=True)
             if options.out:
                 report = {"machine": {**machine, "seconds": seconds}, "results": results}
-                options.out.write_text(one_record_a_line(report))
+                write_whole(options.out, one_record_a_line(report))
 
 
 if __name__ == "__main__":
