@@ -1,9 +1,24 @@
-"""Property tests give the same examples on every machine; optional extras may be missing."""
+"""Every test gets the same environment, seeds and examples, whatever the machine and the order."""
 
+import os
+import random
 from importlib.util import find_spec
 
-import pytest
-from hypothesis import HealthCheck, settings
+# Before torch is imported (sums depend on the number of threads), and for the processes that tests
+# start.
+os.environ.update(
+    OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", LC_ALL="C.UTF-8", TZ="UTC", COLUMNS="80", LINES="24"
+)
+# What changes how terminals and continuous integration are written to.
+for name in (
+    "CI", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GITHUB_ACTIONS", "LANGUAGE", "NO_COLOR",
+    "PY_COLORS", "PYTHONIOENCODING", "PYTHONUTF8", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE",
+):  # fmt: skip
+    os.environ.pop(name, None)
+os.umask(0o022)
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 collect_ignore = [] if find_spec("lightning") else ["src/dessl/integrations/lightning.py"]
 
@@ -23,6 +38,26 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("repeatable")  # replaced by pytest --hypothesis-profile explore
+
+
+def _seed() -> None:
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # the global generator is what scikit-learn's checks draw from
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seed the global generators, so that no test depends on the tests before it."""
+    _seed()
+
+
+def pytest_collectstart() -> None:
+    """Seed them for what a test file draws while it is imported, too."""
+    _seed()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
