@@ -12,7 +12,6 @@ operand once a kernel, batch statistics as one more pass) at the rate of a large
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from dessl.training.accelerate import Accelerated
 from dessl.training.plan import TrainPlan
 from dessl.training.run import Run
 from floor import device_rates, least_time, wait
+from machine import machine
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 PLAN = TrainPlan(
@@ -148,7 +148,7 @@ def report(ways: dict[str, Way], device: torch.device) -> dict[str, Any]:
     }
     print("step time, debiased over ssl:", ratios)
     return {
-        "machine": machine(device),
+        "machine": machine(),
         "peak Tflop/s": flops / 1e12,
         "copy TB/s": bandwidth / 1e12,
         "ways": rows,
@@ -160,16 +160,6 @@ def ratio(ways: dict[str, Way], name: str) -> float:
     """Return the median over windows of the step time's ratio to the ssl run's."""
     pairs = zip(ways[name].rates, ways[f"{name}, ssl"].rates, strict=True)
     return statistics.median(ssl / debiased for debiased, ssl in pairs)
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """What the numbers were measured on."""
-    return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -2,11 +2,11 @@
 
 With 5,000 replications coverage has an error of up to 0.5 points, which is much beside the 1.5 that
 it is held to from 50 labels on. There the default has 20,000 of its own here, with other seeds than
-benchmarks/coverage.py, and what they say of its coverage is written into that one's results;
+benchmarks/coverage, and what they say of its coverage is written into that one's results;
 widths, which are compared with the peers' on the same draws, stay.
 
-    PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage_fine.py --populations P.npz --out FILE
-    PYTHONPATH=src python benchmarks/coverage_fine.py --take FILE       # into coverage.json and .md
+    PYTHONPATH=src DESSL_DATA=... python -m benchmarks.coverage.fine --populations P.npz --out FILE
+    PYTHONPATH=src python -m benchmarks.coverage.fine --take FILE       # into coverage.json and .md
 
 The first writes the populations down where P.npz does not exist, and reads them where it does:
 another machine, whose scikit-learn may fit other models, then measures the same ones.
@@ -15,7 +15,6 @@ another machine, whose scikit-learn may fit other models, then measures the same
 import argparse
 import json
 import os
-import platform
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -24,18 +23,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.machine import machine
 
-from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, drawn, held
-from coverage_populations import Population, populations
-from coverage_report import markdown, one_record_a_line
-from coverage_verdict import DEFAULT, ENOUGH_LABELS
 from dessl._files import write_whole
 from dessl.evaluation.debiased.estimate import chosen_fit
 from dessl.evaluation.debiased.intervals import tail_of
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.debiased.score import score_bounds
 
-RESULTS = Path(__file__).parent / "results"
+from .draws import CONFIDENCES, LABELS, METRIC_NAMES, drawn, held
+from .populations import Population, populations
+from .report import markdown, one_record_a_line
+from .verdict import DEFAULT, ENOUGH_LABELS
+
+RESULTS = Path(__file__).parents[1] / "results"
 REPLICATIONS = 20_000
 FIRST_SEED = 10_000  # to which m is added
 
@@ -124,12 +125,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         for m in ((50,) if options.smoke else LABELS)
         if m >= ENOUGH_LABELS
     ]
-    machine = {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
     with ProcessPoolExecutor(options.workers) as pool:
         waiting = [pool.submit(measured, *cell, replications) for cell in cells]
         results = []
@@ -139,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             for r in results[-len(CONFIDENCES) :]:
                 print(f"{seconds} s: {r}", flush=True)
             if options.out:
-                report = {"machine": {**machine, "seconds": seconds}, "results": results}
+                report = {"machine": machine(seconds=seconds), "results": results}
                 write_whole(options.out, one_record_a_line(report))
 
 

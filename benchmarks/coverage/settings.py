@@ -1,4 +1,4 @@
-"""Over all populations of benchmarks/coverage.py: how often intervals cover, and how wide."""
+"""Over all populations of benchmarks/coverage: how often intervals cover, and how wide."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean, geometric_mean

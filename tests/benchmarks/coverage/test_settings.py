@@ -2,8 +2,8 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def settings(script):
-    return script("coverage_settings")
+def settings(part):
+    return part("settings")
 
 
 def record(interval: str, population: str, coverage: float, width: float) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What benchmarks/coverage.py draws from a population, and how often bounds hold its mean."""
+"""What benchmarks/coverage draws from a population, and how often bounds hold its mean."""
 
 import math
 from typing import Any

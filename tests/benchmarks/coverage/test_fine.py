@@ -6,12 +6,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 @pytest.fixture(scope="module")
-def fine(script: Callable[[str], ModuleType]) -> ModuleType:
-    return script("coverage_fine")
+def fine(part: Callable[[str], ModuleType]) -> ModuleType:
+    return part("fine")
 
 
 def test_a_cell_is_measured_with_its_error(fine: ModuleType) -> None:

@@ -6,8 +6,8 @@ from scipy import stats
 
 
 @pytest.fixture(scope="module")
-def limits(script):
-    return script("coverage_limits")
+def limits(part):
+    return part("limits")
 
 
 @pytest.mark.parametrize(("m", "accuracy", "nominal"), [(6, 0.7, 0.9), (50, 0.98, 0.9)])

@@ -1,19 +1,14 @@
-"""The intervals that benchmarks/coverage.py compares ours with."""
+"""The intervals that benchmarks/coverage compares ours with."""
 
 import math
-import sys
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from ppi_py import ppi_mean_ci
 from scipy import stats
 
 from dessl.evaluation.debiased.intervals import Bounds
-
-# ppi-python imports numba, which would take benchmarks/coverage.py for the package of that name.
-sys.modules.setdefault("coverage", None)  # type: ignore[arg-type]
-
-from ppi_py import ppi_mean_ci  # noqa: E402
 
 try:  # for Python 3.12 and later
     from glide.estimators import PPIMeanEstimator

@@ -1,9 +1,9 @@
-"""What benchmarks/coverage.py says of the default interval, and of its peers."""
+"""What benchmarks/coverage says of the default interval, and of its peers."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from coverage_limits import nearest_coverage, share_within_reach
+from .limits import nearest_coverage, share_within_reach
 
 DEFAULT = "score"
 PEERS = ("Student t", "Wilson", "ppi-python", "glide-py")

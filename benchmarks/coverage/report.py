@@ -1,10 +1,10 @@
-"""The tables of benchmarks/coverage.py."""
+"""The tables of benchmarks/coverage."""
 
 import json
 from typing import Any
 
-from coverage_settings import markdown_table, settings_table
-from coverage_verdict import DEFAULT, ENOUGH_LABELS, PEERS, Record, by_cell, near, verdict
+from .settings import markdown_table, settings_table
+from .verdict import DEFAULT, ENOUGH_LABELS, PEERS, Record, by_cell, near, verdict
 
 
 def markdown(report: dict[str, Any]) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "benchmarks" / "coverage.py"
+ROOT = Path(__file__).parents[3]
 
 
 def test_a_smoke_run_writes_its_table(tmp_path: Path) -> None:
     pytest.importorskip("ppi_py", reason="ppi-python is an extra for benchmarks")
     run = subprocess.run(
-        [sys.executable, str(SCRIPT), "--smoke", "--out", str(tmp_path)],
+        [sys.executable, "-m", "benchmarks.coverage", "--smoke", "--out", str(tmp_path)],
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,

@@ -4,16 +4,14 @@ Each replication draws m labelled and 5,000 unlabelled rows from a population wi
 gives the same rows to every interval; the truth is the population's own mean. Coverage comes with
 its Monte-Carlo standard error. Needs ppi-python; glide-py takes part where it is installed.
 
-    PYTHONPATH=src DESSL_DATA=... python benchmarks/coverage.py     # an hour and a half on one core
-    PYTHONPATH=src python benchmarks/coverage.py --smoke            # seconds
+    PYTHONPATH=src DESSL_DATA=... python -m benchmarks.coverage     # an hour and a half on one core
+    PYTHONPATH=src python -m benchmarks.coverage --smoke            # seconds
 
-benchmarks/coverage_fine.py then measures the default's coverage more finely.
+benchmarks/coverage/fine.py then measures the default's coverage more finely.
 """
 
 import argparse
 import importlib.metadata
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -22,18 +20,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from benchmarks.machine import machine
 
-from coverage_draws import CONFIDENCES, LABELS, METRIC_NAMES, UNLABELLED, drawn, held
-from coverage_limits import width_at_coverage
-from coverage_peers import PPIMeanEstimator, glide_ppi, student, tuned_ppi, wilson
-from coverage_populations import Population, populations
-from coverage_report import markdown, one_record_a_line
-from coverage_verdict import DEFAULT
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
 
-RESULTS = Path(__file__).parent / "results"
+from .draws import CONFIDENCES, LABELS, METRIC_NAMES, UNLABELLED, drawn, held
+from .limits import width_at_coverage
+from .peers import PPIMeanEstimator, glide_ppi, student, tuned_ppi, wilson
+from .populations import Population, populations
+from .report import markdown, one_record_a_line
+from .verdict import DEFAULT
+
+RESULTS = Path(__file__).parents[1] / "results"
 BOOTSTRAP_DRAWS = 399
 OURS = (DEFAULT, "leverage_t", "cross_fit", "bootstrap")
 OTHERS_TAKE_PART = 2000  # replications that our methods other than the default take part in
@@ -115,20 +115,13 @@ def summary(draws: Draws, truth: float, greatest: float) -> dict[str, Any]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were computed on."""
-    packages = ("torch", "numpy", "scipy", "scikit-learn", "ppi-python")
-    glide = {"glide-py": importlib.metadata.version("glide-py")} if PPIMeanEstimator else {}
-    if glide and sys.version_info < (3, 12):
-        glide["glide-py"] += " (which asks for Python 3.12)"
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        **{package: importlib.metadata.version(package) for package in packages},
-        **glide,
-    }
+def packages() -> dict[str, str]:
+    """The versions of the packages that take part."""
+    names = ("scipy", "scikit-learn", "ppi-python", *(["glide-py"] if PPIMeanEstimator else []))
+    versions = {name: importlib.metadata.version(name) for name in names}
+    if PPIMeanEstimator and sys.version_info < (3, 12):
+        versions["glide-py"] += " (which asks for Python 3.12)"
+    return versions
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -154,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{population.name}: {time.perf_counter() - started:.0f} s", flush=True)
     seconds = time.perf_counter() - started
     report = {
-        "machine": machine(),
+        "machine": machine(**packages()),
         "unlabelled": UNLABELLED,
         "seconds": seconds,
         "results": results,

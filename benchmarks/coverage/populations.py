@@ -1,4 +1,4 @@
-"""The populations of benchmarks/coverage.py: rows with a label and a model's probabilities."""
+"""The populations of benchmarks/coverage: rows with a label and a model's probabilities."""
 
 import os
 import warnings
