@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from dessl.experiments.machine import machine_facts
+from dessl.results.machine import machine_facts
 
 
 def machine(**more: Any) -> dict[str, Any]:
