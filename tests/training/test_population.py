@@ -479,7 +479,7 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
         (MeanTeacher(), "MeanTeacher has state of its own.*one by one"),
         (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
         (Mixing(), "Mixing gives other values.*rows look at one another"),
-        (Smooth(MeanTeacher()), "Smooth has state of its own"),
+        (Smooth(MeanTeacher()), "MeanTeacher has state of its own"),
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
         (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm other batches"),

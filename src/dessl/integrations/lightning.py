@@ -16,7 +16,6 @@ from dessl.data import Batches, SemiData
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
-from dessl.surrogates.fixmatch import scores_for_step
 from dessl.surrogates.state import device_of
 
 try:
@@ -123,7 +122,7 @@ class DeSSLModule(lightning.LightningModule):
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
         seen = len(y) if self.risk == "complete_case" else len(x)
         rows = Rows(x[:seen], ids[:seen])
-        scores = scores_for_step(self.surrogate, self.model, rows, len(y))
+        scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
         risk = objective(scores, y, self.lam, risk=self.risk)
         for name, value in risk._asdict().items():

@@ -80,7 +80,19 @@ class Combine(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the weighted sums (n,) and all terms' logits (views, n, classes)."""
-        scores = [term(model, rows) for term in self.terms]
+        return self._summed([term(model, rows) for term in self.terms])
+
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
+        """Return the sums of what each term gives for a step."""
+        return self._summed([term.step_scores(model, rows, n_labelled) for term in self.terms])
+
+    def needs_own_run(self) -> str:
+        """Answer for the terms: the sum has no state of its own."""
+        if type(self) is not Combine:  # a subclass may have
+            return super().needs_own_run()
+        return next(filter(None, (term.needs_own_run() for term in self.terms)), "")
+
+    def _summed(self, scores: Sequence[Scores]) -> Scores:
         self._views = tuple(len(part.logits) for part in scores)
         h = torch.stack([w * part.h for w, part in zip(self.weights, scores, strict=True)]).sum(0)
         logits = [part.logits for part in scores]

@@ -59,6 +59,18 @@ class Smooth(Surrogate):
         scores: Scores = self.surrogate(SmoothedModel(model, self.epsilon), rows)
         return Scores(scores.h, unsmoothed(scores.logits, self.epsilon))
 
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
+        """Return the same for a step, leaving out what the surrogate can leave out."""
+        seen = SmoothedModel(model, self.epsilon)
+        h, logits = self.surrogate.step_scores(seen, rows, n_labelled)
+        return Scores(h, unsmoothed(logits, self.epsilon))
+
+    def needs_own_run(self) -> str:
+        """Answer for the surrogate: smoothing has no state."""
+        if type(self) is not Smooth:  # a subclass may have
+            return super().needs_own_run()
+        return self.surrogate.needs_own_run()
+
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
         """Hand the surrogate the scores it returned, with smoothed logits."""
         with torch.no_grad():

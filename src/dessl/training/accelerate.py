@@ -143,5 +143,4 @@ def unmoved(step: Step) -> Iterator[None]:
 
 
 def _generators(surrogate: Surrogate, device: torch.device) -> list[torch.Generator]:
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
-    return [part.generator(device) for part in parts]
+    return [part.generator(device) for part in surrogate.parts()]

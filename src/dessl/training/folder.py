@@ -120,10 +120,9 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
     A model is known by its class, its size and what it prints, without the places in memory that
     functions print.
     """
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
-        "surrogate": " of ".join(_described(part) for part in parts),
+        "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
         "model": type(model).__name__,
         "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -157,10 +156,10 @@ def _described(surrogate: Surrogate) -> str:
         and not name.startswith("_")
         and name != "training"
     }
-    if type(surrogate).after_step is Surrogate.after_step:
+    if not surrogate.moves:
         tables = surrogate.named_buffers(recurse=False)
         settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
-    settings["seed"] = surrogate._seed
+    settings["seed"] = surrogate.seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
+from dessl.surrogates.base import forked
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import save_checkpoint
 from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, locked_folder, run_identity
-from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, divergence, past_bound
 from dessl.training.model_state import check_all_in_tensors, check_initialised
 from dessl.training.plan import TrainPlan

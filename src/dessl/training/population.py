@@ -25,9 +25,9 @@ from dessl import _checks
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
 from dessl.surrogates import Surrogate, as_surrogate
+from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint, save_checkpoint
 from dessl.training.folder import RunFolder, locked_folder, parts_identity, sha256_of
-from dessl.training.forked import forked
 from dessl.training.plan import TrainPlan
 from dessl.training.population_checks import check_surrogate
 from dessl.training.population_run import Population

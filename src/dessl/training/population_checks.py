@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.surrogates import Combine, FixMatch, Smooth
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.training.guard import check_classes
 from dessl.training.model_state import check_all_in_tensors, check_initialised
@@ -35,7 +34,8 @@ def check_surrogate(
     """
     check_initialised(models[0])
     check_all_in_tensors(models[0])
-    _check_signs(surrogate)
+    if reason := surrogate.needs_own_run():
+        raise ValueError(f"{reason} {ALONE}")
     pair = [models[0], models[-1]]
     n = min(PROBED, len(data) // 2)
     both = Rows(data.x[: 2 * n], data.ids[: 2 * n])
@@ -47,28 +47,6 @@ def check_surrogate(
             its = slice(number * n, (number + 1) * n)
             joint = Scores(h[its], logits[:, its])
             _check_alone(surrogate, model, Rows(both.x[its], both.ids[its]), joint)
-
-
-def _check_signs(surrogate: Surrogate) -> None:
-    name = type(surrogate).__name__
-    if any(_has_state(part) for part in surrogate.modules()):
-        raise ValueError(f"{name} has state of its own, which runs cannot share. {ALONE}")
-    for part in surrogate.modules():
-        if isinstance(part, FixMatch) and part.targets == "apart":
-            raise ValueError(
-                f"{type(part).__name__} with targets='apart' gives BatchNorm other batches in a "
-                f"population than in a run alone. Pass targets='joint'. {ALONE}"
-            )
-
-
-def _has_state(part: nn.Module) -> bool:
-    moves = isinstance(part, Surrogate) and (
-        type(part).after_step is not Surrogate.after_step
-        or type(part).prepare is not Surrogate.prepare
-    )
-    hands_on = type(part) in (Combine, Smooth)  # to their terms, which are looked at themselves
-    held = (*part.parameters(recurse=False), *part.buffers(recurse=False))
-    return (moves and not hands_on) or len(held) > 0
 
 
 def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scores) -> None:

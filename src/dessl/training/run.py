@@ -70,9 +70,7 @@ class Run:
         self.plan, self.data, self.transform = plan, data, transform
         self.steps = plan.total_steps(data.n_labelled)
         self.interval = plan.evaluation_interval(data.n_labelled)
-        for part in surrogate.modules():
-            if isinstance(part, Surrogate):
-                part._generator = None
+        surrogate.restart_draws()
         model.to(data.device).train()
         if data.device.type == "cuda" and data.x.ndim == 4:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -11,7 +11,6 @@ from dessl.data import SemiData
 from dessl.objective import objective
 from dessl.risk import Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
-from dessl.surrogates.fixmatch import scores_for_step
 from dessl.training.average import WeightAverage
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
@@ -84,7 +83,7 @@ class Step:
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
             labelled = self.plan.labelled_batch
-            h, logits = scores_for_step(self.surrogate, self.model, batch, labelled)
+            h, logits = self.surrogate.step_scores(self.model, batch, labelled)
         return Scores(h.float(), logits.float())
 
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:

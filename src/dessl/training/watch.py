@@ -1,7 +1,6 @@
 """What validation rows say during a run: metrics, ρ(L, H) and the λ of least variance."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,6 @@ from dessl.evaluation.mode import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import optimal_lambda
-from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 
@@ -91,7 +89,7 @@ def _losses_and_h(
     model: nn.Module, surrogate: Surrogate, rows: Rows, y: Tensor
 ) -> tuple[Tensor, Tensor]:
     losses, hs = [], []
-    with evaluating(model), _draws_apart(surrogate, rows.x.device), torch.no_grad():
+    with evaluating(model), surrogate.draws_apart(rows.x.device), torch.no_grad():
         for first in range(0, len(y), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
             h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
@@ -99,21 +97,3 @@ def _losses_and_h(
             losses.append(torch.stack(views).mean(0))
             hs.append(h.float())
     return torch.cat(losses), torch.cat(hs)
-
-
-@contextmanager
-def _draws_apart(surrogate: Surrogate, device: torch.device) -> Iterator[None]:
-    """Let a surrogate draw from fresh generators, so that a look at it changes no run.
-
-    PyTorch's own generator, which a plain function may draw from, goes on from where it was.
-    """
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
-    own = [part._generator for part in parts]
-    for part in parts:
-        part._generator = None
-    try:
-        with forked(device):
-            yield
-    finally:
-        for part, generator in zip(parts, own, strict=True):
-            part._generator = generator
