@@ -32,7 +32,8 @@ class DeSSLModule(lightning.LightningModule):
 
     Args:
         model: From rows, as the surrogate's views show them, to logits (n, classes).
-        surrogate: The unlabelled term H, or a function as :func:`dessl.as_surrogate` takes.
+        surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
+            takes.
         lam: λ.
         risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
@@ -43,7 +44,7 @@ class DeSSLModule(lightning.LightningModule):
     def __init__(
         self,
         model: nn.Module,
-        surrogate: Surrogate | Callable[..., Tensor],
+        surrogate: str | Surrogate | Callable[..., Tensor],
         *,
         lam: float = 1.0,
         risk: RiskKind = "debiased",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
-from dessl.surrogates.function import as_surrogate
+from dessl.surrogates.function import surrogate_from
 
 
 class Combine(Surrogate):
@@ -28,7 +28,7 @@ class Combine(Surrogate):
     term's is. v_m is known from the first pass on; before it, terms are taken to have equally many.
 
     Args:
-        surrogates: The terms, or functions as :func:`dessl.as_surrogate` takes.
+        surrogates: The terms, or functions h(logits) or h(model, x).
         weights: w_m ≥ 0, one for each term; all 1 when not given.
 
     >>> from dessl.surrogates.entropy import Entropy
@@ -47,7 +47,7 @@ class Combine(Surrogate):
         super().__init__()
         if not surrogates:
             raise ValueError("surrogates must hold one surrogate at least; got none.")
-        self.surrogates = nn.ModuleList(as_surrogate(term) for term in surrogates)
+        self.surrogates = nn.ModuleList(surrogate_from(term) for term in surrogates)
         weights = [1.0] * len(surrogates) if weights is None else weights
         if len(weights) != len(surrogates):
             raise ValueError(

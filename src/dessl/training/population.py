@@ -66,7 +66,7 @@ class PopulationRun:
 
 def train_population(
     model: Callable[[], nn.Module],
-    surrogate: Surrogate | Callable[..., Tensor],
+    surrogate: str | Surrogate | Callable[..., Tensor],
     data: SemiData,
     runs: Sequence[PopulationRun],
     plan: TrainPlan,
@@ -82,8 +82,8 @@ def train_population(
 
     Args:
         model: Builds a model; called once for each run, with the run's seed set.
-        surrogate: A term without state or random draws, such as entropy or pseudo-labels; what
-            has them is refused, and trained one run at a time with :func:`dessl.train`.
+        surrogate: A term without state or random draws, such as ``"entropy"``; one that has them is
+            refused: train its runs one at a time with :func:`dessl.train`.
         data: With all labels that any draw uses; one copy of its rows serves all runs.
         runs: What each run has of its own. All draws have as many labelled and validation rows.
         plan: What they share; its seed, λ and risk are not used. ``guard_every`` is not either: a

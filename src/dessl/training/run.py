@@ -32,7 +32,7 @@ from dessl.training.watch import id_range, levels, watched
 
 def train(
     model: nn.Module | Callable[[], nn.Module],
-    surrogate: Surrogate | Callable[..., Tensor],
+    surrogate: str | Surrogate | Callable[..., Tensor],
     data: SemiData,
     plan: TrainPlan,
     *,
@@ -52,7 +52,8 @@ def train(
             trained in place. A function that builds it is called with ``plan.seed`` set, so that
             runs of one seed begin alike. Its parameters and buffers, whether its ``state_dict``
             has them or not, are all that is selected and saved.
-        surrogate: The unlabelled term H, or a function h(logits) or h(model, x).
+        surrogate: The unlabelled term H, its name in ``dessl.SURROGATES``, or a function h(logits)
+            or h(model, x).
         data: With its labels drawn; its validation part is used at evaluations. Rows of a part that
             is not held out of x go, where a term looks rows up, by the ids after the largest.
         plan: How to train.
@@ -69,8 +70,7 @@ def train(
     >>> data = SemiData(x[:40], torch.where(torch.arange(40) < 10, y[:40], -1),
     ...                 validation=(x[40:], y[40:]))
     >>> plan = TrainPlan(steps=60, labelled_batch=10, unlabelled_batch=30, learning_rate=0.1)
-    >>> from dessl.surrogates import Entropy
-    >>> result = train(lambda: MLP(2, 2), Entropy(), data, plan)
+    >>> result = train(lambda: MLP(2, 2), "entropy", data, plan)
     >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
     (60, 20, ['accuracy', 'adaptive_ece'])
     """

@@ -14,14 +14,13 @@ from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
 from dessl.evaluation.mode import evaluating
-from dessl.functional import cross_entropy, log_probabilities
-from dessl.surrogates.base import Rows, Surrogate
+from dessl.functional import log_probabilities
+from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import optimal_lambda
 from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 
-ROWS_AT_ONCE = 512
 LEAST_ROWS = 3  # for a slope with an error
 STACKED_AT_ONCE = 2**16  # rows of all models in a forward pass
 FAST = ("accuracy", "cross_entropy")
@@ -51,6 +50,14 @@ def id_range(data: SemiData) -> int:
     return largest + (len(data.validation.y) if own and data.validation else 0)
 
 
+def validation_ids(data: SemiData) -> Tensor:
+    """Return the row ids of the validation part: those after the largest for a part of its own."""
+    if len(data.validation_rows):
+        return data.ids[data.validation_rows]
+    first = int(data.ids.max()) + 1
+    return torch.arange(first, id_range(data), device=data.ids.device)
+
+
 def watched(
     evaluated: nn.Module,
     model: nn.Module,
@@ -78,10 +85,8 @@ def watched(
     values = all_metrics(logits, part.y)
     if len(part.y) < LEAST_ROWS:
         return Watch(values, None, None)
-    held_out = len(data.validation_rows) > 0
-    first = int(data.ids.max()) + 1
-    ids = data.ids[data.validation_rows] if held_out else first + torch.arange(len(part.y))
-    loss, h = _losses_and_h(model, surrogate, Rows(part.x, ids.to(part.x.device)), part.y)
+    with evaluating(model):
+        loss, h, _ = losses_and_terms(model, surrogate, Rows(part.x, validation_ids(data)), part.y)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return Watch(values, None, None)
     # The slope is of validation rows; how many rows have no label enters as a factor after it.
@@ -89,20 +94,6 @@ def watched(
     whole = plan.on == "all" or plan.include_labelled
     unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
-
-
-def _losses_and_h(
-    model: nn.Module, surrogate: Surrogate, rows: Rows, y: Tensor
-) -> tuple[Tensor, Tensor]:
-    losses, hs = [], []
-    with evaluating(model), surrogate.draws_apart(rows.x.device), torch.no_grad():
-        for first in range(0, len(y), ROWS_AT_ONCE):
-            part = slice(first, first + ROWS_AT_ONCE)
-            h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
-            views = [cross_entropy(view.float(), y[part]) for view in logits]
-            losses.append(torch.stack(views).mean(0))
-            hs.append(h.float())
-    return torch.cat(losses), torch.cat(hs)
 
 
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
