@@ -1,6 +1,5 @@
 """What a cell is trained with: its network, its unlabelled term, and what both see of a row."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from dessl import _checks
 from dessl.augment import Strong, Weak, noisy
 from dessl.data import SemiData
 from dessl.models import MODELS
-from dessl.surrogates import SURROGATES, Surrogate
+from dessl.surrogates import Surrogate, named_surrogate
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -59,14 +58,8 @@ def term(settings: Mapping[str, Any], views: Mapping[str, Any], *, seed: int = 0
     >>> type(term({"name": "pseudo_label", "threshold": 0.9}, views)).__name__
     'PseudoLabel'
     """
-    own = dict(settings)
-    name = own.pop("name")
-    _checks.one_of("surrogate", name, tuple(SURROGATES))
-    takes = inspect.signature(SURROGATES[name]).parameters
-    for which in ("view", "weak", "strong"):
-        if which in takes:
-            own[which] = _view(which, views)
-    return SURROGATES[name](seed=seed, **own)
+    made = {which: _view(which, views) for which in ("view", "weak", "strong")}
+    return named_surrogate(**settings, views=made, seed=seed)
 
 
 def shown(views: Mapping[str, Any]) -> Transform:

@@ -8,7 +8,7 @@ it looks at, and ``labelled`` the labelled rows of the risk. Curves have ``point
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -26,8 +26,14 @@ from dessl.evaluation.risk_quality import (
     risk_over_lambda,
     variance_ratio_over_lambda,
 )
-from dessl.functional import cross_entropy
-from dessl.surrogates import SURROGATES, Rows, Scores, Surrogate
+from dessl.surrogates import (
+    SURROGATES,
+    LossesAndTerms,
+    Rows,
+    Surrogate,
+    losses_and_terms,
+    named_surrogate,
+)
 from dessl.surrogates.base import as_is
 from dessl_paper.parts import shown, term
 from dessl_paper.specification import Experiment
@@ -36,14 +42,6 @@ AT_ONCE = 500  # rows in a forward pass
 CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how sure of itself the model is
 
 Outcome: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
-
-
-class LossAndTerm(NamedTuple):
-    """L and H of each test row, and how sure the model is of its first view; (n,), in float64."""
-
-    loss: Tensor
-    h: Tensor
-    confidence: Tensor
 
 
 def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Outcome:
@@ -68,17 +66,10 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Outcome:
     return finite(context | {"rows": len(data.test.y)} | metrics), finite(arrays)
 
 
-def loss_and_term(surrogate: Surrogate, model: nn.Module, part: Part) -> LossAndTerm:
+def loss_and_term(surrogate: Surrogate, model: nn.Module, part: Part) -> LossesAndTerms:
     """L and H of all rows, from logits that are widened to float64; L is the mean over views."""
-    found = []
-    ids = torch.arange(len(part.y), device=part.y.device)
-    with torch.no_grad():
-        for some in (ids[first : first + AT_ONCE] for first in range(0, len(ids), AT_ONCE)):
-            scores: Scores = surrogate(lambda x: model(x).double(), Rows(part.x[some], some))
-            y = part.y[some].expand(scores.logits.shape[:-1])
-            confidence = scores.logits[0].softmax(-1).amax(-1)
-            found.append((cross_entropy(scores.logits, y).mean(0), scores.h, confidence))
-    return LossAndTerm(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+    rows = Rows(part.x, torch.arange(len(part.y), device=part.y.device))
+    return losses_and_terms(lambda x: model(x).double(), surrogate, rows, part.y, at_once=AT_ONCE)
 
 
 def _risk(experiment: Experiment, model: nn.Module, test: Part) -> Outcome:
@@ -180,15 +171,13 @@ def _only_term(experiment: Experiment) -> Mapping[str, Any]:
 
 def _still(settings: Mapping[str, Any]) -> Surrogate:
     """The term on rows that are shown already: nothing can be drawn in a per-sample gradient."""
-    own = dict(settings)
-    kind = SURROGATES[own.pop("name")]
+    kind = SURROGATES[settings["name"]]
     if "view" not in inspect.signature(kind).parameters:
         raise ValueError(
             f"the gradient of a term is looked at in one view that draws nothing; "
             f"{kind.__name__} has several. Use another, such as pseudo_label."
         )
-    own["view"] = as_is
-    return kind(**own)
+    return named_surrogate(**settings, views={"view": as_is})
 
 
 def _lams(best: float, settings: Mapping[str, Any]) -> Tensor:
