@@ -96,14 +96,9 @@ def _csv(columns: dict[str, list[object]]) -> str:
 
 
 def _parquet(columns: dict[str, list[object]]) -> bytes:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            "Parquet files need PyArrow. Install it with pip install 'dessl[tables]', or write "
-            "a .csv file."
-        ) from error
+    import pyarrow as pa
+    from pyarrow import parquet
+
     buffer = io.BytesIO()
     parquet.write_table(pa.table(columns), buffer)
     return buffer.getvalue()

@@ -1,9 +1,9 @@
 """Public data sets by name: found on disk, else downloaded, else told where to put."""
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -140,14 +140,18 @@ def _folders(root: str | Path | None) -> Iterator[Path]:
         yield Path(root)
     if os.environ.get(VARIABLE):
         yield Path(os.environ[VARIABLE])
-    if find_spec("pooch"):  # run from source without it, there is no cache to look in
-        yield _cache()
+    yield _cache()
 
 
 def _cache() -> Path:
-    import pooch
-
-    return Path(pooch.os_cache("dessl"))
+    """The folder where this operating system keeps a program's cache."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path.home raises where there is none)
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else home / "AppData" / "Local") / "dessl" / "dessl" / "Cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "dessl"
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or home / ".cache") / "dessl"
 
 
 def _present(path: Path) -> bool:
@@ -187,7 +191,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
 
 
 def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
-    first, *others = [*_folders(root)] or [Path("a folder")]
+    first, *others = _folders(root)
     remote = DATASETS[name].remote
     files = "\n".join(f"  {file}" for file in DATASETS[name].files)
     sources = "\n".join(f"  {file.urls[0]}" for file in remote)

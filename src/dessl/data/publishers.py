@@ -16,7 +16,7 @@ from dessl.data.formats.cifar import TRAIN_FILES, read_cifar10, read_cifar100
 from dessl.data.formats.idx import read_mnist
 from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.stl10 import read_stl10
-from dessl.data.formats.svhn import read_svhn
+from dessl.data.formats.svhn import CHECKSUMS, read_svhn
 
 
 def _words(text: str, separator: str | None = None) -> tuple[str, ...]:
@@ -141,14 +141,9 @@ DATASETS: dict[str, Description] = {
         (73_257, 0, 26_032),
         tuple(
             RemoteFile(
-                f"svhn/{part}_32x32.mat",
-                (f"http://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",),
-                f"md5:{md5}",
+                f"svhn/{file}", (f"http://ufldl.stanford.edu/housenumbers/{file}",), checksum
             )
-            for part, md5 in (
-                ("train", "e26dedcc434d2e4c54c9b2d4a06d8373"),
-                ("test", "eb5a983be6a315427106f1b164d9cef3"),
-            )
+            for file, checksum in CHECKSUMS.items()
         ),
         _in("svhn", read_svhn),
         "non-commercial use only",

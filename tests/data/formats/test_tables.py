@@ -1,4 +1,3 @@
-import builtins
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -205,19 +204,3 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
     path.rename(tmp_path / "a.xlsx")
     with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'. Save the sheet"):
         open_table(tmp_path / "a.xlsx")
-
-
-def test_without_pyarrow_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    real = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'dessl\[tables\]'"):
-        open_table(tmp_path / "a.csv")

@@ -119,16 +119,12 @@ class Column:
 
 
 def arrow_module() -> Any:
-    """PyArrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "Reading tables needs pyarrow. Install it: pip install 'dessl[tables]'"
-        ) from error
+    """PyArrow with the parts of it used here, imported when the first table is read."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.csv
+    import pyarrow.parquet
+
     return pyarrow
 
 

@@ -57,7 +57,6 @@ def read_table(
 
     Raises:
         DataError: The file is wrong, or a cell is not what its column holds.
-        ImportError: PyArrow is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
