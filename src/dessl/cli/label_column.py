@@ -1,7 +1,9 @@
 """Where the labels of new rows should be, and what is said if that place is not there."""
 
+from dessl._checks import quoted
 from dessl.cli.sources import Expected, NewRows, kind_of
 from dessl.data import DataError
+from dessl.data.errors import few
 from dessl.data.formats.npz import LABEL_NAMES
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
@@ -32,8 +34,8 @@ def check_labels_present(source: str, rows: NewRows, model: Expected) -> None:
     if not set(wanted) & set(there):
         raise DataError.of(
             source,
-            expected=f"the labels in the {what} {' or '.join(map(repr, wanted))}",
-            got=f"{', '.join(map(repr, there[:20]))}",
-            do=f"If one of them holds the labels, name it {wanted[0]!r}; without labels there is "
-            "nothing to judge by.",
+            expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
+            got=few([quoted(name) for name in there], most=20),
+            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
+            "nothing can be measured.",
         )

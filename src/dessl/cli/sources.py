@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from dessl._checks import quoted
 from dessl.data import DATASETS, DataError, SemiData, load
+from dessl.data.errors import few
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
@@ -91,7 +93,7 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
     "Did you mean 'mnist'?"
     """
     near = difflib.get_close_matches(word, list(known), n=1)
-    return f"Did you mean {near[0]!r}?" if near else otherwise
+    return f"Did you mean {quoted(near[0])}?" if near else otherwise
 
 
 def fingerprint(source: str) -> str | None:
@@ -215,8 +217,8 @@ def _catalogue_rows(source: str, model: Expected) -> NewRows:
     if data.class_names != model.class_names or data.x.shape[1:] != model.shape:
         raise DataError.of(
             source,
-            expected=f"rows of shape {model.shape} of the classes {', '.join(model.class_names)}",
-            got=f"{tuple(data.x.shape[1:])} of {', '.join(data.class_names)}",
+            expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
+            got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
             do="Give data of the kind that the model was trained on.",
         )
     x, y = data.test if data.test is not None else (data.x, data.y)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dessl._checks import one_of
+from dessl._checks import one_of, quoted
 from dessl._files import alone
 from dessl.data.descriptions import Description, RemoteFile
 from dessl.data.download import download as download_file
@@ -161,7 +161,7 @@ def _present(path: Path) -> bool:
 def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
     warnings.warn(
         f"{path} is not the publisher's file but rebuilt from source images: report results as "
-        f"{name!r} (rebuilt).",
+        f"{quoted(name)} (rebuilt).",
         UserWarning,
         stacklevel=3,
     )

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable
 
+from dessl._checks import quoted
 from dessl.data.errors import few
 
 MARKS = frozenset(
@@ -63,8 +64,8 @@ def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel
     marks = marks_among(class_names)
     if marks:
         warnings.warn(
-            f"{where}: {', '.join(map(repr, marks))} is taken for a class. Where it stands for no "
-            f"label, {do}.",
+            f"{where}: {few([quoted(mark) for mark in marks])} is taken for a class. If it marks a "
+            f"missing label, {do}.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )
@@ -80,7 +81,7 @@ def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int
     """
     alike: dict[str, list[str]] = {}
     for name in class_names:
-        alike.setdefault(" ".join(name.casefold().split()), []).append(repr(name))
+        alike.setdefault(" ".join(name.casefold().split()), []).append(quoted(name))
     pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
     if pairs:
         warnings.warn(

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dessl._checks import ArrayLike
+from dessl._checks import ArrayLike, quoted
+from dessl.data.errors import few
 
 MISSING = -1
 
@@ -47,10 +48,10 @@ def label_codes(
         raise TypeError(f"labels must be of one kind in all parts; got {listed}.")
     names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names must differ from each other; got {names}.")
+        raise ValueError(f"class_names must differ from each other; got {_listed(names)}.")
     if len(names) < 2:
         raise ValueError(
-            f"a classifier needs at least 2 classes; got {len(names)}: {names}. "
+            f"a classifier needs at least 2 classes; got {len(names)}: {_listed(names)}. "
             "Pass class_names= if other classes exist but have no label here."
         )
     codes = {name: torch.from_numpy(_codes(name, col, names)) for name, col in read.items()}
@@ -82,8 +83,8 @@ def codes_by_name(
         strange = [own for own in own_names if own not in names]
         if strange or len(set(own_names)) < len(own_names):
             raise ValueError(
-                f"class_names must differ, and be among the model's classes {names}; got "
-                f"{repr(strange[0]) if strange else tuple(own_names)}. Name the classes as in "
+                f"class_names must differ, and be among the model's classes {_listed(names)}; got "
+                f"{quoted(strange[0]) if strange else _listed(own_names)}. Name the classes as in "
                 "training."
             )
     if column.dtype != object and not _missing(column).all():
@@ -108,8 +109,8 @@ def _named(
         unknown = [text for text in stand_for.values() if text not in names]
         if unknown or "-1" in names:  # -1 could be that class, or no label
             raise ValueError(
-                f"{name} must say which of the model's classes {names} each row has; got the "
-                f"number {unknown[0] if unknown else -1}. Save the labels as text; "
+                f"{name} must say which of the model's classes {_listed(names)} each row has; "
+                f"got the number {unknown[0] if unknown else -1}. Save the labels as text; "
                 "or save beside them class_names, the classes in the order of your numbers."
             )
     return np.array([stand_for.get(number) for number in column.tolist()], dtype=object)
@@ -206,13 +207,19 @@ def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:
     return tuple(str(value) for value in sorted(seen))
 
 
+def _listed(names: Sequence[str]) -> str:
+    """The first class names as a message quotes them."""
+    return few([quoted(name) for name in names], most=20)
+
+
 def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
     if column.dtype == object:
         code = {text: number for number, text in enumerate(names)}
         unknown = sorted({text for text in column if text is not None} - code.keys())
         if unknown:
             raise ValueError(
-                f"{name} holds {unknown[0]!r}, which is not among the class names {names}."
+                f"{name} holds {quoted(unknown[0])}, which is not among the class names "
+                f"{_listed(names)}."
             )
         return np.array([MISSING if t is None else code[t] for t in column], dtype=np.int64)
     if column.size and column.max() >= len(names):

@@ -4,6 +4,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 from dessl.data.errors import DataError
 from dessl.data.formats.folder import read_image_folder, read_images
 from dessl.data.formats.image_file import image_facts
+from dessl.data.formats.image_file import pixels as pixels_of
 from dessl.data.formats.new_images import read_new_images
 from dessl.data.semi import SemiData
 
@@ -47,6 +49,45 @@ def test_classes_are_subfolders_and_the_rest_is_unlabelled(tmp_path: Path) -> No
     assert data.x.shape == (5, 3, 6, 8)
     for row, pixels in zip(data.x, pictures.values(), strict=True):
         np.testing.assert_array_equal(row, np.moveaxis(pixels, 2, 0))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        picture(),
+        picture(channels=1),
+        picture(7, 8),
+        picture(200, 300),
+        picture(channels=1).astype(np.uint16) * 99,
+    ],
+    ids=["alike", "grey", "another size", "large", "deep"],
+)
+@pytest.mark.parametrize("colour", [None, "grey", "rgb"])
+def test_small_images_are_as_if_each_was_read_by_itself(
+    tmp_path: Path, last: NDArray[np.uint8], colour: Literal["grey", "rgb"] | None
+) -> None:
+    for number in range(4):
+        save(tmp_path / f"{number}.png", picture())
+    save(tmp_path / "4.png", last)
+    paths = sorted(tmp_path.iterdir())
+    x, bits = read_images(paths, colour=colour)
+    expected = [pixels_of(path, *x.shape[2:], colour or "rgb", bits) for path in paths]
+    assert x.shape[1] == (1 if colour == "grey" else 3)
+    np.testing.assert_array_equal(x, np.stack(expected))
+
+
+def test_each_of_many_images_alike_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        save(tmp_path / f"{number}.png", picture())
+    opened = []
+    real = Image.open
+    monkeypatch.setattr(
+        Image, "open", lambda path, **options: opened.append(path) or real(path, **options)
+    )
+    read_images(sorted(tmp_path.iterdir()))
+    assert len(opened) == 5
 
 
 @pytest.mark.parametrize("spelling", ["unlabeled", "Unlabelled"])
@@ -211,7 +252,7 @@ def test_the_previews_in_a_cameras_jpeg_are_passed_over(tmp_path: Path) -> None:
 
 def test_floats_have_no_agreed_range(tmp_path: Path) -> None:
     Image.fromarray(np.ones((3, 3), np.float32)).save(tmp_path / "1.tiff")
-    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode 'F'.*Convert"):
+    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode F.*Convert"):
         read_images([tmp_path / "1.tiff"])
 
 

@@ -139,8 +139,8 @@ def test_numbers_stand_for_the_files_own_class_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("y", "names", "complaint"),
     [
-        ([0, 1], ["benign", "cyst"], r"among the model's classes \('benign', .*; got 'cyst'. Name"),
-        ([0, 1], ["other", "other"], r"class_names must differ.*; got \('other', 'other'\)"),
+        ([0, 1], ["benign", "cyst"], r"among the model's classes 'benign', .*; got 'cyst'. Name"),
+        ([0, 1], ["other", "other"], r"class_names must differ.*; got 'other', 'other'"),
         ([0, 2], ["other", "benign"], "class numbers below 2, the number of class names; got 2"),
         (["benign", "cyst"], ["other", "benign"], "'cyst', which is not among the class names"),
     ],

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.number_cells import is_number
@@ -32,7 +33,7 @@ def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, 
     if not 2 <= len(counts) <= MAX_CLASSES:
         raise DataError.of(
             table.source,
-            expected=f"2 to {MAX_CLASSES} classes in the label column {label!r}",
+            expected=f"2 to {MAX_CLASSES} classes in the label column {quoted(label)}",
             got=f"{len(counts)}",
             do=NO_CLASSES,
         )
@@ -42,7 +43,7 @@ def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, 
     _check_repeated(table, label, sure)
     warn_of_doubtful(
         counts,
-        where=f"{table.source}, label column {label!r}",
+        where=f"{table.source}, label column {quoted(label)}",
         do="empty the cell",
         stacklevel=stacklevel + 1,
     )
@@ -55,10 +56,10 @@ def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
     if "-1" in texts and words:
         raise DataError.of(
             table.source,
-            expected=f"one kind of labels in column {label!r}",
-            got=f"'-1' beside text such as {words[0]!r}, and -1 is the mark of a missing number "
-            "label",
-            do="Empty the cell for a missing label among text; rename the class if it is one.",
+            expected=f"one kind of labels in column {quoted(label)}",
+            got=f"'-1' together with text such as {quoted(words[0])}; -1 marks a missing label "
+            "only among numbers",
+            do="Empty the cell if the label is missing; rename the class if it is one.",
         )
 
 
@@ -71,7 +72,8 @@ def _check_repeated(table: Table, label: str, counts: dict[str, int]) -> None:
     if broken:
         raise DataError.of(
             table.source,
-            expected=f"classes in the label column {label!r}",
-            got=f"{len(counts)} different numbers in {n_rows} labelled rows, such as {broken[0]}",
+            expected=f"classes in the label column {quoted(label)}",
+            got=f"{len(counts)} different numbers in {n_rows} labelled rows, such as "
+            f"{quoted(broken[0])}",
             do=NO_CLASSES,
         )

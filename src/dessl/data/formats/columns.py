@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl._checks import quoted
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.number_cells import has_decimal_comma, numbers
 from dessl.data.formats.tables import Table
@@ -101,12 +102,12 @@ class CategoricalColumn:
     def _warn_of_unknown(self, table: Table, column: Column, unknown: Sequence[bool]) -> None:
         rows = np.flatnonzero(np.array(unknown)[column.codes])
         if len(rows):
-            listed = ", ".join(map(repr, self.categories[:8]))
+            listed = ", ".join(map(quoted, self.categories[:8]))
             more = ", ..." if len(self.categories) > 8 else ""
             warnings.warn(
-                f"{table.source}: {len(rows)} of {len(table)} cells in column {self.name!r} hold "
-                "a category that was not there in training, such as "
-                f"{column.cell(int(rows[0]))!r}; they count as none of {listed}{more}. "
+                f"{table.source}: {len(rows)} of {len(table)} cells in column {quoted(self.name)} "
+                "have a category that did not occur in training, such as "
+                f"{quoted(column.cell(int(rows[0])))}; they count as none of {listed}{more}. "
                 "Spell categories as in training.",
                 UserWarning,
                 stacklevel=2,

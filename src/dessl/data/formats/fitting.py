@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.cells import Column
@@ -167,7 +168,7 @@ def _reasons(left_out: dict[str, str]) -> str:
     """Say why columns are left out, for each reason of a few."""
     names: dict[str, list[str]] = {}
     for name, why in left_out.items():
-        names.setdefault(why, []).append(repr(name))
+        names.setdefault(why, []).append(quoted(name))
     return "; ".join(
         f"{'each of ' * (len(some) > 1)}{few(some)} {why}" for why, some in names.items()
     )
@@ -179,22 +180,22 @@ def _check_named(
     twice = {label}.intersection((*categorical, *ignore)) | set(categorical).intersection(ignore)
     if twice:
         raise ValueError(
-            f"label, categorical and ignore must name different columns; {min(twice)!r} is in two "
-            "of them. Name it once."
+            f"label, categorical and ignore must name different columns; {quoted(min(twice))} is "
+            "in two of them. Name it once."
         )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
         if name not in table.columns and name not in table.unread:
             raise DataError.of(
                 table.source,
-                expected=f"a column {name!r}",
-                got=f"{', '.join(map(repr, names[:20]))}",
+                expected=f"a column {quoted(name)}",
+                got=few([quoted(other) for other in names], most=20),
                 do="Check the name; upper and lower case differ.",
             )
     for name in table.unread.keys() - set(ignore):
         raise DataError.of(
             table.source,
-            expected=f"numbers or text in column {name!r}",
+            expected=f"numbers or text in column {quoted(name)}",
             got=f"type {table.unread[name]}",
             do="Convert the column, or name it in ignore (--ignore on the command line).",
         )
@@ -236,7 +237,7 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     if not np.isfinite([mean, scale]).all() or not scale:
         raise DataError.of(
             table.source,
-            expected=f"numbers of ordinary size in column {column.name!r}",
+            expected=f"numbers of ordinary size in column {quoted(column.name)}",
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )

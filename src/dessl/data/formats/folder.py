@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl._checks import one_of, whole_number
-from dessl.data.errors import DataError
+from dessl._checks import one_of, quoted, whole_number
+from dessl.data.errors import DataError, few
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
     ImageFacts,
+    facts_and_pixels,
     image_facts,
     largest_value,
     pixels,
@@ -72,7 +73,7 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
-    do = f"name the subfolder {UNLABELLED[0]!r}"
+    do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
     paths = [path for files in labelled.values() for path in files] + unlabelled
     x, bits = read_images(
@@ -95,19 +96,46 @@ def read_images(
     max_bytes: int = MAX_BYTES,
 ) -> Images:
     """Image files as one uint8 array; see :func:`read_image_folder`."""
-    facts = [image_facts(path, max_pixels) for path in paths]
+    if colour is not None:
+        one_of("colour", colour, ("grey", "rgb"))
+    facts, early = _first_look(paths, colour, max_pixels, max_bytes)
     height, width = _common_size(facts) if size is None else _as_size(size)
     if colour is None:
         colour = "grey" if all(fact.grey for fact in facts) else "rgb"
-    one_of("colour", colour, ("grey", "rgb"))
     shape = (len(paths), 1 if colour == "grey" else 3, height, width)
     check_limit(paths[0].parent, byte_count(shape, 1), max_bytes)
     deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
     bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
+    if early is not None and early.shape == shape:
+        return Images(early, bits)
     x = np.empty(shape, np.uint8)
     for row, path in zip(x, paths, strict=True):
         row[:] = pixels(path, height, width, colour, bits, max_pixels)
     return Images(x, bits)
+
+
+def _first_look(
+    paths: Sequence[Path], colour: Colour | None, max_pixels: int, max_bytes: int
+) -> tuple[list[ImageFacts], NDArray[np.uint8] | None]:
+    """The headers of all images; and their pixels, if all are small and of one size and colour."""
+    facts: list[ImageFacts] = []
+    x: NDArray[np.uint8] | None = None
+    for row, path in enumerate(paths):
+        if row and x is None:
+            facts.append(image_facts(path, max_pixels))
+            continue
+        fact, found = facts_and_pixels(path, colour, max_pixels)
+        facts.append(fact)
+        if found is None or (x is not None and x.shape[1:] != found.shape):
+            x = None
+            continue
+        if x is None:
+            shape = (len(paths), *found.shape)
+            if byte_count(shape, 1) > max_bytes:
+                continue
+            x = np.empty(shape, np.uint8)
+        x[row] = found
+    return facts, x
 
 
 def _bits(largest: Sequence[int], bits: int | None) -> int:
@@ -143,7 +171,7 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
         raise DataError.of(
             folder,
             expected="at least two subfolders, one for each class",
-            got=", ".join(labelled) or "none",
+            got=few(list(labelled)) or "none",
             do="Sort the labelled images into subfolders named for their class.",
         )
     return labelled, unlabelled
@@ -179,9 +207,12 @@ def class_folders(folder: Path) -> list[Path]:
 def image_files(folder: Path) -> list[Path]:
     """The images of one folder in order, refusing an empty one and anything else in it."""
     files = sorted(
-        path
-        for path in folder.iterdir()
-        if not path.name.startswith(".") and path.name.lower() not in CLUTTER
+        (
+            path
+            for path in folder.iterdir()
+            if not path.name.startswith(".") and path.name.lower() not in CLUTTER
+        ),
+        key=lambda path: path.name,
     )
     for path in files:
         check_name(path)

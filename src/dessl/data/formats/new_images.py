@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dessl.data.errors import DataError
+from dessl._checks import quoted
+from dessl.data.errors import DataError, few
 from dessl.data.formats.arrays import RawData
 from dessl.data.formats.folder import UNLABELLED, class_folders, image_files, read_images
 from dessl.data.formats.image_file import MAX_PIXELS
@@ -67,8 +68,8 @@ def _label(place: Path, class_names: Sequence[str]) -> int:
     if place.name not in class_names:
         raise DataError.of(
             place,
-            expected=f"subfolders named {', '.join([*class_names, UNLABELLED[0]])}",
-            got=f"{place.name!r}",
+            expected=f"subfolders named {few([*class_names, UNLABELLED[0]], most=20)}",
+            got=f"{quoted(place.name)}",
             do="Put images without a label into 'unlabelled', or all into one folder.",
         )
     return list(class_names).index(place.name)

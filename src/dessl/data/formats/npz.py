@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.features import feature_tensor
 from dessl.data.formats.arrays import Labels, RawData, same_count
 from dessl.data.formats.reading import MAX_BYTES
@@ -107,7 +107,7 @@ def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
         raise DataError.of(
             arrays.path,
             expected=f"the {what} under one of the names {', '.join(options)}",
-            got=f"the arrays {', '.join(arrays.names[:12]) or 'none'}",
+            got=f"the arrays {few(arrays.names, most=12) or 'none'}",
             do=f"Save them with numpy.savez(path, {options[0]}=...).",
         )
     return found[0]

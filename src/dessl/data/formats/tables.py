@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.csv_header import csv_header
@@ -71,7 +72,7 @@ def open_table(
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
-        got=f"suffix {suffix!r}",
+        got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
 
@@ -167,7 +168,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError.of(
             path,
             expected="columns with different, non-empty names",
-            got=f"{repeated[0]!r} twice",
+            got=f"{quoted(repeated[0])} twice",
             do="Name each column once, in the first line.",
         )
 
