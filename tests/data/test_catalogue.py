@@ -19,9 +19,9 @@ from sklearn.datasets import load_digits
 
 from dessl.data import catalogue
 from dessl.data.catalogue import DATASETS, fetch, find, load
-from dessl.data.descriptions import RemoteFile
 from dessl.data.errors import DataError
 from dessl.data.formats.svhn import CHECKSUMS
+from dessl.data.publishers import RemoteFile
 
 NAMES = (
     "mnist cifar10 cifar100 svhn stl10 dermamnist pneumoniamnist retinamnist breastmnist "

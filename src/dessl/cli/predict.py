@@ -39,15 +39,15 @@ def predict(
         raise ValueError(f"--out {out} is DATA itself, which is not written over. Name another.")
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
-        rows = new_rows(data, Expected.of(model), labels=False)
+        rows, names = new_rows(data, Expected.of(model), labels=False)
     probabilities = model.predict_proba(rows.x)
-    columns = _columns(rows.names, probabilities, model.class_names)
+    columns = _columns(names, probabilities, model.class_names)
     content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)
     write_whole(out, content)
     counts = probabilities.argmax(1).bincount(minlength=len(model.class_names)).tolist()
     if as_json:
         named = dict(zip(model.class_names, counts, strict=True))
-        show_json({"predictions": str(out), "rows": len(rows.names), "predicted": named})
+        show_json({"predictions": str(out), "rows": len(names), "predicted": named})
         return
     for name, count in zip(model.class_names, counts, strict=True):
         show(f"{name}: {count}")

@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from dessl._checks import one_of, quoted
 from dessl._files import alone
-from dessl.data.descriptions import Description, RemoteFile
 from dessl.data.download import download as download_file
 from dessl.data.download import extract, has_checksum
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData
 from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.reading import reading
-from dessl.data.publishers import DATASETS
+from dessl.data.parts import RawData
+from dessl.data.publishers import DATASETS, Description, RemoteFile
 from dessl.data.semi import SemiData
 
 VARIABLE = "DESSL_DATA"
@@ -171,7 +170,7 @@ def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
 
 def _semi(name: str, description: Description, raw: RawData) -> SemiData:
     sizes = (len(raw.y), *(len(part.y) if part else 0 for part in (raw.validation, raw.test)))
-    shape = raw.x.shape[1:]
+    shape = tuple(raw.x.shape[1:])
     if sizes != description.sizes or shape != description.shape:
         raise DataError.of(
             name,

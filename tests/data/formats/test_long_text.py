@@ -12,9 +12,8 @@ import pytest
 from dessl.data import SemiData
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import COMMA_NUMBER, NUMBER
-from dessl.data.formats.csv_header import likely_delimiter
 from dessl.data.formats.number_cells import is_number
-from dessl.data.formats.tables import PANDAS_INDEX
+from dessl.data.formats.tables import PANDAS_INDEX, likely_delimiter
 
 LONG = 10**6
 DIGITS = "9" * LONG

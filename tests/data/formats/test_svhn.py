@@ -39,7 +39,7 @@ def test_images_are_read_in_their_order(tmp_path: Path) -> None:
     seen, checksums = write(tmp_path, 12)
     data = read_svhn(tmp_path, checksums=checksums)
     assert data.x.shape == (12, 3, 32, 32)
-    assert data.x.flags.c_contiguous
+    assert data.x.is_contiguous()
     for row in range(12):
         np.testing.assert_array_equal(data.x[row], np.moveaxis(seen["X"][..., row], 2, 0))
     assert data.y.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2]  # 10 stands for 0

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.arrays import Labels
 from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
-from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
+from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
 
 VERSION = 1

@@ -8,15 +8,14 @@ import numpy as np
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.arrays import RawData
 from dessl.data.formats.cells import Column
-from dessl.data.formats.class_column import class_names
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
     EncodedColumn,
     NumericColumn,
     as_text,
+    class_names,
 )
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.number_cells import (
@@ -30,6 +29,7 @@ from dessl.data.formats.number_cells import (
 )
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
+from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
 
@@ -103,12 +103,9 @@ def encoded_table(
 ) -> RawData:
     """A table's features and labels under an encoding; without labels, all are missing."""
     warn_of_empty_rows(table, stacklevel=3)
-    return RawData(
-        encoding.features(table, max_bytes=max_bytes),
-        encoding.labels(table) if labels else np.full(len(table), -1, np.int64),
-        encoding.class_names,
-        feature_names=encoding.feature_names,
-    )
+    x = encoding.features(table, max_bytes=max_bytes)
+    y = encoding.labels(table) if labels else np.full(len(table), -1, np.int64)
+    return RawData(Part.of_arrays(x, y), encoding.class_names, feature_names=encoding.feature_names)
 
 
 def fit_encoding(

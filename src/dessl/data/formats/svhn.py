@@ -11,9 +11,9 @@ import numpy as np
 
 from dessl.data.download import has_checksum
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData, RawPart, class_indices, digit_names, same_count
-from dessl.data.formats.reading import FETCH_AGAIN, file_size, reading
+from dessl.data.formats.reading import FETCH_AGAIN, class_indices, file_size, reading, same_count
 from dessl.data.formats.stl10 import swap_rows_and_columns
+from dessl.data.parts import Part, RawData, digit_names
 
 CHECKSUMS = {
     "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
@@ -39,10 +39,10 @@ def read_svhn(folder: str | Path, *, checksums: Mapping[str, str] = CHECKSUMS) -
         _cropped_digits(Path(folder) / name, checksums[name])
         for name in ("train_32x32.mat", "test_32x32.mat")
     )
-    return RawData(train.x, train.y, digit_names(), test=test)
+    return RawData(train, digit_names(), test=test)
 
 
-def _cropped_digits(path: Path, checksum: str) -> RawPart:
+def _cropped_digits(path: Path, checksum: str) -> Part:
     """Images (n, 3, 32, 32) and digits (n,) of one file."""
     import scipy.io
 
@@ -70,4 +70,4 @@ def _cropped_digits(path: Path, checksum: str) -> RawPart:
     x = pixels.reshape(32, 32, 3, -1, order="F").T
     swap_rows_and_columns(x)
     same_count(path, x, labels.reshape(-1))
-    return RawPart(x, (class_indices(path, labels, 10, first=1) + 1) % 10)
+    return Part.of_arrays(x, (class_indices(path, labels, 10, first=1) + 1) % 10)
