@@ -345,7 +345,7 @@ def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
     save_flat(tmp_path / "a.png", 10, size=(9, 9), mode="RGB")
     data = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 3))
     assert (data.x.shape, data.x.dtype) == ((2, 1, 4, 3), torch.uint8)
-    assert [int(image.mean()) for image in data.x] == [10, 20]
+    assert [int(image.float().mean()) for image in data.x] == [10, 20]
     assert (data.y.tolist(), data.row_names) == ([-1, -1], ("a.png", "b.png"))
 
 
