@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dessl.experiments.machine import machine_facts
+from dessl.results.machine import machine_facts
 
 PAGE = Path(__file__).parent.parent / "docs" / "your-own-surrogate.md"
 DRAWS = 6

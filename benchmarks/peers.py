@@ -42,7 +42,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from dessl.data import load
 from dessl.estimator import DeSSLClassifier
 from dessl.evaluation import metrics_from_probabilities
-from dessl.experiments.machine import machine_facts
+from dessl.results.machine import machine_facts
 from peers_table import table
 
 SEEDS = range(100, 105)  # draws that no default of ours was chosen on

@@ -28,8 +28,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dessl.data import SemiData, draw_labels
-from dessl.experiments.machine import machine_facts
 from dessl.models import LeNet
+from dessl.results.machine import machine_facts
 from dessl.surrogates import PseudoLabel
 from dessl.training.loop import train
 from dessl.training.plan import TrainPlan

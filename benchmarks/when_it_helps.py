@@ -24,7 +24,7 @@ from sklearn.datasets import make_moons
 
 from dessl.estimator import DeSSLClassifier
 from dessl.evaluation import metrics_from_probabilities, paired_t_test
-from dessl.experiments.machine import machine_facts
+from dessl.results.machine import machine_facts
 
 SEEDS = 5
 N_LABELLED, N_UNLABELLED, N_TEST = 40, 960, 2_000

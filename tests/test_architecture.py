@@ -24,8 +24,9 @@ STOREYS = [
     ("training",),
     ("recipes",),
     ("saved",),
+    ("results",),
     ("estimator",),
-    ("integrations", "experiments"),
+    ("integrations",),
     ("report",),
     ("cli",),
     ("__init__", "__main__"),
@@ -115,8 +116,27 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
+def paper_imports(source: Path) -> list[str]:
+    """Every place in dessl that imports the paper's wing."""
+    return [
+        f"{path.relative_to(source)} imports {module}"
+        for path in sorted(source.rglob("*.py"))
+        for module in re.findall(
+            r"^ *(?:from|import) (dessl_paper\S*)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    ]
+
+
 def test_imports_go_one_way() -> None:
     assert violations(SOURCE) == []
+
+
+def test_the_product_knows_only_the_commands_of_the_paper() -> None:
+    assert paper_imports(SOURCE) == [
+        "cli/main.py imports dessl_paper.command",
+        "cli/main.py imports dessl_paper.demo_command",
+        "cli/report.py imports dessl_paper.command",
+    ]
 
 
 def test_modules_of_one_room_do_not_import_in_circles() -> None:

@@ -8,9 +8,9 @@ from scipy import stats
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
-from dessl.experiments.trial import Trial, run_trial, split
 from dessl.recipes import recipe_for
 from dessl.recipes.held_out import held_out_check
+from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.trial import trial_facts
 
 

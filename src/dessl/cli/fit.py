@@ -21,9 +21,9 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, SemiData
-from dessl.experiments.trial import HeldOut, Trial, run_trial, split
 from dessl.recipes import Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
+from dessl.recipes.trial import HeldOut, Trial, run_trial, split
 from dessl.report.facts import RunFacts
 from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
