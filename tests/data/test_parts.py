@@ -4,7 +4,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from dessl.data.dataset import dataset_arrays
+from dessl.data.parts import dataset_arrays
 
 
 class Photographs(Dataset):

@@ -45,7 +45,8 @@ def test_minus_one_is_warned_of_among_whole_numbers(tmp_path: Path) -> None:
 def test_minus_one_beside_text_is_refused_as_it_is_elsewhere(tmp_path: Path, mark: str) -> None:
     path = table(tmp_path / "a.csv", ["k0", "k1", mark] * 4)
     with pytest.raises(
-        DataError, match=r"labels in column 'y'; got '-1' beside text such as 'k0', .* Empty the"
+        DataError,
+        match=r"labels in column 'y'; got '-1' together with text such as 'k0'.* Empty the",
     ):
         read_table(path, label="y")
 
