@@ -255,7 +255,8 @@ def _either(hint: Any, value: Any, place: _Place) -> Any:
             return _value(one, value, place)
         except EntryError:
             continue
-    raise place.wrong(" or ".join(dict.fromkeys(map(_words, get_args(hint)))), value)
+    words = dict.fromkeys(_words(one) for one in get_args(hint) if not _never(one))
+    raise place.wrong(" or ".join(words), value)
 
 
 def _words(hint: Any) -> str:
@@ -291,7 +292,17 @@ def _check_numbers(value: Any, place: _Place) -> None:
 
 
 def _of(hint: Any, value: Any, place: _Place) -> Any:
-    known = inspect.isclass(hint) and isinstance(value, hint)
-    if not known or (isinstance(value, bool) and hint is not bool):
+    if (
+        _never(hint)
+        or not isinstance(value, hint)
+        or (isinstance(value, bool) and hint is not bool)
+    ):
         raise place.wrong(_words(hint), value)
     return value
+
+
+def _never(hint: Any) -> bool:
+    """Whether no entry of a file can be of a type: a function, say."""
+    return get_origin(hint) is None and (
+        not inspect.isclass(hint) or getattr(hint, "_is_protocol", False)
+    )

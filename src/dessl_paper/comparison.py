@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dessl.evaluation.statistics import holm, paired_t_test, wilcoxon_test
 from dessl.report.measures import higher_is_better
-from dessl_paper.report.averages import number
-from dessl_paper.report.paper import printed
-from dessl_paper.report.results import Block, Results
+from dessl_paper.averages import number
+from dessl_paper.results import Block, Results
+from dessl_paper.targets import printed
 
 CLEAR = 0.05
 

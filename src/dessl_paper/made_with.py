@@ -1,17 +1,18 @@
-"""What runs were trained with, in one sentence: the settings that their numbers depend on.
+"""How the runs of a reproduction were made: the settings that their numbers depend on.
 
-What most methods have stands first, and what others have instead in brackets behind it.
+What most methods have comes first, with the exceptions in brackets behind it.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dessl.results.record import Record
-from dessl_paper.report.results import Results
-from dessl_paper.report.wording import listed
+from dessl_paper.results import Results, diverged
+from dessl_paper.wording import listed
 
 Settings: TypeAlias = Mapping[str, Any]
+Repeats: TypeAlias = Literal["splits", "models"]
 
 OPTIMISERS = {"sgd": "SGD", "adamw": "AdamW", "muon": "Muon"}
 
@@ -25,6 +26,87 @@ SCHEDULES: dict[str, Callable[[Settings], str]] = {
     "ramp": lambda own: f"rising over the first {own['until']:g} of the run",
     "linear_ramp": lambda own: f"rising in a line over the first {own['until']:g} of the run",
 }
+
+
+def repeats_note(results: Results, over: Repeats) -> str:
+    """What the numbers are means of: runs on several splits, or several trained models."""
+    most = max(Counter((r.data, r.labels, r.method, r.lam) for r in results.records).values())
+    if over == "models":
+        if most == 1:
+            return "One model was trained: there is no interval over models."
+        return (
+            "Ours is the mean ± half of the 95 % t-interval over models, each trained on its own "
+            "split, with their number in brackets."
+        )
+    if most == 1:
+        return "One split was run: there is no interval and no p-value."
+    return (
+        "Ours is the mean ± half of the 95 % t-interval over splits, with their number in "
+        "brackets; differences are paired by split."
+    )
+
+
+def run_count(results: Results) -> str:
+    """How many runs there are, of how many, and how many diverged."""
+    experiment, done = results.experiment, len(results.records)
+    lams = sum(len(method.lams) for method in experiment.methods)
+    asked = len(experiment.data) * lams * experiment.seeds
+    dead = sum(map(diverged, results.records))
+    runs = "run" if max(done, asked) == 1 else "runs"
+    text = f"{done} {runs}" if done >= asked else f"{done} of {asked} {runs}"
+    return f"{text}, {dead} of them diverged" if dead else text
+
+
+def made_with(results: Results) -> str:
+    """Profile, runs, network, steps, seconds, device, versions and commit in one line."""
+    records = results.records
+    model = dict(results.experiment.model)
+    network = model.pop("name", "")
+    seconds = sum(float(r.training.get("seconds") or 0) for r in records)
+    parts = [
+        f"Profile {results.experiment.profile}",
+        run_count(results),
+        f"network {described(network, model)}" if network else "",
+        _steps(results),
+        f"{_duration(seconds)} in all",
+        f"on {_each(records, 'device')}",
+        f"dessl {_each(records, 'dessl')}",
+        f"torch {_each(records, 'torch')}",
+        f"commit {_each(records, 'commit', 12)}",
+    ]
+    return "; ".join(part for part in parts if part) + "."
+
+
+def foot_lines(results: Results) -> list[str]:
+    """What the experiment's file says, how the runs were trained, and what they were made with."""
+    lines = [f"In the paper: {results.experiment.paper}."] if results.experiment.paper else []
+    lines += [*results.experiment.notes, training_line(results), made_with(results)]
+    return [line for line in lines if line]
+
+
+def _steps(results: Results) -> str:
+    """Steps of most methods and of those that differ; from least to most where data sets do."""
+    steps = {title: _steps_of(results, method) for method, title in results.methods.items()}
+    if all(len(found) < 2 for found in steps.values()):
+        return shared({title: f"{n:,} steps" for title, found in steps.items() for n in found})
+    every = sorted(set().union(*steps.values()))
+    return f"{every[0]:,} to {every[-1]:,} steps"
+
+
+def _steps_of(results: Results, method: str) -> set[int]:
+    runs = [record.training for record in results.records if record.method == method]
+    return {training["steps"] for training in runs if training.get("steps")}
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _each(records: tuple[Record, ...], fact: str, most: int = 60) -> str:
+    found = {str(record.made_with.get(fact) or "unknown")[:most] for record in records}
+    return listed(sorted(found))
 
 
 def training_line(results: Results) -> str:
@@ -130,7 +212,7 @@ def _terms(results: Results) -> str:
 
     A probe's terms take no part in training: a trained model is looked at through them.
     """
-    probed = list(results.experiment.get("settings", {}).get("terms", ()))
+    probed = list(results.experiment.settings.get("terms", ()))
     terms = probed or [_term(one) for one in results.records if one.risk != "complete_case"]
     names: dict[str, list[str]] = {}
     for term in terms:

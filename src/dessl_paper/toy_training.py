@@ -6,10 +6,8 @@ scratch either) and a learning rate that falls linearly to zero over the 3,000 s
 """
 
 import copy
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +21,7 @@ from dessl.objective import RiskKind
 from dessl.risk import Risk, complete_case_risk, debiased_risk, ssl_risk
 
 RiskOf = Callable[[nn.Module, Tensor, Tensor, Tensor], Risk]
+TERMS = ("pseudo_label", "entropy")
 
 
 @dataclass(frozen=True)
@@ -49,21 +48,6 @@ class ToyPlan:
         _checks.number("learning_rate", self.learning_rate, low=0, open_low=True)
         _checks.number("threshold", self.threshold, low=0, high=1)
         _checks.number("lam", self.lam)
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """Read settings; unknown names are errors.
-
-        >>> ToyPlan.from_dict({"stpes": 10})
-        Traceback (most recent call last):
-        ValueError: a ToyPlan has no setting 'stpes'; it has n_labelled, n_unlabelled, lam,
-            threshold, learning_rate, batch, warm_steps, steps, record_every, seed.
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        for name in settings:
-            if name not in known:
-                raise ValueError(f"a ToyPlan has no setting {name!r}; it has {', '.join(known)}.")
-        return cls(**settings)
 
 
 @dataclass(frozen=True)
@@ -135,7 +119,7 @@ def trained_toy(
     [0, 5]
     """
     if risk != "complete_case":
-        _checks.one_of("term", term, ("pseudo_label", "entropy"))
+        _checks.one_of("term", term, TERMS)
     plan, data, model = start.plan, start.data, copy.deepcopy(start.model)
     source = torch.Generator()
     source.set_state(start.source)

@@ -1,12 +1,13 @@
-"""How numbers of a reproduction are written: shares in per cent, with two digits."""
+"""How a reproduction names its data and metrics, and writes its numbers."""
 
 import math
 from collections.abc import Iterable
 
 from dessl.report import measures
 from dessl.report.measures import NONE, measure_of, metric_text
-from dessl_paper.report.averages import Average
-from dessl_paper.report.paper import Printed
+from dessl_paper.averages import Average
+from dessl_paper.results import Block, Results
+from dessl_paper.targets import Printed
 
 HEADINGS = {
     "ece": "ECE, %",
@@ -121,3 +122,34 @@ def listed(items: Iterable[str]) -> str:
     """
     words = list(items)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def data_title(results: Results, block: Block) -> str:
+    """A block in words, with what is not the publisher's data said."""
+    first = results.of(block)[0]
+    setting = first.settings.get("data") or {}
+    said = [first.data]
+    if block.labels:
+        said.append(f"{block.labels:,} labels")
+    if setting.get("label_noise"):
+        said.append(f"{setting['label_noise']:.0%} of the labels redrawn".replace("%", " %"))
+    if setting.get("rows"):
+        said.append(f"cut to {setting['rows']:,} rows")
+    return ", ".join(said)
+
+
+def located(results: Results, block: Block, text: str) -> str:
+    """A sentence with the data set that it is about before it, where there are several."""
+    if len(results.blocks) == 1:
+        return text[:1].upper() + text[1:]
+    return f"{data_title(results, block)}: {text}"
+
+
+def title(results: Results) -> str:
+    """The experiment's title, with a word on data that are not the publisher's."""
+    names = sorted({record.data for record in results.records})
+    odd = [name for name in names if "(" in name]
+    if any((record.settings.get("data") or {}).get("rows") for record in results.records):
+        odd.append("cut short")
+    warned = f" [{', '.join(odd)}]" if odd else ""
+    return f"{results.experiment.title}{warned}"
