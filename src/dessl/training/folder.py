@@ -102,7 +102,7 @@ def run_identity(
 ) -> dict[str, Any]:
     """Return what a run must agree in to be gone on with."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
-    own = data.validation or ()
+    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
         "plan": plan.as_dict(),
         "data": {
