@@ -214,8 +214,8 @@ class Run(Trainable):
         if step.average:
             put_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
-        if "selected" in weights:
-            self.selected = {k: v.to(self.device) for k, v in weights["selected"].items()}
+        selected = weights.get("selected")
+        self.selected = selected and {k: v.to(self.device) for k, v in selected.items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
         if "surrogate" in weights:
