@@ -1,6 +1,8 @@
 """Whose a folder is: what must match to resume, and one process at a time."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +54,7 @@ def test_another_run_s_folder_is_refused(
     ):
         with pytest.raises(ValueError, match="data rows_sha256"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
-    with pytest.raises(FileExistsError, match=r"holds a run already. Pass resume=True"):
+    with pytest.raises(FileExistsError, match=r"has a run already. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 
@@ -194,3 +196,45 @@ def test_a_second_process_is_refused(
         holder.kill()
         holder.communicate()
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)  # a killed one lets go
+
+
+def state_without(place: Path, key: str) -> None:
+    """Take one entry out of a checkpoint's state, with a sha256 that fits."""
+    state = torch.load(place / "state.pt", weights_only=True)
+    del state[key]
+    torch.save(state, place / "state.pt")
+    manifest = json.loads((place / "manifest.json").read_text())
+    content = (place / "state.pt").read_bytes()
+    manifest["sha256"]["state.pt"] = hashlib.sha256(content).hexdigest()
+    (place / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("key", ["done", "seconds", "members", "random", "optimiser", "streams"])
+def test_a_checkpoint_that_lacks_something_gives_way(
+    key: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(select="accuracy", ema=0.9)
+    whole = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    state_without(tmp_path / "checkpoints" / "step-000000012", key)
+    with pytest.warns(UserWarning, match=f"step-000000012 is damaged: it lacks '{key}'"):
+        resumed = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert len(resumed.history) == len(whole.history)
+    for one, other in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_next_run_sweeps_what_killed_ones_left(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    checkpoints = tmp_path / "checkpoints"
+    for litter in (".run.json.0123abcd", ".history.jsonl.89efcdab"):
+        (tmp_path / litter).write_text("{")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / "step-000000004")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / ".step-000000016")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / ".step-000000001.old")
+    (tmp_path / ".run.json.mine").write_text("kept: not one of ours")
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    (tmp_path / ".run.json.mine").unlink()
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before

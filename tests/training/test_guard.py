@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dessl.surrogates import Entropy, FixMatch, FromFunction
 from dessl.training import DivergenceError, train
-from dessl.training.checkpoint import newest_checkpoint
+from dessl.training.checkpoint import usable_checkpoints
 
 
 def runs_off(logits: Tensor) -> Tensor:
@@ -32,8 +32,7 @@ def test_an_exploding_risk_is_stopped_with_a_diagnosis(
     error = caught.value
     assert error.term in ("h_labelled", "h_unlabelled")
     assert f"diverged at step {error.step}: H of" in str(error)
-    kept = newest_checkpoint(tmp_path / "checkpoints")
-    assert kept is not None
+    _, kept = next(usable_checkpoints(tmp_path / "checkpoints"))
     assert kept.state["done"] == 5 * ((error.step - 1) // 5) < error.step
     assert f"of step {kept.state['done']}" in error.__notes__[0]
     for tensor in kept.weights["model"].values():

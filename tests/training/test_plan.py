@@ -49,11 +49,16 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
         ({"steps": 1, "nesterov": 1}, TypeError, "nesterov must be True or False"),
         ({"steps": 1, "nesterov": True, "momentum": 0}, ValueError, "Pass nesterov=False"),
         ({"steps": 1, "optimiser": "adamw", "momentum": 0.5}, ValueError, "AdamW has none"),
-        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "go with risk='debiased'"),
+        (
+            {"steps": 1, "risk": "inverse_propensity", "include_labelled": True},
+            ValueError,
+            "risk='inverse_propensity' adds labelled rows.*count twice",
+        ),
+        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "goes with risk='debiased'"),
         (
             {"steps": 1, "risk": "ssl", "bound": "nonnegative"},
             ValueError,
-            "go with risk='debiased'",
+            "goes with risk='debiased'",
         ),
         ({"steps": 1, "on": "all", "include_labelled": True}, ValueError, "would count twice"),
         ({"steps": 1, "unlabelled_batch": 0}, ValueError, "Use risk='complete_case'"),

@@ -138,6 +138,22 @@ def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> Non
     compare(case, tolerance)
 
 
+def test_propensities_are_each_run_s_own_rows() -> None:
+    data = table()
+    chances = torch.rand(150, generator=torch.Generator().manual_seed(3)) / 2 + 0.2
+    data = SemiData(data.x, data.y, propensity=chances)
+    kinds = (("inverse_propensity", 0.5), ("ssl", 0.5), ("inverse_propensity", 0.1))
+    runs = [PopulationRun(k, drawn(data, k), lam, risk) for k in range(2) for risk, lam in kinds]
+    plan = plan_of(on="all")  # of the debiased risk alone
+    for run, found in zip(
+        runs, train_population(small_mlp, "entropy", data, runs, plan), strict=True
+    ):
+        alone = train(small_mlp, "entropy", data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+    with pytest.raises(ValueError, match="needs the probability that each labelled row"):
+        train_population(small_mlp, "entropy", table(), runs, plan)
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])
 def test_on_a_gpu_too(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A single run's convolutions are cuDNN's, in TensorFloat32 unless told otherwise.

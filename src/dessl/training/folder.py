@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl._files import lock, write_whole
+from dessl._files import lock, sweep, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
-from dessl.training.checkpoint import FORMAT, Checkpoint, clear_unfinished, newest_checkpoint
+from dessl.training.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    CheckpointError,
+    clear_litter,
+    keep_newest,
+    usable_checkpoints,
+    warn_of_damage,
+)
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 
@@ -40,25 +48,41 @@ class RunFolder:
         """The history, a line of JSON for each evaluation."""
         return self.path / "history.jsonl"
 
-    def begin(self, identity: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
-        """Return the checkpoint to go on from, if there is one, after checking whose it is.
+    def begin(
+        self, identity: Mapping[str, Any], restore: Callable[[Checkpoint], None], *, resume: bool
+    ) -> None:
+        """Resume from the newest checkpoint that can be used, after checking whose it is.
+
+        What a killed process left half written is removed.
 
         Args:
             identity: What :func:`run_identity` says of the run that is to be trained here.
-            resume: Whether going on is wanted.
+            restore: Called with the checkpoint; again with the one before, where the first lacks
+                something.
+            resume: Whether resuming is wanted.
         """
-        clear_unfinished(self.checkpoints)
         place = self.path / "run.json"
+        clear_litter(self.checkpoints)
+        sweep(place)
+        sweep(self.history)
         if place.exists():
             if not resume:
                 raise FileExistsError(
-                    f"{self.path} holds a run already. Pass resume=True to go on with it, or "
-                    "choose another folder."
+                    f"{self.path} has a run already. Pass resume=True to resume it, or choose "
+                    "another folder."
                 )
             _check_identity(_read_identity(place), identity, self.path)
         else:
             write_whole(place, json.dumps(identity, indent=1) + "\n")
-        return newest_checkpoint(self.checkpoints)
+        for found, saved in usable_checkpoints(self.checkpoints):
+            try:
+                restore(saved)
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+                warn_of_damage(CheckpointError(f"the checkpoint {found} is damaged: {what}."))
+                continue
+            keep_newest(self.checkpoints, found)
+            return
 
     def rewrite_history(self, events: Sequence[Event]) -> None:
         """Put the history where a checkpoint was: lines written after it will come again."""
@@ -102,7 +126,7 @@ def run_identity(
 ) -> dict[str, Any]:
     """Return what a run must agree in to be gone on with."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
-    own = data.validation or ()
+    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
         "plan": plan.as_dict(),
         "data": {

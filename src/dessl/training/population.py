@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
+from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint
@@ -36,7 +37,7 @@ from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
 from dessl.training.stacked_model import StackedModel, check_stackable
-from dessl.training.step import streams, unlabelled_weights
+from dessl.training.step import check_propensity, streams, unlabelled_weights
 from dessl.training.watch import Validation, levels
 
 
@@ -48,7 +49,7 @@ class PopulationRun:
         seed: Of its initial weights and its streams.
         draw: Which rows are labelled, held out for validation, and unlabelled.
         lam: λ, its peak.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS``.
     """
 
     seed: int
@@ -59,7 +60,7 @@ class PopulationRun:
     def plan(self, shared: TrainPlan) -> TrainPlan:
         """The plan of this run alone, for :func:`dessl.train`."""
         own: dict[str, Any] = {"seed": self.seed, "lam": self.lam, "risk": self.risk}
-        if self.risk != "debiased":
+        if "on" not in RISKS[self.risk].options:
             own |= {"on": "unlabelled", "bound": None}
         return dataclasses.replace(shared, **own)
 
@@ -132,6 +133,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
     for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
+    for run in runs:
+        check_propensity(run.risk, data)
     for name, part in (("labelled", 0), ("validation", 1)):
         sizes = sorted({len(run.draw[part]) for run in runs})
         if len(sizes) > 1:
@@ -149,10 +152,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
 def _groups(runs: Sequence[PopulationRun], chunk: int | None) -> Iterator[list[int]]:
     """Numbers of the runs that are trained at once: of one batch shape, equal risks together."""
     most = len(runs) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
-    joint = sorted(
-        (i for i, run in enumerate(runs) if run.risk != "complete_case"), key=lambda i: runs[i].risk
-    )
-    alone = [i for i, run in enumerate(runs) if run.risk == "complete_case"]
+    alone = [i for i, run in enumerate(runs) if not RISKS[run.risk].unlabelled]
+    joint = sorted(set(range(len(runs))) - set(alone), key=lambda i: (runs[i].risk, i))
     for group in (alone, joint):
         for first in range(0, len(group), most):
             yield group[first : first + most]
@@ -314,6 +315,7 @@ class Population(Trainable):
             for rows in (part.labelled_rows, part.validation_rows, part.unlabelled_rows)
         ]
         seen = [validation.x, validation.y] if validation else []
+        seen += [] if data.propensity is None else [data.propensity]
         return {
             "plan": self.plan.as_dict(),
             "data": {
@@ -353,10 +355,9 @@ class Population(Trainable):
 
 
 def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:
-    weights = [unlabelled_weights(plans[0], part) for part in parts]
-    known = [weight for weight in weights if weight is not None]
-    return Setting(
-        [plan.lam for plan in plans],
-        [plan.risk for plan in plans],
-        torch.stack(known) if known else None,
-    )
+    weights = {}
+    for risk in {plan.risk for plan in plans}:
+        its = [pair for pair in zip(plans, parts, strict=True) if pair[0].risk == risk]
+        known = [w for w in (unlabelled_weights(*pair) for pair in its) if w is not None]
+        weights[risk] = torch.stack(known) if known else None
+    return Setting([plan.lam for plan in plans], [plan.risk for plan in plans], weights)

@@ -16,7 +16,7 @@ from torch.func import vmap
 from dessl.data import SemiData
 from dessl.data.batches import Batches, Stream
 from dessl.objective import RiskKind, objective
-from dessl.risk import Risk
+from dessl.risk import RISKS, Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
@@ -106,7 +106,7 @@ class Setting(NamedTuple):
 
     lams: Sequence[float]
     risks: Sequence[RiskKind]  # equal ones beside each other
-    weights: Tensor | None = None  # of unlabelled rows (K, n_u), where H is added on all rows
+    weights: Mapping[str, Tensor | None]  # by risk, of its runs' unlabelled rows, (runs, n_u)
 
 
 class PopulationStep:
@@ -198,34 +198,47 @@ class PopulationStep:
             scores = self.surrogate(self.models.on_rows_of_each(n), batch)
         scores = Scores(scores.h.float(), scores.logits.float())
         h, logits = scores.h.view(runs, n), scores.logits.view(-1, runs, n, scores.logits.shape[-1])
-        y = data.y[rows[:, : self.rows.labelled]]
         lam = self._lams * self._shares[self._done]
-        return scores, self._risks(h, logits, y, lam)
+        return scores, self._risks(h, logits, rows[:, : self.rows.labelled], lam)
 
-    def _risks(self, h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> Risk:
+    def _risks(self, h: Tensor, logits: Tensor, labelled: Tensor, lam: Tensor) -> Risk:
         """The K risks and their parts, each (K,)."""
+        y, propensity = self.data.y[labelled], self.data.propensity
         parts, first = [], 0
         for kind, runs in self._kinds:
-            its = slice(first, first + runs)
-            weights = None if self._weights is None or kind != "debiased" else self._weights[its]
-            dims = (0, 1, 0, 0, None if weights is None else 0)
-            risk_of = vmap(self._one_risk(kind), in_dims=dims)
-            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights))
+            its, weights = slice(first, first + runs), self._weights[kind]
+            known = None
+            if RISKS[kind].needs_propensity and propensity is not None:
+                known = propensity[labelled[its]]
+            optional = [None if part is None else 0 for part in (weights, known)]
+            risk_of = vmap(self._one_risk(kind), in_dims=(0, 1, 0, 0, *optional))
+            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights, known))
             first += runs
         return Risk(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _one_risk(self, kind: RiskKind) -> Callable[..., tuple[Tensor, ...]]:
         plan = self.plan
-        debiased = kind == "debiased"
+        on, bound = (plan.on, plan.bound) if "on" in RISKS[kind].options else ("unlabelled", None)
 
         def risk(
-            h: Tensor, logits: Tensor, y: Tensor, lam: Tensor, weights: Tensor | None
+            h: Tensor,
+            logits: Tensor,
+            y: Tensor,
+            lam: Tensor,
+            weights: Tensor | None,
+            propensity: Tensor | None,
         ) -> tuple[Tensor, ...]:
-            on, bound = (plan.on, plan.bound) if debiased else ("unlabelled", None)
-            scores = Scores(h, logits)
-            return tuple(
-                objective(scores, y, lam, risk=kind, on=on, bound=bound, weights_unlabelled=weights)
+            found = objective(
+                Scores(h, logits),
+                y,
+                lam,
+                risk=kind,
+                on=on,
+                bound=bound,
+                weights_unlabelled=weights,
+                propensity=propensity,
             )
+            return tuple(found)
 
         return risk
 

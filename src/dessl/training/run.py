@@ -26,7 +26,7 @@ from dessl.training.model_state import (
     state_of,
 )
 from dessl.training.plan import TrainPlan
-from dessl.training.step import Step, streams
+from dessl.training.step import Step, check_propensity, streams
 from dessl.training.watch import id_range, levels, watched
 
 
@@ -214,8 +214,8 @@ class Run(Trainable):
         if step.average:
             put_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
-        if "selected" in weights:
-            self.selected = {k: v.to(self.device) for k, v in weights["selected"].items()}
+        selected = weights.get("selected")
+        self.selected = selected and {k: v.to(self.device) for k, v in selected.items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
         if "surrogate" in weights:
@@ -237,6 +237,7 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
         raise TypeError(f"plan must be a TrainPlan; got {type(plan).__name__}.")
     if not isinstance(data, SemiData):
         raise TypeError(f"data must be a SemiData; got {type(data).__name__}.")
+    check_propensity(plan.risk, data)
     if plan.select != "last" and data.validation is None:
         raise ValueError(
             f"select={plan.select!r} needs a validation part, and data has none. Hold rows out "

@@ -15,6 +15,7 @@ from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
 from dessl.evaluation.mode import evaluating
 from dessl.functional import log_probabilities
+from dessl.risk import RISKS
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import optimal_lambda
 from dessl.training.guard import NotFiniteError, bad_values
@@ -91,7 +92,9 @@ def watched(
         return Watch(values, None, None)
     # The slope is of validation rows; how many rows have no label enters as a factor after it.
     estimate = optimal_lambda(loss, h, h, on="all")
-    whole = plan.on == "all" or plan.include_labelled
+    if RISKS[plan.risk].needs_propensity:  # the λ of least variance is one for labels at random
+        return Watch(values, estimate.correlation, None)
+    whole = plan.adds_on_all or plan.include_labelled
     unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
 
