@@ -20,10 +20,10 @@ from dessl.cli.sources import (
     new_rows,
     training_data,
 )
-from dessl.data import DataError, SemiData
+from dessl.data import DataError, Part, SemiData
 from dessl.recipes import Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
-from dessl.recipes.trial import HeldOut, Trial, run_trial, split
+from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.facts import RunFacts
 from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
@@ -118,7 +118,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
     return {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
 
 
-def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path) -> Trial:
+def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
@@ -133,7 +133,7 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
+def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
     """Read the rows to judge by, refusing those that are trained on."""
     expected = Expected.of(data)
     rows, _ = new_rows(test_file, expected)
@@ -145,7 +145,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
             do="Leave --test-file out, and a share of DATA is held out; or give other rows.",
         )
     check_labels_present(test_file, rows, expected)
-    return HeldOut(*rows)
+    return rows
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from dessl.data import Part
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.recipes.trial import HeldOut, Trial
+from dessl.recipes.trial import Trial
 from dessl.report.data import data_facts
 from dessl.report.facts import (
     Comparison,
@@ -91,7 +92,7 @@ def trial_facts(
 
 
 def _run(
-    method: str, logits: Tensor, test: HeldOut, results: Sequence[TrainResult], seed: int
+    method: str, logits: Tensor, test: Part, results: Sequence[TrainResult], seed: int
 ) -> RunResult:
     """One model on the labelled test rows; the history is its first network's."""
     metrics = metrics_from_logits(logits[test.labelled], test.y[test.labelled].cpu())
