@@ -30,9 +30,9 @@ from torch import Tensor
 from dessl.data import SemiData, draw_labels
 from dessl.models import LeNet
 from dessl.surrogates import PseudoLabel
-from dessl.training.loop import train
 from dessl.training.plan import TrainPlan
 from dessl.training.population import PopulationRun, built_population
+from dessl.training.run import train
 from machine import machine
 
 EPOCHS = 1024
@@ -147,12 +147,12 @@ def population_rate(
         for _ in range(count):
             began = time.perf_counter()
             for step in range(population.done, population.next_stop()):
-                population.step(step)
+                population.take(step)
             population.done = population.next_stop()
             population.observe(began)
 
     epochs(2)
-    steps = setting.epochs * population.epoch_steps
+    steps = setting.epochs * plan.epoch_steps(population.members[0].n_labelled)
     seconds = windows(lambda: epochs(setting.epochs), setting)
     mode = population.results()[0].mode
     found = rate(way, len(runs), len(runs) * steps, seconds)

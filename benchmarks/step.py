@@ -26,7 +26,6 @@ from dessl import SemiData
 from dessl.augment import Strong, Weak
 from dessl.models import wrn_28_2
 from dessl.surrogates import FixMatch
-from dessl.training.accelerate import Accelerated
 from dessl.training.plan import TrainPlan
 from dessl.training.run import Run
 from floor import device_rates, least_time, wait
@@ -75,7 +74,6 @@ class Way:
         views = {"mean": MEAN, "std": STD, "dtype": dtype}
         surrogate = FixMatch(weak=Weak(**views), strong=Strong(**views), targets=targets)
         self.run = Run(wrn_28_2(), surrogate, data, plan, None)
-        self.take = Accelerated(self.run.step)
         self.device = data.device
         self.rates: list[float] = []
         began = time.perf_counter()
@@ -86,9 +84,7 @@ class Way:
         """Take steps, as the loop does, and wait for the last."""
         run = self.run
         for step in range(run.done, run.done + count):
-            rows = torch.cat(run.batches.draw())
-            plan = run.plan
-            self.take(rows, plan.learning_rate_at(step, run.steps), plan.lam_at(step, run.steps))
+            run.take(step)
         run.done += count
         wait(self.device)
 
@@ -129,7 +125,7 @@ def report(ways: dict[str, Way], device: torch.device) -> dict[str, Any]:
             least_time(passes(way), flops, bandwidth, device),
         )
         rows[name] = {
-            "mode": way.take.mode,
+            "mode": way.run.accelerated.mode,
             "steps/s": rate,
             "slowest": min(way.rates),
             "fastest": max(way.rates),

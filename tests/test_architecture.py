@@ -191,7 +191,7 @@ def test_what_every_user_installs_is_used() -> None:
 
 
 def test_importing_dessl_stays_light() -> None:
-    heavy = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "torchmetrics", "PIL", "pooch")
+    heavy = ("scipy", "sklearn", "matplotlib", "pandas", "pyarrow", "torchmetrics", "PIL")
     code = f"import sys, dessl; print([m for m in {heavy!r} if m in sys.modules])"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

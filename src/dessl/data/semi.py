@@ -5,23 +5,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from dessl._checks import ArrayLike
-from dessl.data.dataset import dataset_arrays
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
-from dessl.data.label_marks import warn_of_marks
-from dessl.data.labels import MISSING, label_codes
-from dessl.data.parts import Part, as_long_as, as_pair, labelled_part, row_ids
+from dessl.data.labels import MISSING, label_codes, warn_of_marks
+from dessl.data.parts import Part, as_long_as, as_pair, dataset_arrays, labelled_part, row_ids
 
 if TYPE_CHECKING:
-    from dessl.data.formats.arrays import RawData
     from dessl.data.formats.encoding import TableEncoding
+    from dessl.data.parts import RawData
 
 
 class SemiData:
@@ -118,7 +115,7 @@ class SemiData:
             validation=raw.validation,
             test=raw.test,
             name=name,
-            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == np.uint8 else None,
+            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == torch.uint8 else None,
         )
         data.row_names, data.bits = raw.row_names, raw.bits
         return data

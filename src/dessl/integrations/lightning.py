@@ -16,7 +16,6 @@ from dessl.data import Batches, SemiData
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
-from dessl.surrogates.fixmatch import scores_for_step
 from dessl.surrogates.state import device_of
 
 try:
@@ -33,7 +32,8 @@ class DeSSLModule(lightning.LightningModule):
 
     Args:
         model: From rows, as the surrogate's views show them, to logits (n, classes).
-        surrogate: The unlabelled term H, or a function as :func:`dessl.as_surrogate` takes.
+        surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
+            takes.
         lam: λ.
         risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
@@ -44,7 +44,7 @@ class DeSSLModule(lightning.LightningModule):
     def __init__(
         self,
         model: nn.Module,
-        surrogate: Surrogate | Callable[..., Tensor],
+        surrogate: str | Surrogate | Callable[..., Tensor],
         *,
         lam: float = 1.0,
         risk: RiskKind = "debiased",
@@ -123,7 +123,7 @@ class DeSSLModule(lightning.LightningModule):
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
         seen = len(y) if self.risk == "complete_case" else len(x)
         rows = Rows(x[:seen], ids[:seen])
-        scores = scores_for_step(self.surrogate, self.model, rows, len(y))
+        scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
         risk = objective(scores, y, self.lam, risk=self.risk)
         for name, value in risk._asdict().items():

@@ -208,8 +208,9 @@ def run_trial(
     most, _ = _counts(len(y), 0, 1 / FOLDS)
     groups = copy_groups(x, y, labelled=most, unlabelled=0)
     fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
-    logits, twin = (
-        predicted_logits(model, test.x.to(data.device), transform=lambda x: x).double().cpu()
-        for model in (fitted.model, fitted.complete_case)
-    )
-    return Trial(data, test, fitted, logits, twin)
+    x = test.x.to(data.device)
+    logits = {  # the model may be its own twin: then the rows are gone through once
+        model: predicted_logits(model, x, transform=lambda x: x).double().cpu()
+        for model in {fitted.model, fitted.complete_case}
+    }
+    return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 KEPT = 2
-FORMAT = 2  # 2: with the seconds of a run
+FORMAT = 3  # 3: one layout for a run and for many
 PREFIX = "step-"
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dessl._files import lock, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
-from dessl.training.checkpoint import Checkpoint, clear_unfinished, newest_checkpoint
+from dessl.training.checkpoint import FORMAT, Checkpoint, clear_unfinished, newest_checkpoint
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 
@@ -64,10 +64,10 @@ class RunFolder:
         """Put the history where a checkpoint was: lines written after it will come again."""
         write_whole(self.history, "".join(event.as_line() for event in events))
 
-    def append(self, event: Event) -> None:
-        """Add one line to the history."""
+    def append(self, events: Iterable[Event]) -> None:
+        """Add a line to the history for each event."""
         with self.history.open("a", encoding="utf-8") as file:
-            file.write(event.as_line())
+            file.write("".join(event.as_line() for event in events))
 
 
 @contextmanager
@@ -120,14 +120,14 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
     A model is known by its class, its size and what it prints, without the places in memory that
     functions print.
     """
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
-        "surrogate": " of ".join(_described(part) for part in parts),
+        "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
         "model": type(model).__name__,
         "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
+        "format": FORMAT,
     }
 
 
@@ -157,10 +157,10 @@ def _described(surrogate: Surrogate) -> str:
         and not name.startswith("_")
         and name != "training"
     }
-    if type(surrogate).after_step is Surrogate.after_step:
+    if not surrogate.moves:
         tables = surrogate.named_buffers(recurse=False)
         settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
-    settings["seed"] = surrogate._seed
+    settings["seed"] = surrogate.seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"
 
@@ -183,6 +183,12 @@ def _read_identity(place: Path) -> dict[str, Any]:
 
 
 def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    if found.get("format") != wanted["format"]:
+        raise ValueError(
+            f"{path} has a run that was started with another version of dessl "
+            f"({found.get('dessl', 'unknown')}), which this one ({__version__}) cannot resume. "
+            "Choose another folder, or finish it with that version."
+        )
     here, there = _flat(wanted), _flat(found)
     different = [
         f"{key}: {_said(there, key)} there, {_said(here, key)} now"

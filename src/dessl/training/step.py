@@ -1,5 +1,6 @@
 """One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl.data import SemiData
+from dessl.data import Batches, SemiData
 from dessl.objective import objective
 from dessl.risk import Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
-from dessl.surrogates.fixmatch import scores_for_step
-from dessl.training.average import WeightAverage
+from dessl.surrogates.ema import move_average
+from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
@@ -21,6 +22,42 @@ from dessl.training.totals import Totals
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
+
+
+class WeightAverage:
+    """Averaged weights for evaluation: θ̄ ← θ̄ + (1 − d)(θ − θ̄), d = min(decay, 1 − 1/(t + 1)).
+
+    The rule is that of the mean teacher: the first steps all weigh alike, so that the initial
+    weights are soon forgotten. Buffers, such as BatchNorm's running statistics, are copied, and so
+    are whole numbers. Trained weights in half precision are refused: the average would not move.
+    (PyTorch's ``swa_utils`` does not fit: it reads a counter on the device, and so waits.)
+
+    Args:
+        model: Whose weights are averaged; a deep copy of it is made.
+        decay: In (0, 1).
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> average = WeightAverage(model, decay=0.9)
+    >>> before = model.weight.item()
+    >>> _ = nn.init.constant_(model.weight, before + 1)
+    >>> average.follow(model)
+    >>> round(average.model.weight.item() - before, 4)
+    0.5
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self.steps = torch.zeros((), dtype=torch.int64, device=device_of(model))
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module) -> None:
+        """Move towards the model after its step."""
+        move_average(list(self.model.parameters()), list(model.parameters()), self)
+        for dtype in {buffer.dtype for buffer in self.model.buffers()}:
+            ours = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
+            theirs = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
+            torch._foreach_copy_(ours, theirs)
 
 
 class Step:
@@ -48,7 +85,7 @@ class Step:
         compiled = partial(torch.compile, dynamic=False) if on else _as_it_is
         self._score = compiled(self.scores)
         self._risk = compiled(self.risk)
-        self._count = compiled(self.totals.add)
+        self._count = compiled(self.count)
 
     def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
         """Take one step.
@@ -84,7 +121,7 @@ class Step:
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
             labelled = self.plan.labelled_batch
-            h, logits = scores_for_step(self.surrogate, self.model, batch, labelled)
+            h, logits = self.surrogate.step_scores(self.model, batch, labelled)
         return Scores(h.float(), logits.float())
 
     def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
@@ -100,6 +137,10 @@ class Step:
             weights_unlabelled=self._weights,
         )
 
+    def count(self, risk: Risk, h: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:
+        """Add the step to the totals."""
+        self.totals.add(risk, (h != 0).to(h.dtype), n_labelled, gradient_norm)
+
 
 def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
     """What an unlabelled row of a batch counts, (unlabelled_batch,), where H is added on all rows.
@@ -112,3 +153,14 @@ def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
     beside = data.n_unlabelled / plan.unlabelled_batch
     weight = beside * plan.labelled_batch / data.n_labelled
     return torch.full((plan.unlabelled_batch,), weight, device=data.device)
+
+
+def streams(data: SemiData, plan: TrainPlan) -> Batches:
+    """Return the two streams of rows of a run, at their start."""
+    return Batches(
+        data,
+        plan.labelled_batch,
+        plan.drawn_unlabelled,
+        seed=plan.seed,
+        include_labelled=plan.include_labelled,
+    )

@@ -1,10 +1,12 @@
 """Damaged files of every format: a DataError, or data in its promised form, and nothing else."""
 
 import gzip
+import hashlib
 import io
 import struct
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.io
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData
 from dessl.data.formats.cifar import read_cifar10, read_cifar100
 from dessl.data.formats.fitting import read_table
 from dessl.data.formats.folder import read_image_folder
@@ -26,6 +28,7 @@ from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.npz import read_npz
 from dessl.data.formats.stl10 import read_stl10
 from dessl.data.formats.svhn import read_svhn
+from dessl.data.parts import RawData
 
 RNG = np.random.default_rng(0)
 
@@ -92,7 +95,8 @@ def svhn(*, compressed: bool) -> Case:
     y = np.array([[1], [10]], np.uint8)
     scipy.io.savemat(buffer, {"X": x, "y": y}, do_compression=compressed)
     files = dict.fromkeys(("train_32x32.mat", "test_32x32.mat"), buffer.getvalue())
-    return Case(files, "train_32x32.mat", read_svhn)
+    checksums = dict.fromkeys(files, f"md5:{hashlib.md5(buffer.getvalue()).hexdigest()}")
+    return Case(files, "train_32x32.mat", partial(read_svhn, checksums=checksums))
 
 
 def stl10(damaged: str) -> Case:
@@ -172,9 +176,9 @@ def read_or_refuse(case: Case, folder: Path, content: bytes) -> None:
             data = case.read(folder)
     except DataError:
         return
-    assert data.x.dtype in (np.uint8, np.float32)
-    assert data.x.flags.c_contiguous
-    assert data.y.dtype == np.int64
+    assert data.x.dtype in (torch.uint8, torch.float32)
+    assert data.x.is_contiguous()
+    assert data.y.dtype == torch.int64
     assert data.y.shape == data.x.shape[:1]
     assert data.y.min() >= -1
     assert data.y.max() < len(data.class_names)
