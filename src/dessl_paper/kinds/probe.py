@@ -46,6 +46,7 @@ from dessl_paper.kinds.risk_curves import (
     loss_and_term,
     measured_gradient,
     measured_risk,
+    only_term,
 )
 from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results
@@ -125,6 +126,8 @@ def check(experiment: Experiment, source: str) -> None:
         if len(own) < len(entries) and probe.settings is not LambdaSettings:
             raise EntryError(f"{source}: {at}: {' and '.join(OWN)} go with probe = 'lambda_opt'")
         check_part(at, own, SURROGATES, (*VIEWS, "seed"), source)
+    if probe.settings is not LambdaSettings:
+        only_term(settings.terms, source)
     check_metrics(experiment, [*CONTEXT, "rows", *probe.metrics(experiment)], source)
 
 

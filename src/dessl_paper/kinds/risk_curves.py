@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dessl._entries import read_as
+from dessl._entries import EntryError, read_as
 from dessl.data.parts import Part
 from dessl.evaluation.risk_quality import (
     RiskOverLambda,
@@ -121,7 +121,7 @@ def measured_risk(experiment: Experiment, model: nn.Module, test: Part) -> Measu
     """The risk's estimates over λ against the oracle, and their variance."""
     settings = read_as(RiskSettings, experiment.settings, at="settings")
     loss, h, _ = loss_and_term(
-        unlabelled_term(_only_term(settings.terms), experiment.views), model, test
+        unlabelled_term(only_term(settings.terms), experiment.views), model, test
     )
     drawn: dict[str, Any] = {"n_labelled": settings.labelled, "splits": settings.splits}
     best = oracle_lambda(loss, h, n_labelled=settings.labelled)
@@ -151,11 +151,11 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     """The variance of the whole network's gradient over λ."""
     settings = read_as(GradientSettings, experiment.settings, at="settings")
     loss, h, _ = loss_and_term(
-        unlabelled_term(_only_term(settings.terms), experiment.views), model, test
+        unlabelled_term(only_term(settings.terms), experiment.views), model, test
     )
     spread = network_gradient_spread(
         model,
-        _still(_only_term(settings.terms)),
+        _still(only_term(settings.terms)),
         shown(experiment.views)(test.x),
         test.y,
         n_labelled=settings.labelled,
@@ -172,9 +172,11 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     )
 
 
-def _only_term(terms: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def only_term(terms: Sequence[Mapping[str, Any]], source: str = "") -> Mapping[str, Any]:
+    """The one unlabelled term of an experiment over λ; more or none are refused."""
     if len(terms) != 1:
-        raise ValueError(f"settings.terms must have one unlabelled term; got {len(terms)}.")
+        where = f"{source}: " if source else ""
+        raise EntryError(f"{where}settings.terms must have one unlabelled term; got {len(terms)}")
     return terms[0]
 
 
