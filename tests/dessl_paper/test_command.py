@@ -96,7 +96,7 @@ def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Pat
     assert {path.name: path.read_bytes() for path in runs.iterdir()} == before
     code, out, err = cli("reproduce", "toy", *SMOKE, "--no-resume")
     assert (code, out) == (2, "")
-    assert "Choose another --out, or go on with --resume." in err
+    assert "or resume with --resume." in err
     code, _, err = cli("reproduce", "toy", "--out", "runs/toy")
     assert code == 2
     assert "got other settings: profile" in err

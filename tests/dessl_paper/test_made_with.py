@@ -68,7 +68,7 @@ def test_methods_with_options_of_their_own_are_told_apart(
 def test_a_probe_names_the_terms_that_it_looks_at(smoke: Callable[[str], Path]) -> None:
     line = training_line(read_results(smoke("risk-quality")))
     assert "unlabelled rows" not in line
-    assert line.endswith("unlabelled term looked at: pseudo label with threshold 0.3.")
+    assert line.endswith("unlabelled term examined: pseudo label with threshold 0.3.")
 
 
 def test_the_toy_example_has_its_own_plan(smoke: Callable[[str], Path]) -> None:

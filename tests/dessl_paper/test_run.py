@@ -1,7 +1,6 @@
 """The runner: every experiment in small, folders that are refused, and runs that are resumed."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,13 +55,13 @@ def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> N
         begin(tmp_path, dataclasses.replace(tiny(), profile="paper"), resume=True)
     with pytest.raises(DataError, match="no results yet, as resume is off; got those of 'tiny'"):
         begin(tmp_path, tiny(), resume=False)
-    assert read_experiment(tmp_path) == json.loads(json.dumps(tiny().as_dict()))
+    assert read_experiment(tmp_path).as_dict() == tiny().as_dict()
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, tiny: Tiny) -> None:
     (tmp_path / "training").mkdir()
     (tmp_path / ".experiment.json.abcdefgh").touch()  # of a process that was killed
-    with pytest.raises(DataError, match=r"got one that holds 'training'\. Choose another --out"):
+    with pytest.raises(DataError, match=r"got one with 'training'\. Choose another --out"):
         begin(tmp_path, tiny(), resume=True)
     (tmp_path / "training").rmdir()
     begin(tmp_path, tiny(), resume=True)
@@ -73,10 +72,10 @@ def test_words_and_populations_may_change_and_seeds_grow(tmp_path: Path, tiny: T
     other = tiny(seeds=1, notes=["another word"], title="Another title", population=4)
     begin(tmp_path, other, resume=True)
     kept = read_experiment(tmp_path)
-    assert (kept["seeds"], kept["title"], kept["population"]) == (3, "Another title", 4)
-    assert kept["notes"] == ["said of these runs"]
+    assert (kept.seeds, kept.title, kept.population) == (3, "Another title", 4)
+    assert kept.notes == ("said of these runs",)
     begin(tmp_path, tiny(seeds=5), resume=True)
-    assert read_experiment(tmp_path)["seeds"] == 5
+    assert read_experiment(tmp_path).seeds == 5
 
 
 class Interruption:

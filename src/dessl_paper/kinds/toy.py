@@ -209,7 +209,7 @@ def figures(results: Results) -> dict[str, Pictures]:
 def toy_figure(results: Results, block: Block) -> Pictures | None:
     """Histogram, then for each pair of methods its posterior and its training curve: one split.
 
-    None where no method came to an end.
+    None if every run diverged.
     """
     from matplotlib.figure import Figure
 

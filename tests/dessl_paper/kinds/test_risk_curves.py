@@ -117,7 +117,7 @@ def test_the_splits_are_counted_by_their_side_of_the_complete_case(
 ) -> None:
     found = variance_found(results_of, 24.2, 0.993, 1.017)
     assert "for λ from 0 to 48.4" in found.text
-    assert "over the splits at 0 of 39 λ between, so that they do not show it to fall" in found.text
+    assert "over the splits at 0 of 39 λ between, so they do not show a decrease" in found.text
     found = variance_found(results_of, 24.2, 0.75, 0.77)
     assert found.text.endswith("over the splits at 39 of 39 λ between.")
     found = variance_found(results_of, -10.5, 0.951, 0.945)
