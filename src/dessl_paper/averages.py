@@ -13,7 +13,7 @@ class Average:
     """A mean over n splits; from one split there is no interval.
 
     Attributes:
-        mean: NaN where there was nothing to average.
+        mean: NaN if there was nothing to average.
         half_width: Of the 95 % t-interval; None with fewer than two finite values.
         n: How many splits.
     """
@@ -42,7 +42,7 @@ def average(values: Sequence[float]) -> Average:
 
 
 def values_of(records: Iterable[Record], metric: str) -> list[float]:
-    """A metric of each record, NaN where it has none."""
+    """A metric of each record, NaN if it has none."""
     return [number(record.metrics.get(metric)) for record in records]
 
 

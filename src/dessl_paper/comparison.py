@@ -23,7 +23,7 @@ class Comparison:
         against: The other.
         lam: λ of the one.
         n: Splits that both have.
-        difference: Mean over them; NaN without any, and where either's metric is infinite in one.
+        difference: Mean over them; NaN without any, or if a metric is infinite in one.
         low: Lower end of the 95 % t-interval; NaN with fewer than two splits or without a
             difference, as all that follow.
         high: Its upper end.
@@ -33,7 +33,7 @@ class Comparison:
         p_wilcoxon: The same, by signed ranks.
         holm_better: ``p_better`` corrected for the λ grid.
         holm_worse: ``p_worse`` corrected for it.
-        paper: The paper's difference of means; NaN where it has none.
+        paper: The paper's difference of means; NaN if it has none.
     """
 
     metric: str
@@ -54,12 +54,12 @@ class Comparison:
 
     @property
     def clear(self) -> bool:
-        """Whether ours leaves zero out; never with one split."""
+        """Whether our interval excludes zero; never with one split."""
         return self.p_two_sided < CLEAR
 
     @property
     def same_direction(self) -> bool:
-        """Whether ours and the paper's have one sign; not where either is zero or missing."""
+        """Whether ours and the paper's have the same sign; not if either is zero or missing."""
         return self.difference * self.paper > 0
 
 
@@ -107,7 +107,7 @@ def over_lambda(
 ) -> list[Comparison]:
     """Two methods at each λ that both have, with Holm's correction over the grid.
 
-    The complete case has no λ, and is compared with at every one.
+    The complete case has no λ, and is compared with at each of them.
     """
     lams = results.lams(method)
     if results.risk(against) == "complete_case":

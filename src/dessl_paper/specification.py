@@ -180,14 +180,15 @@ def cells_of(experiment: Experiment) -> list[Cell]:
     keys = [cell.key for cell in cells]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise ValueError(
-            f"{experiment.name} runs the same name twice ({', '.join(twice[:3])}): their records "
-            "would overwrite each other. Let its data differ in labels, and λ in four digits."
+            f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
+            "would overwrite each other. Use other numbers of labels, or λ that differ in four "
+            "digits."
         )
     return cells
 
 
 def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:
-    """Cells that can be trained at once: of one data set, one term and one plan but for λ, risk."""
+    """Cells that can be trained at once: the same data, term and plan, except for λ and risk."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)

@@ -77,13 +77,13 @@ def ours_text(metric: str, found: Average) -> str:
 
 
 def paper_text(metric: str, given: Printed) -> str:
-    """The paper's number, with its half-width where it prints one."""
+    """The paper's number, with its half-width if it prints one."""
     spread = "" if given.half_width is None else f" ± {written(metric, given.half_width)}"
     return written(metric, given.mean) + spread
 
 
 def beside_paper(metric: str, ours: Average, given: Printed) -> tuple[str, str, str]:
-    """Ours, the paper's, and ours less the paper's.
+    """Ours, the paper's, and ours minus the paper's.
 
     >>> beside_paper("accuracy", Average(0.93, None, 1), Printed(0.95, 0.002))
     ('93.00 (1)', '95.00 ± 0.20', '−2.00')
@@ -125,7 +125,7 @@ def listed(items: Iterable[str]) -> str:
 
 
 def data_title(results: Results, block: Block) -> str:
-    """A block in words, with what is not the publisher's data said."""
+    """A block in words, with a note if it is not the publisher's data."""
     first = results.of(block)[0]
     setting = first.settings.get("data") or {}
     said = [first.data]
@@ -139,14 +139,14 @@ def data_title(results: Results, block: Block) -> str:
 
 
 def located(results: Results, block: Block, text: str) -> str:
-    """A sentence with the data set that it is about before it, where there are several."""
+    """A sentence with its data set before it, if there are several."""
     if len(results.blocks) == 1:
         return text[:1].upper() + text[1:]
     return f"{data_title(results, block)}: {text}"
 
 
 def title(results: Results) -> str:
-    """The experiment's title, with a word on data that are not the publisher's."""
+    """The experiment's title, with a note if data are not the publisher's."""
     names = sorted({record.data for record in results.records})
     odd = [name for name in names if "(" in name]
     if any((record.settings.get("data") or {}).get("rows") for record in results.records):

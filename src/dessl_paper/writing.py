@@ -29,7 +29,9 @@ from dessl_paper.targets import printed
 from dessl_paper.wording import data_title, lambda_text, listed, plain, title
 
 SUMMARY = "summary.json"
-SMOKE = "This is a smoke run: it shows that all works, and its numbers say nothing of the paper."
+SMOKE = (
+    "This is a smoke run: it checks that everything works; its numbers say nothing of the paper."
+)
 
 
 def is_reproduction(folder: Path) -> bool:
@@ -48,7 +50,7 @@ def write_reproduction(folder: Path) -> list[Path]:
     """Write tables, page and figures into a folder of results; return the files.
 
     Raises:
-        DataError: It is no folder of an experiment, holds no finished run, or is damaged.
+        DataError: It is not the folder of an experiment, has no finished run, or is damaged.
     """
     results = read_results(folder)
     with _shown(folder):
@@ -103,13 +105,13 @@ def _markdown(
 
 
 def findings_of(results: Results) -> list[Finding]:
-    """What agrees, what does not, which runs diverged, and which numbers are infinite."""
+    """What agrees with the paper and what does not, diverged runs, and infinite numbers."""
     own = kind_of(results.experiment).findings(results)
     return [*own, *_divergences(results), *_infinities(results)]
 
 
 def summary(results: Results, findings: Sequence[Finding]) -> str:
-    """One sentence on all findings; of a smoke run, that it is one."""
+    """One sentence on all findings; of a smoke run, a warning first."""
     if results.experiment.profile == "smoke":
         return f"{SMOKE} {counted(findings)}"
     return counted(findings)
@@ -139,7 +141,7 @@ def _infinities(results: Results) -> list[Finding]:
     ]
     if not said:
         return []
-    text = f"Infinite, so that there is no interval, difference or p-value: {listed(said)}."
+    text = f"Infinite, so there is no interval, difference or p-value: {listed(said)}."
     return [Finding("fact", text)]
 
 
@@ -193,10 +195,10 @@ def reproduction_html(
     Args:
         results: The experiment.
         tables: To show.
-        findings: To say.
+        findings: To list.
         figures: SVG by name, under ``"svg"``.
         notes: Lines at the foot.
-        facts: The numbers behind it, for programs.
+        facts: The numbers, for programs.
     """
     name = title(results)
     body = element(

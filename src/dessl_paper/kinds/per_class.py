@@ -42,7 +42,7 @@ ALONE, EVERYTHING = "complete_case", "supervised"
 def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
     """Each method's accuracies by class, (classes,) a method.
 
-    Empty where no run has any, or where there are too many classes to show.
+    Empty if no run has any, or if there are too many classes to show.
     """
     found = {}
     for method in results.methods:
@@ -57,7 +57,7 @@ def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]
 
 
 def benefit_ratios(accuracies: Mapping[str, Sequence[Average]]) -> dict[str, list[float]]:
-    """Benefit ratios of mean accuracies, where the complete case and all labels were run too."""
+    """Benefit ratios of mean accuracies, if the complete case and all labels were run too."""
     if not {ALONE, EVERYTHING} <= set(accuracies):
         return {}
     means = {name: [one.mean for one in row] for name, row in accuracies.items()}
@@ -82,7 +82,7 @@ def class_names(block: Block, count: int) -> tuple[str, ...]:
 
 
 def class_tables(results: Results, block: Block) -> list[Table]:
-    """Accuracies of a block's classes, and benefit ratios where all labels were run too."""
+    """Accuracies of a block's classes, and benefit ratios if all labels were run too."""
     found = class_accuracies(results, block)
     if not found:
         return []
@@ -142,7 +142,7 @@ def _at(metric: str, row: list[float], place: int) -> str:
 def classes_figure(results: Results) -> Pictures | None:
     """Each method's accuracy in each class, a panel for each data set; benefit ratios under them.
 
-    None where no run has class accuracies, or where there are too many classes to show.
+    None if no run has class accuracies, or if there are too many classes to show.
     """
     from matplotlib.figure import Figure
 
@@ -208,7 +208,7 @@ def _class_axis(axes: "Axes", block: Block, count: int) -> None:
 
 
 def class_findings(results: Results, block: Block) -> Iterator[Finding]:
-    """For each pair of methods, whose benefit is the more even; means over splits, no test."""
+    """For each pair of methods, which benefit is more even; means over splits, no test."""
     accuracies = class_accuracies(results, block)
     ratios = benefit_ratios(accuracies)
     for usual, debiased in results.twins():
@@ -230,7 +230,7 @@ def class_findings(results: Results, block: Block) -> Iterator[Finding]:
             continue
         text += f"; in the paper {paper[0]:.3f} and {paper[1]:.3f}"
         if min(accuracies[name][0].n for name in (usual, debiased)) < 2:
-            yield Finding("open", f"{text}. One split, so that the order may be chance.")
+            yield Finding("open", f"{text}. One split, so the order may be chance.")
         elif (ours[0] < ours[1]) == (paper[0] < paper[1]):
             yield Finding("agrees", f"{text}: the same order.")
         else:

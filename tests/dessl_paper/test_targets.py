@@ -1,19 +1,21 @@
+"""The paper's numbers, in our units."""
+
 import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dessl_paper.report.paper import (
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.results import Block, Results, read_results
+from dessl_paper.targets import (
     GRIDS,
     paper_classes,
     paper_curve,
     paper_p_value,
+    paper_targets,
     printed,
 )
-from dessl_paper.report.results import Block, Results, read_results
-from dessl_paper.specification import load_experiment
-from dessl_paper.targets import paper_targets
 
 
 @pytest.mark.parametrize("name", sorted(paper_targets()["curves"]))

@@ -1,3 +1,5 @@
+"""Tables in Markdown and LaTeX."""
+
 import html
 import re
 
@@ -6,7 +8,6 @@ import pytest
 from dessl.report.latex import latex_fragment, latex_table, latex_text
 from dessl.report.markdown import markdown_list, markdown_table, markdown_text
 from dessl.report.table import Table
-from dessl_paper.specification import experiment_names, load_experiment
 
 ODD = Table(
     "50 % of p(1|x) & more_of {it}",
@@ -74,14 +75,6 @@ def test_latex_has_balanced_braces_and_environments_and_is_ascii() -> None:
 def test_wide_tables_are_scaled_to_the_page_and_narrow_ones_are_not() -> None:
     assert r"\resizebox{\textwidth}" in latex_table(ODD)
     assert r"\resizebox" not in latex_table(Table("t", ("a", "b"), ()))
-
-
-@pytest.mark.parametrize("name", experiment_names())
-def test_no_sign_of_an_experiment_is_lost_in_latex(name: str) -> None:
-    experiment = load_experiment(name, "paper")
-    titles = (method.title for method in experiment.methods)
-    for text in (experiment.title, experiment.paper, *experiment.notes, *titles):
-        assert latex_text(text).count("?") == text.count("?")
 
 
 @pytest.mark.parametrize("sign", list("\\{}%_&#$~^<>|±−–∞×λΠρ≥≤é漢"))

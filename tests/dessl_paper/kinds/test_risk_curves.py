@@ -1,16 +1,65 @@
-"""What is said of bias, variance and λ_opt: by chance, by the theorem, and beside the paper."""
+"""The risk over λ: pictures, bias and variance, by chance and by the theorem."""
 
 import dataclasses
+import io
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
 
-from dessl_paper.report.findings.finding import Finding
-from dessl_paper.report.findings.probe import probe_findings, ratio_error
-from dessl_paper.report.results import Results
-from dessl_paper.specification import load_experiment
+from dessl.evaluation.risk_quality import risk_over_lambda, variance_ratio_over_lambda
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.findings import Finding
+from dessl_paper.kinds.probe import findings as probe_findings
+from dessl_paper.kinds.risk_curves import (
+    DEBIASED,
+    SSL,
+    draw_variance_ratio,
+    ratio_error,
+    risk_figure,
+    variance_ratio_figure,
+)
+from dessl_paper.results import Results
+
+LAMS = torch.linspace(0, 2, 9)
+
+
+def population() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    h = torch.rand(200, generator=generator)
+    return h + 0.3 * torch.rand(200, generator=generator), h
+
+
+def drawn_in(png: bytes, colour: str) -> int:
+    """How many pixels of the picture have exactly this colour."""
+    pixels = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+    return int((pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(-1).sum())
+
+
+def test_both_estimates_are_drawn() -> None:
+    png = risk_figure(risk_over_lambda(*population(), LAMS))
+    assert drawn_in(png, SSL) > 100
+    assert drawn_in(png, DEBIASED) > 100
+
+
+def test_the_ratio_and_the_best_lambda_are_drawn() -> None:
+    result = variance_ratio_over_lambda(*population(), LAMS)
+    png = variance_ratio_figure(result, of="gradient")
+    assert drawn_in(png, DEBIASED) > 100
+    assert drawn_in(png, SSL) > 20  # the star at λ_opt
+    assert png != variance_ratio_figure(result._replace(lam=0.1))
+
+
+def test_no_point_is_cut_by_the_upper_edge() -> None:
+    axes = Figure().subplots()
+    curves = {"lams": [0, 1, 2], "ratio_theory": [1, 1, 1], "ratio_empirical": [1, None, 1.1]}
+    draw_variance_ratio(axes, curves, (0.5, 0.9), of="risk")
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_ylim()[1] > 1.1 * 1.04
 
 
 def test_the_error_of_a_variance_ratio_is_that_of_simulated_splits() -> None:
@@ -68,7 +117,7 @@ def test_the_splits_are_counted_by_their_side_of_the_complete_case(
 ) -> None:
     found = variance_found(results_of, 24.2, 0.993, 1.017)
     assert "for λ from 0 to 48.4" in found.text
-    assert "over the splits at 0 of 39 λ between, so that they do not show it to fall" in found.text
+    assert "over the splits at 0 of 39 λ between, so they do not show a decrease" in found.text
     found = variance_found(results_of, 24.2, 0.75, 0.77)
     assert found.text.endswith("over the splits at 39 of 39 λ between.")
     found = variance_found(results_of, -10.5, 0.951, 0.945)
@@ -109,21 +158,3 @@ def test_bias_is_what_chance_does_not_explain(
     assert (
         "debiased estimate's band at 2 of 2 λ and in the semi-supervised one's at 1" in found.text
     )
-
-
-@pytest.mark.parametrize(
-    ("fixmatch_lam", "models", "outcome"),
-    [(0.3, 3, "agrees"), (1.2, 3, "differs"), (0.3, 1, "open")],
-)
-def test_the_order_of_lambdas_is_the_papers_or_not(
-    results_of: Callable[..., Results], fixmatch_lam: float, models: int, outcome: str
-) -> None:
-    lams = {"entropy": 1.0, "pseudo_label": 18.0, "fixmatch": fixmatch_lam}
-    splits = [
-        {f"lam_opt.{name}": lam + 0.01 * split for name, lam in lams.items()}
-        for split in range(models)
-    ]
-    results = results_of(load_experiment("lambda-opt", "paper"), {("complete_case", 0.0): splits})
-    found = probe_findings(results)[-1]
-    assert found.outcome == outcome
-    assert found.text.endswith("in the paper fixmatch, entropy and pseudo label.")

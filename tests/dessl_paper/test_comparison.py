@@ -1,3 +1,5 @@
+"""Paired comparisons."""
+
 import dataclasses
 import math
 from collections.abc import Callable
@@ -7,9 +9,10 @@ import pytest
 from scipy import stats
 
 from dessl.results.record import Record
-from dessl_paper.report.comparison import compared, over_lambda
-from dessl_paper.report.results import Results
-from dessl_paper.specification import Experiment, load_experiment
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.comparison import compared, over_lambda
+from dessl_paper.results import Results
+from dessl_paper.specification import Experiment
 
 LAMS = (0.1, 1.2915, 10.0)
 

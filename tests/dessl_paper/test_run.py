@@ -1,4 +1,4 @@
-"""An experiment that goes on: after a break, with more splits, and what it does not go on with."""
+"""The runner: every experiment in small, folders that are refused, and runs that are resumed."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,16 +12,70 @@ from dessl.results.record import Record, read_records
 from dessl.training import loop
 from dessl.training.folder import locked_folder
 from dessl.training.population_step import PopulationStep
-from dessl_paper import sweep
-from dessl_paper.cells import cells_of
-from dessl_paper.folder import begin, read_experiment
-from dessl_paper.specification import (
-    DataSetting,
-    Experiment,
-)
-from dessl_paper.sweep import run_experiment
+from dessl_paper import run
+from dessl_paper.catalogue import experiment_names, load_experiment
+from dessl_paper.results import read_experiment
+from dessl_paper.run import begin, run_experiment
+from dessl_paper.specification import DataSetting, Experiment, cells_of
 
 Tiny = Callable[..., Experiment]
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_every_experiment_runs_at_smoke(name: str, tmp_path: Path) -> None:
+    experiment = load_experiment(name, "smoke")
+    run_experiment(experiment, tmp_path)
+    records = {record.key: record for record in read_records(tmp_path)}
+    assert set(records) == {cell.key for cell in cells_of(experiment)}
+    for record in records.values():
+        assert record.training["diverged"] is None
+        assert record.training["seconds"] > 0
+        assert {"torch", "commit", "device"} <= set(record.made_with)
+        assert record.made_with["device"] == "cpu"
+        for metric in experiment.metrics:
+            if experiment.kind != "probe":
+                assert isinstance(record.metrics[metric], float), metric
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.json", "runs"]
+
+
+def test_what_the_user_keeps_beside_the_training_stays(tiny: Tiny, tmp_path: Path) -> None:
+    def keep(*_: object) -> None:
+        (tmp_path / "training" / "mine.txt").write_text("mine")
+
+    run_experiment(tiny(), tmp_path, notice=keep)
+    assert [path.name for path in (tmp_path / "training").iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    begin(tmp_path, tiny(), resume=True)
+    with pytest.raises(DataError, match="of 'tiny' at profile 'smoke'; got other settings: plan"):
+        begin(tmp_path, tiny(plan={"learning_rate": 0.5}), resume=True)
+    with pytest.raises(DataError, match="got other settings: profile"):
+        begin(tmp_path, dataclasses.replace(tiny(), profile="paper"), resume=True)
+    with pytest.raises(DataError, match="no results yet, as resume is off; got those of 'tiny'"):
+        begin(tmp_path, tiny(), resume=False)
+    assert read_experiment(tmp_path).as_dict() == tiny().as_dict()
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, tiny: Tiny) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / ".experiment.json.abcdefgh").touch()  # of a process that was killed
+    with pytest.raises(DataError, match=r"got one with 'training'\. Choose another --out"):
+        begin(tmp_path, tiny(), resume=True)
+    (tmp_path / "training").rmdir()
+    begin(tmp_path, tiny(), resume=True)
+
+
+def test_words_and_populations_may_change_and_seeds_grow(tmp_path: Path, tiny: Tiny) -> None:
+    begin(tmp_path, tiny(seeds=3, notes=["said of these runs"]), resume=True)
+    other = tiny(seeds=1, notes=["another word"], title="Another title", population=4)
+    begin(tmp_path, other, resume=True)
+    kept = read_experiment(tmp_path)
+    assert (kept.seeds, kept.title, kept.population) == (3, "Another title", 4)
+    assert kept.notes == ("said of these runs",)
+    begin(tmp_path, tiny(seeds=5), resume=True)
+    assert read_experiment(tmp_path).seeds == 5
 
 
 class Interruption:
@@ -124,7 +178,7 @@ def test_a_population_broken_off_between_its_records_is_not_trained_again(
 ) -> None:
     experiment = tiny(population=4)
     run_experiment(experiment, tmp_path / "whole")
-    write = sweep.write_record
+    write = run.write_record
     written: list[str] = []
 
     def write_then_stop(out: Path, record: Record) -> None:
@@ -134,7 +188,7 @@ def test_a_population_broken_off_between_its_records_is_not_trained_again(
         write(out, record)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "write_record", write_then_stop)
+        patch.setattr(run, "write_record", write_then_stop)
         with pytest.raises(KeyboardInterrupt):
             run_experiment(experiment, tmp_path / "broken")
     steps: list[int] = []
@@ -158,7 +212,7 @@ def test_a_sweep_does_not_go_on_with_other_data_nor_past_a_damaged_record(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_experiment(tiny(seeds=1), tmp_path)
-    before, data = files(tmp_path), sweep.experiment_data
+    before, data = files(tmp_path), run.experiment_data
 
     def found(setting: DataSetting, *, curve: str) -> SemiData:
         rows = data(setting, curve=curve)
@@ -166,7 +220,7 @@ def test_a_sweep_does_not_go_on_with_other_data_nor_past_a_damaged_record(
         return rows
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "experiment_data", found)
+        patch.setattr(run, "experiment_data", found)
         with pytest.raises(DataError, match=r"got mnist and mnist \(generated\)\. Remove the runs"):
             run_experiment(tiny(seeds=2), tmp_path)
     assert files(tmp_path) == before

@@ -1,6 +1,10 @@
+"""The probes: what is measured through a model, and λ_opt beside the paper's."""
+
 import dataclasses
 import json
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,13 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
+from dessl.report.table import Table
 from dessl.training import train
-from dessl_paper.cells import cells_of
-from dessl_paper.parts import network, shown, term
-from dessl_paper.probe import _lams, loss_and_term, probed
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.kinds import probe
+from dessl_paper.kinds.probe import findings as probe_findings
+from dessl_paper.kinds.probe import probed
+from dessl_paper.kinds.risk_curves import RiskSettings, _lams, loss_and_term
+from dessl_paper.results import Results, read_results
 from dessl_paper.sources import experiment_data
-from dessl_paper.specification import Experiment, load_experiment
+from dessl_paper.specification import Experiment, cells_of
 from dessl_paper.targets import targets_at
+from dessl_paper.training import network, shown, unlabelled_term
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +34,7 @@ def trained() -> tuple[nn.Module, SemiData]:
     data = experiment_data(experiment.data[0])
     result = train(
         network(experiment.model, data),
-        term(cell.method.surrogate, experiment.views),
+        unlabelled_term(cell.method.surrogate, experiment.views),
         data.with_labels(cell.draw(data.y)),
         cell.plan(experiment),
         transform=shown(experiment.views),
@@ -143,13 +152,13 @@ def test_lambda_opt_is_a_slope_times_the_share_of_unlabelled_rows(trained) -> No
 def test_fixmatch_s_views_are_drawn_anew_for_each_row_and_again_for_each_look(trained) -> None:
     model, data = trained
     experiment = load_experiment("lambda-opt", "smoke")
-    surrogate = term({"name": "fixmatch", "threshold": 0.3}, experiment.views)
-    again = term({"name": "fixmatch", "threshold": 0.3}, experiment.views)
-    other = term({"name": "fixmatch", "threshold": 0.3}, experiment.views, seed=1)
+    surrogate = unlabelled_term({"name": "fixmatch", "threshold": 0.3}, experiment.views)
+    again = unlabelled_term({"name": "fixmatch", "threshold": 0.3}, experiment.views)
+    other = unlabelled_term({"name": "fixmatch", "threshold": 0.3}, experiment.views, seed=1)
     values = loss_and_term(surrogate, model, data.test)
     torch.testing.assert_close(loss_and_term(again, model, data.test), values)
     assert not torch.equal(loss_and_term(other, model, data.test).loss, values.loss)
-    plain = loss_and_term(term({"name": "entropy"}, experiment.views), model, data.test)
+    plain = loss_and_term(unlabelled_term({"name": "entropy"}, experiment.views), model, data.test)
     assert values.loss.dtype == values.h.dtype == torch.float64
     assert not torch.allclose(values.loss, plain.loss)
 
@@ -157,9 +166,9 @@ def test_fixmatch_s_views_are_drawn_anew_for_each_row_and_again_for_each_look(tr
 def test_rows_are_taken_in_parts_that_do_not_show(trained, monkeypatch) -> None:
     model, data = trained
     views = load_experiment("lambda-opt", "smoke").views
-    whole = loss_and_term(term({"name": "entropy"}, views), model, data.test)
-    monkeypatch.setattr("dessl_paper.probe.AT_ONCE", 50)
-    parts = loss_and_term(term({"name": "entropy"}, views), model, data.test)
+    whole = loss_and_term(unlabelled_term({"name": "entropy"}, views), model, data.test)
+    monkeypatch.setattr("dessl_paper.kinds.risk_curves.AT_ONCE", 50)
+    parts = loss_and_term(unlabelled_term({"name": "entropy"}, views), model, data.test)
     torch.testing.assert_close(parts, whole, rtol=1e-5, atol=1e-6)
 
 
@@ -190,7 +199,7 @@ def test_a_model_that_is_sure_of_no_row_has_no_lambda_of_the_sure_ones(trained) 
     ("best", "ends"), [(2.0, (0.0, 5.0)), (-2.0, (-5.0, 5.0)), (0.0, (0.0, 2.5))]
 )
 def test_curves_reach_past_lambda_opt_on_the_side_where_it_is(best, ends) -> None:
-    lams = _lams(best, {"reach": 2.5, "points": 11})
+    lams = _lams(best, RiskSettings("risk", 10, 10, 2.5, 11, ()))
     np.testing.assert_allclose(lams, np.linspace(*ends, 11))
 
 
@@ -229,9 +238,9 @@ def test_a_probe_that_cannot_be_is_refused(trained) -> None:
     with pytest.raises(ValueError, match="the probe of gradient-variance must be one of 'risk'"):
         probed(changed(experiment, probe="colour"), model, data)
     several = [{"name": "fixmatch", "threshold": 0.3}]
-    with pytest.raises(ValueError, match="one view that draws nothing; FixMatch has several"):
+    with pytest.raises(ValueError, match="one view without randomness; FixMatch has several"):
         probed(changed(experiment, terms=several), model, data)
-    with pytest.raises(ValueError, match="looks at one unlabelled term; got 2 in its settings"):
+    with pytest.raises(ValueError, match="must have one unlabelled term; got 2"):
         probed(changed(experiment, terms=2 * several), model, data)
 
 
@@ -243,3 +252,68 @@ def test_the_model_is_looked_at_in_evaluation_mode_and_given_back_in_its_own(tra
     assert first == second
     assert noisy.training
     assert not math.isnan(first["lam_opt.entropy"])
+
+
+SHARED_RANGE = "λ at which every model's variance is below the complete case's"
+
+
+def cell(table: Table, row: str, heading: str, nth: int = 0) -> str:
+    (found,) = [cells for cells in table.rows if cells[0] == row]
+    places = [k for k, name in enumerate(table.headings) if name == heading]
+    return found[places[nth]]
+
+
+def test_probes_have_their_numbers(smoke: Callable[[str], Path]) -> None:
+    results = read_results(smoke("lambda-opt"))
+    _, terms = probe.tables(results)
+    values = [record.metrics["lam_opt.entropy"] for record in results.records]
+    mean = f"{np.mean(values):.3f}".replace("-", "−")
+    assert cell(terms, "entropy", "λ_opt").startswith(f"{mean} ± ")
+    assert cell(terms, "entropy", "paper's") == "1.670"
+    assert cell(terms, "entropy", SHARED_RANGE)
+    (risk,) = probe.tables(read_results(smoke("risk-quality")))
+    (record,) = read_results(smoke("risk-quality")).records
+    shown = cell(risk, "risk on all test rows (oracle)", "ours")
+    assert shown == f"{record.metrics['oracle']:.3f} (1)"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "shown"),
+    [
+        ([(0.0, 0.188), (-1.948, 0.0)], "none"),
+        ([(0.0, 0.0)], "none"),
+        ([(0.0, 2.22), (0.0, 1.692), (0.0, 1.899)], "0.000 to 1.692"),
+        ([(-3.0, 0.0), (-1.5, 0.0)], "−1.500 to 0.000"),
+        ([(0.0, 2.0), (None, None)], "0.000 to 2.000"),
+    ],
+)
+def test_variance_is_below_where_it_is_so_in_every_model(
+    results_of: Callable[..., Results],
+    ranges: list[tuple[float | None, float | None]],
+    shown: str,
+) -> None:
+    splits = [
+        {"lam_opt.entropy": 1.0, "regime_low.entropy": low, "regime_high.entropy": high}
+        for low, high in ranges
+    ]
+    results = results_of(load_experiment("lambda-opt", "paper"), {("complete_case", 0.0): splits})
+    (terms,) = probe.tables(results)
+    assert cell(terms, "entropy", SHARED_RANGE) == shown
+
+
+@pytest.mark.parametrize(
+    ("fixmatch_lam", "models", "outcome"),
+    [(0.3, 3, "agrees"), (1.2, 3, "differs"), (0.3, 1, "open")],
+)
+def test_the_order_of_lambdas_is_the_papers_or_not(
+    results_of: Callable[..., Results], fixmatch_lam: float, models: int, outcome: str
+) -> None:
+    lams = {"entropy": 1.0, "pseudo_label": 18.0, "fixmatch": fixmatch_lam}
+    splits = [
+        {f"lam_opt.{name}": lam + 0.01 * split for name, lam in lams.items()}
+        for split in range(models)
+    ]
+    results = results_of(load_experiment("lambda-opt", "paper"), {("complete_case", 0.0): splits})
+    found = probe_findings(results)[-1]
+    assert found.outcome == outcome
+    assert found.text.endswith("in the paper fixmatch, entropy and pseudo label.")

@@ -10,11 +10,18 @@ import pytest
 from dessl.results.record import Record
 from dessl.schedules import SCHEDULES as EVERY_SCHEDULE
 from dessl.training import TrainPlan
-from dessl_paper.cells import cells_of
-from dessl_paper.report.results import Results, read_results
-from dessl_paper.report.titles import foot_lines, made_with, run_count, splits_note
-from dessl_paper.report.trained_with import OPTIMISERS, SCHEDULES, training_line
-from dessl_paper.specification import Experiment, experiment_names, load_experiment
+from dessl_paper.catalogue import experiment_names, load_experiment
+from dessl_paper.made_with import (
+    OPTIMISERS,
+    SCHEDULES,
+    foot_lines,
+    made_with,
+    repeats_note,
+    run_count,
+    training_line,
+)
+from dessl_paper.results import Results, read_results
+from dessl_paper.specification import Experiment, cells_of
 
 
 def planned(experiment: Experiment, record_of: Callable[..., Record]) -> Results:
@@ -30,7 +37,7 @@ def planned(experiment: Experiment, record_of: Callable[..., Record]) -> Results
         training = {"diverged": None, "seconds": 1.0, "steps": plan.total_steps(4000)}
         found = record_of(experiment, cell.method.name, cell.lam, cell.seed, {}, training=training)
         records.append(dataclasses.replace(found, settings=settings))
-    return Results(experiment.as_dict(), tuple(records))
+    return Results(experiment, tuple(records))
 
 
 def test_every_setting_and_who_has_another_is_said(record_of: Callable[..., Record]) -> None:
@@ -61,7 +68,7 @@ def test_methods_with_options_of_their_own_are_told_apart(
 def test_a_probe_names_the_terms_that_it_looks_at(smoke: Callable[[str], Path]) -> None:
     line = training_line(read_results(smoke("risk-quality")))
     assert "unlabelled rows" not in line
-    assert line.endswith("unlabelled term looked at: pseudo label with threshold 0.3.")
+    assert line.endswith("unlabelled term examined: pseudo label with threshold 0.3.")
 
 
 def test_the_toy_example_has_its_own_plan(smoke: Callable[[str], Path]) -> None:
@@ -86,7 +93,7 @@ def test_records_that_lack_settings_have_a_shorter_line_or_none(
 ) -> None:
     experiment = load_experiment("mnist", "fast")
     record = dataclasses.replace(record_of(experiment, "pl", 1.0, 0, {}), settings=settings)
-    results = Results(experiment.as_dict(), (record,))
+    results = Results(experiment, (record,))
     assert training_line(results) == (
         "Training: learning rate 0.1." if settings.get("plan") else ""
     )
@@ -102,10 +109,12 @@ def test_every_optimiser_and_schedule_has_words() -> None:
 def test_splits_of_a_probe_are_not_taken_for_those_of_training(
     smoke: Callable[[str], Path],
 ) -> None:
-    one, several = (splits_note(read_results(smoke(n))) for n in ("risk-quality", "lambda-opt"))
+    one, several = (
+        repeats_note(read_results(smoke(name)), "models") for name in ("risk-quality", "lambda-opt")
+    )
     assert one == "One model was trained: there is no interval over models."
     assert "t-interval over models" in several
-    assert splits_note(read_results(smoke("toy"))).startswith("One split was run")
+    assert repeats_note(read_results(smoke("toy")), "splits").startswith("One split was run")
 
 
 def test_one_run_is_one_run(smoke: Callable[[str], Path]) -> None:

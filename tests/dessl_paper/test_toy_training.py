@@ -1,21 +1,15 @@
-"""The toy example: its laws, its pairing, and what its methods learn."""
+"""The toy example's training: its laws, its pairing, and what its methods learn."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 import torch
 
 from dessl.data.toy import two_uniforms, two_uniforms_posterior
 from dessl.objective import RiskKind
-from dessl.results.record import Record, read_records
-from dessl_paper.cells import cells_of
-from dessl_paper.specification import load_experiment
-from dessl_paper.sweep import run_experiment
-from dessl_paper.toy import ToyPlan, ToyRun, trained_toy, warm_start
-from dessl_paper.toy_record import toy_plan
+from dessl_paper.toy_training import ToyPlan, ToyRun, trained_toy, warm_start
 
 SMALL = ToyPlan(n_labelled=4000, n_unlabelled=4000, warm_steps=400, steps=600, record_every=300)
+
+
 METHODS: dict[str, tuple[RiskKind, str]] = {
     "complete_case": ("complete_case", ""),
     "pseudo_label": ("ssl", "pseudo_label"),
@@ -106,61 +100,3 @@ def test_the_rate_stands_in_the_warm_start_and_falls_to_zero_after_it(
     plan = ToyPlan(n_labelled=50, n_unlabelled=50, batch=5, warm_steps=3, steps=4)
     trained_toy(warm_start(plan), "debiased", "entropy")
     assert rates == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.075, 0.05, 0.025])
-
-
-def test_the_file_is_the_plan_of_the_paper() -> None:
-    for profile in ("fast", "paper"):
-        experiment = load_experiment("toy", profile)
-        cell = experiment.data[0]
-        assert (cell.labels, experiment.settings["n_unlabelled"]) == (25_000, 25_000)
-        given = {(method.name, method.risk, method.surrogate.get("name", "")) for method in
-                 experiment.methods}  # fmt: skip
-        assert given == {(name, *method) for name, method in METHODS.items()}
-        assert all(method.lams in ((0.0,), (1.0,)) for method in experiment.methods)
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Record]:
-    folder = tmp_path_factory.mktemp("toy")
-    run_experiment(dataclasses.replace(load_experiment("toy", "smoke"), seeds=2), folder)
-    return {(record.method, record.seed): record for record in read_records(folder)}
-
-
-def test_records_hold_the_curves_of_the_runs(records: dict[tuple[str, int], Record]) -> None:
-    plan = ToyPlan(
-        n_labelled=500, n_unlabelled=500, warm_steps=40, steps=60, record_every=20, seed=1
-    )
-    assert len(records) == 2 * len(METHODS)
-    for name, run in runs(plan).items():
-        record = records[name, 1]
-        assert record.metrics["overlap_posterior"] == run.overlap_posterior
-        assert record.metrics["training_cross_entropy"] == run.training_cross_entropy[60]
-        arrays = record.arrays
-        np.testing.assert_allclose(arrays["posterior"], run.posterior, atol=6e-6)
-        np.testing.assert_allclose(arrays["truth"], run.truth, atol=6e-6)
-        x = np.array(arrays["grid"])
-        inside = np.array(arrays["posterior"])[(x > 1.195) & (x < 2.805)]
-        assert len(inside) == 161  # 1.20, 1.21, ..., 2.80
-        assert run.overlap_posterior == pytest.approx(inside.mean(), abs=1e-5)
-        assert arrays["steps"] == [0, 20, 40, 60]
-        losses = list(run.training_cross_entropy.values())
-        np.testing.assert_allclose(arrays["training_cross_entropy"], losses, atol=6e-6)
-        assert record.settings["toy"]["seed"] == 1
-    assert records["entropy", 0].arrays["posterior"] != records["entropy", 1].arrays["posterior"]
-
-
-def test_the_histogram_counts_the_labelled_points(records: dict[tuple[str, int], Record]) -> None:
-    arrays = records["entropy", 0].arrays
-    data = two_uniforms(500, 500, generator=torch.Generator().manual_seed(0))
-    x, y = data.x[data.labelled_rows, 0].double().numpy(), data.y[data.labelled_rows].numpy()
-    for label in (0, 1):
-        counts, edges = np.histogram(x[y == label], bins=50, range=(0, 10))
-        assert arrays[f"histogram_class{label}"] == counts.tolist()
-        np.testing.assert_allclose(arrays["histogram_edges"], edges, atol=6e-6)
-
-
-def test_a_plan_refuses_settings_it_does_not_have() -> None:
-    experiment = load_experiment("toy", "smoke")
-    wrong = dataclasses.replace(experiment, settings={**experiment.settings, "stpes": 3})
-    with pytest.raises(ValueError, match="a ToyPlan has no setting 'stpes'; it has n_labelled"):
-        toy_plan(wrong, cells_of(wrong)[0])

@@ -1,10 +1,12 @@
+"""Means with their intervals."""
+
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dessl_paper.report.averages import average, number
+from dessl_paper.averages import average, number
 
 
 def test_the_interval_is_students() -> None:
