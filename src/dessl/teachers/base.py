@@ -31,9 +31,10 @@ class Teacher(Protocol):
     name: str
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
-        """Learn from labelled rows (n_l, d), their classes (n_l,) in 0 … n_classes − 1, and rows
-        without a label (n_u, d), of which there may be none.
-        """  # fmt: skip
+        """Learn from labelled rows (n_l, d), their class numbers (n_l,) and unlabelled rows (n_u, d).
+
+        Classes are 0 … n_classes − 1, labelled here or not; there may be no unlabelled row.
+        """
         ...
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -75,7 +76,7 @@ class Rows(NamedTuple):
     n_classes: int
 
 
-def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: ArrayLike | None, n_classes: int) -> Rows:
+def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_classes: int) -> Rows:
     """Return the rows as float tensors (n, d) and the classes as int64, or say what is wrong.
 
     Args:
@@ -98,7 +99,7 @@ def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: ArrayLike | None, n_classe
         )
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         raise TypeError(f"y_l must be whole class numbers; got {y.dtype}.")
-    if len(y) and not (0 <= int(y.min()) and int(y.max()) < n_classes):
+    if len(y) and not (int(y.min()) >= 0 and int(y.max()) < n_classes):
         raise ValueError(
             f"y_l must lie in 0 … {n_classes - 1}; got {int(y.min())} to {int(y.max())}. "
             "Unlabelled rows go to x_u."
@@ -118,7 +119,7 @@ def checked_columns(name: str, x: ArrayLike) -> Tensor:
     if tensor.ndim != 2 or not len(tensor) or not tensor.shape[1]:
         raise ValueError(
             f"{name} must have one row of columns for each sample, shape (n, d); got "
-            f"{tuple(tensor.shape)}. Flatten images with .flatten(1), or pass features of a network."
+            f"{tuple(tensor.shape)}. Flatten images with .flatten(1), or pass a network's features."
         )
     if not tensor.is_floating_point():
         tensor = tensor.float()
