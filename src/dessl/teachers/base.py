@@ -4,7 +4,7 @@ A teacher learns from labelled rows and may look at unlabelled ones. It knows no
 (:mod:`dessl.teachers.crossfit`) nor of other teachers (:mod:`dessl.teachers.pool`).
 """
 
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,7 +31,7 @@ class Teacher(Protocol):
     name: str
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
-        """Learn from labelled rows (n_l, d), their class numbers (n_l,) and unlabelled rows (n_u, d).
+        """Learn from rows (n_l, d) with classes (n_l,), and unlabelled rows (n_u, d).
 
         Classes are 0 … n_classes − 1, labelled here or not; there may be no unlabelled row.
         """
@@ -139,6 +139,38 @@ def class_prior(y: Tensor, n_classes: int) -> Tensor:
     return counts / counts.sum()
 
 
+class Classes(NamedTuple):
+    """The classes that a teacher has seen, among all.
+
+    Attributes:
+        present: (p,) their numbers, in order.
+        prior: (n_classes,) shares, with one label of each class added.
+    """
+
+    present: Tensor
+    prior: Tensor
+
+    @classmethod
+    def of(cls, y: Tensor, n_classes: int) -> Self:
+        """Read them from class numbers (n,)."""
+        return cls(torch.unique(y), class_prior(y, n_classes))
+
+    def among_all(self, log_p: Tensor) -> Tensor:
+        """Return log-probabilities (n, n_classes) from those of the classes present, (n, p).
+
+        A class that was not seen has its share, and the others what is left.
+
+        >>> classes = Classes.of(torch.tensor([0, 2]), 3)
+        >>> classes.among_all(torch.tensor([[0.5, 0.5]]).log()).exp()
+        tensor([[0.4000, 0.2000, 0.4000]], dtype=torch.float64)
+        """
+        full = self.prior.log().expand(len(log_p), -1).clone()
+        absent = torch.ones(len(self.prior), dtype=torch.bool)
+        absent[self.present] = False
+        full[:, self.present] = log_p.double() + (1 - self.prior[absent].sum()).log()
+        return full
+
+
 def log_normalised(scores: Tensor) -> Tensor:
     """Return log-probabilities (n, classes), float64, of scores known up to a constant a row."""
     return scores.double().log_softmax(-1)
@@ -147,3 +179,21 @@ def log_normalised(scores: Tensor) -> Tensor:
 def not_fitted(teacher: object) -> RuntimeError:
     """The error of a teacher that is asked before it has learnt."""
     return RuntimeError(f"this {type(teacher).__name__} has not been fitted. Call .fit first.")
+
+
+Parts = TypeVar("Parts", bound=tuple[Any, ...])
+
+
+def under(prefix: str, parts: Any) -> dict[str, Tensor]:
+    """Return a named tuple's tensors as entries ``prefix.field`` of a state.
+
+    >>> sorted(under("classes", Classes.of(torch.tensor([0, 1]), 2)))
+    ['classes.present', 'classes.prior']
+    """
+    return {f"{prefix}.{name}": part.contiguous() for name, part in parts._asdict().items()}
+
+
+def taken_from(tensors: dict[str, Tensor], prefix: str, kind: type[Parts]) -> Parts:
+    """Return the named tuple that :func:`under` wrote."""
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    return kind(*(tensors[f"{prefix}.{name}"] for name in fields))
