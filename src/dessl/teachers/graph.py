@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from dessl.teachers.base import (
     Rows,
@@ -114,13 +115,13 @@ class Graph:
         """Diffuse all labels."""
         rows = checked_rows(x_l, y_l, x_u, n_classes)
         edges = self.shared.of(x_l, x_u)
-        y = _one_hot(rows, torch.zeros_like(rows.y_l), 1)
+        y = one_hot(rows.y_l, n_classes).float()
         mass = diffused(edges, y, [self.alpha])[0]
         labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
         if len(unlabelled):
-            median = _median_mass(mass, unlabelled)
+            median = _median_mass(mass.sum(1)[unlabelled])
         else:  # what labelled rows have from themselves does not count
-            median = _median_mass(mass.index_add(0, labelled, y, alpha=-1), labelled)
+            median = _median_mass(mass.sum(1)[labelled] - 1)
         prior = class_prior(rows.y_l, n_classes)
         self._memory = _Memory(edges.space, edges.index, edges.sigma, mass, prior, median)
         return self
@@ -234,21 +235,41 @@ def settings_out_of_fold(
     """
     n_folds, n = int(folds.max()) + 1, len(folds)
     parts = torch.where(folds < 0, n_folds, folds)  # labels in no fold are a part of their own
+    labelled, unlabelled = edges.node[:n], edges.node[n:]
+    at, totals = _mass_by_part(edges, rows, parts, alphas)
     shape = (n, rows.n_classes)
     found = [torch.full(shape, torch.nan).double() for _ in alphas for _ in smoothings]
-    for number, mass in enumerate(diffused(edges, _one_hot(rows, parts, n_folds + 1), alphas)):
-        by_part = mass.view(len(mass), n_folds + 1, rows.n_classes)
+    for number in range(len(alphas)):
         for fold in range(n_folds):
             held = folds == fold
-            outside = by_part.sum(1) - by_part[:, fold]
-            unseen = torch.cat([edges.node[:n][held], edges.node[n:]])
-            median = _median_mass(outside, unseen)
+            outside = totals[number].sum(0) - totals[number, fold]
+            median = _median_mass(outside[torch.cat([labelled[held], unlabelled])])
             prior = class_prior(rows.y_l[~held], rows.n_classes)
-            here = outside[edges.node[:n][held]].double()
+            here = (at[number].sum(0) - at[number, fold])[held].double()
             for turn, s in enumerate(smoothings):
                 place = number * len(smoothings) + turn
                 found[place][held] = smoothed(here, prior, s * median)
     return found
+
+
+def _mass_by_part(
+    edges: Edges, rows: Rows, parts: Tensor, alphas: Sequence[float]
+) -> tuple[Tensor, Tensor]:
+    """Diffuse the labels of one part after the other, so that memory is that of one.
+
+    Returns the mass of each class at labelled rows (alphas, parts, n_l, classes), and that of all
+    classes at every node (alphas, parts, nodes).
+    """
+    n, n_parts = len(parts), int(parts.max()) + 1
+    at = torch.zeros(len(alphas), n_parts, n, rows.n_classes)
+    totals = torch.zeros(len(alphas), n_parts, len(edges.count))
+    y = one_hot(rows.y_l, rows.n_classes).float()
+    for part in torch.unique(parts).tolist():
+        own = y * (parts == part)[:, None]
+        for number, mass in enumerate(diffused(edges, own, alphas)):
+            at[number, part] = mass[edges.node[:n]]
+            totals[number, part] = mass.sum(1)
+    return at, totals
 
 
 def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
@@ -261,17 +282,10 @@ def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
     return ((clean + weight * prior) / (clean.sum(1, keepdim=True) + weight)).log()
 
 
-def _median_mass(mass: Tensor, nodes: Tensor) -> float:
-    """The median mass of rows on these nodes; the mean where it is 0, and 1 where all are."""
-    totals = mass.sum(1)[nodes].clamp(min=0).double()
-    return float(totals.median()) or float(totals.mean()) or 1.0
-
-
-def _one_hot(rows: Rows, parts: Tensor, n_parts: int) -> Tensor:
-    """Return (n_l, parts × classes): 1 in the column of the row's part and class."""
-    y = torch.zeros(len(rows.y_l), n_parts * rows.n_classes)
-    y[torch.arange(len(y)), parts * rows.n_classes + rows.y_l] = 1
-    return y
+def _median_mass(totals: Tensor) -> float:
+    """The median of masses (rows,); the mean where it is 0, and 1 where all are."""
+    clean = totals.clamp(min=0).double()
+    return float(clean.median()) or float(clean.mean()) or 1.0
 
 
 def _distinct(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -3,7 +3,8 @@
     w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + 1/n Σ_{m ≠ anchor} w_m²
     T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
 
-Both are convex. Shrinkage, not a test, makes it safe: with few labels the anchor's weight is near 1.
+Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
+anchor's 1 and the others' 0.
 """
 
 from collections.abc import Mapping
