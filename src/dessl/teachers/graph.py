@@ -14,7 +14,7 @@ has rows.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -33,9 +33,6 @@ from dessl.teachers.base import (
 )
 from dessl.teachers.neighbours import Index, Neighbours
 from dessl.teachers.space import Space
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 NEIGHBOURS = 8
 LEAST_WEIGHT = 1e-6  # of an edge, so that every node can be left
@@ -62,7 +59,7 @@ class Edges:
     node: Tensor
     sigma: Tensor
     count: Tensor
-    walk: "csr_array[np.float32, tuple[int, int]]"
+    walk: Any  # scipy.sparse.csr_array
 
 
 class SharedEdges:
@@ -180,7 +177,7 @@ class _Memory:
 
 def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
     """Return the graph of labelled and unlabelled rows."""
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import coo_array
 
     space = space or Space.of(x_l, x_u)
     z = torch.cat([space(x_l), space(x_u)])
@@ -194,11 +191,11 @@ def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
     weights = edge_weights(found, sigma, sigma).double().flatten().numpy()
     starts = torch.arange(n).repeat_interleave(found.numbers.shape[1]).numpy()
     one_way = coo_array((weights, (starts, found.numbers.flatten().numpy())), shape=(n, n)).tocsr()
-    walk = one_way.maximum(one_way.T).tocsr()
+    walk: Any = one_way.maximum(one_way.T).tocsr()
     walk.data *= count.numpy()[walk.indices]
     total = walk.sum(1)
     walk.data /= total.repeat(np.diff(walk.indptr))
-    return Edges(space, index, node, sigma, count, csr_array(walk, dtype=np.float32))
+    return Edges(space, index, node, sigma, count, walk.astype(np.float32))
 
 
 def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ anchor's 1 and the others' 0.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -157,7 +157,7 @@ def least_cross_entropy(
         penalty = sum_penalty * excess**2 + float(ridge @ w**2)
         return value + penalty, slope + 2 * sum_penalty * excess + 2 * ridge * w
 
-    options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
+    options: Any = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
     bounds = [(0.0, None)] * len(start)
     found = minimize(
         value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options

@@ -16,6 +16,7 @@ from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.space import Space
 
 FEWEST_LABELS = 10  # held out, below which nothing is weighed
+ROWS_AT_ONCE = 50_000  # predicted
 TURNS = 5  # in which the weights are judged
 
 Predict = Callable[[Tensor], Tensor]
@@ -42,6 +43,10 @@ class Pooled:
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes), float64, of rows as they are in the data."""
+        blocks = torch.split(x, ROWS_AT_ONCE)
+        return torch.cat([self._of_block(block) for block in blocks])
+
+    def _of_block(self, x: Tensor) -> Tensor:
         columns = self.columns(x)
         found = {name: teacher.predict_log_proba(columns) for name, teacher in self.members.items()}
         if self.weights.weights[self.weights.anchor]:
@@ -57,15 +62,15 @@ class Pooled:
         tensors: dict[str, Tensor] = {}
         members = []
         for number, (name, teacher) in enumerate(self.members.items()):
-            kind = next((kind for kind, cls in KINDS.items() if type(teacher) is cls), None)
+            kind = next((kind for kind, own in KINDS.items() if isinstance(teacher, own)), None)
             if kind is None or not isinstance(teacher, Saveable):
                 raise TypeError(
                     f"the pool's member {name!r} cannot be saved: a {type(teacher).__name__} would "
                     "need pickle. Fit again without it, or keep the fitted object in memory."
                 )
-            own = teacher.state()
-            tensors |= {f"{number}.{key}": part for key, part in own.tensors.items()}
-            members.append({"name": name, "kind": kind, "settings": own.settings})
+            saved = teacher.state()
+            tensors |= {f"{number}.{key}": part for key, part in saved.tensors.items()}
+            members.append({"name": name, "kind": kind, "settings": saved.settings})
         settings = {"members": members, **self.weights._asdict()}
         settings["report"] = self.report and self.report.as_dict()
         return State(tensors, settings)

@@ -28,8 +28,8 @@ class Gain:
     def of(cls, before: Tensor, after: Tensor, groups: Tensor | None = None) -> Self:
         """Compare losses (rows,) on the same rows; rows of one group count as one label.
 
-        >>> Gain.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0]))
-        Gain(mean=0.5, standard_error=0.2886751345948129)
+        >>> str(Gain.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0])))
+        '+0.500 ± 0.289'
         """
         fall = (before - after).double()
         mean = float(fall.mean())
