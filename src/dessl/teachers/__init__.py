@@ -9,7 +9,7 @@ from dessl.teachers.graph import Graph
 from dessl.teachers.kernel import Kernel
 from dessl.teachers.linear import Linear
 from dessl.teachers.pool import PoolWeights, fit_pool
-from dessl.teachers.pooled import Pooled, pooled
+from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.trees import Trees
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dessl.data import LabelDraw, SemiData
 from dessl.teachers import KINDS, FromClassifier, Linear, Pooled, PoolReport, State, pooled
-from dessl.teachers.pooled import as_columns
+from dessl.teachers.pooling import as_columns
 
 CONSTANT = torch.tensor([0.5, 0.5]).double().log()
 
