@@ -23,6 +23,7 @@ STOREYS = [
     ("objective",),
     ("evaluation",),
     ("training",),
+    ("teachers",),
     ("recipes",),
     ("saved",),
     ("results",),
