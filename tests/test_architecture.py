@@ -22,6 +22,7 @@ STOREYS = [
     ("objective",),
     ("evaluation",),
     ("training",),
+    ("teachers",),
     ("recipes",),
     ("saved",),
     ("estimator",),

@@ -1,0 +1,7 @@
+"""Teachers: predictors that may use unlabelled rows, cross-fitted and pooled with the networks."""
+
+from dessl.teachers.answers import Answers
+from dessl.teachers.student import learn_from_answers
+from dessl.teachers.taught import Taught
+
+__all__ = ["Answers", "Taught", "learn_from_answers"]
