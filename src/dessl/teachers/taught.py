@@ -72,7 +72,8 @@ class Choice:
         pooled_loss: Of the pool, its weights fitted without the judged fold.
         standard_error: Of the paired difference.
         needed: Standard errors by which the pool must be better.
-        accuracy: Cross-fitted estimate for what was kept.
+        accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
+        accuracy_gold_rows: The same from gold rows alone.
     """
 
     members: tuple[str, ...]
@@ -82,6 +83,7 @@ class Choice:
     standard_error: float
     needed: float
     accuracy: Interval
+    accuracy_gold_rows: Interval
 
     @property
     def kept(self) -> bool:
@@ -153,8 +155,9 @@ class TaughtReport:
 
 
 def _choice(found: Mapping[str, Any]) -> Choice:
-    own = {"members": tuple(found["members"]), "weights": tuple(found["weights"])}
-    return Choice(**{**found, **own, "accuracy": Interval(**found["accuracy"])})
+    own: dict[str, Any] = {"members": tuple(found["members"]), "weights": tuple(found["weights"])}
+    own |= {name: Interval(**found[name]) for name in ("accuracy", "accuracy_gold_rows")}
+    return Choice(**{**found, **own})
 
 
 @dataclass(frozen=True)
