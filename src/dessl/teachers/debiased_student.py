@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.data import SemiData
+from dessl.teachers.base import checked_columns
 from dessl.teachers.fold_networks import FOLDS, Lesson, NetworkSetting, ensemble_log_p
 from dessl.teachers.relative_slope import relative_slope
 from dessl.teachers.school import School
+from dessl.teachers.space import Space
 
 
 class DebiasedStudent(NamedTuple):
@@ -26,19 +28,16 @@ class DebiasedStudent(NamedTuple):
     Attributes:
         networks: One for each fold.
         lam: λ of each teacher, fold by fold, (folds, teachers).
-        mean: Subtracted from rows, (features,).
-        std: Divided by, (features,).
+        space: What the networks see of a row.
     """
 
     networks: Sequence[nn.Module]
     lam: Tensor
-    mean: Tensor
-    std: Tensor
+    space: Space
 
     def predict_log_proba(self, x: ArrayLike) -> Tensor:
         """Return log-probabilities (n, classes), float64, of rows (n, features)."""
-        rows = torch.as_tensor(x).float()
-        return ensemble_log_p(self.networks, (rows - self.mean) / self.std)
+        return ensemble_log_p(self.networks, self.space(checked_columns("x", x)))
 
 
 def debiased_student(
@@ -61,7 +60,7 @@ def debiased_student(
     school = School.of(data, answers, setting or NetworkSetting(), seed)
     lessons, lams = debiased_lessons(school, lam=lam)
     networks = school.students(lessons, risk="debiased")
-    return DebiasedStudent(networks, lams, school.mean, school.std)
+    return DebiasedStudent(networks, lams, school.space)
 
 
 def debiased_lessons(

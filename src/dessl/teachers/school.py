@@ -26,8 +26,8 @@ from dessl.teachers.fold_networks import (
     network_log_p,
     trained_networks,
 )
+from dessl.teachers.space import Space
 
-LEAST_DEVIATION = 1e-6  # of a column's largest entry: less is rounding
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
 JUDGED_SHARE = 0.1  # of unlabelled rows that no network trains on, for an honest accuracy
@@ -56,8 +56,7 @@ class School:
     pool_rows: Tensor
     x_judged: Tensor  # those that no network sees in training
     judged_rows: Tensor
-    mean: Tensor
-    std: Tensor
+    space: Space
     setting: NetworkSetting
     seed: int
     networks: CompleteCase
@@ -76,21 +75,21 @@ class School:
         _checks.whole_number("seed", seed)
         read = as_answers(answers, data.class_names, len(data))
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
-        mean, std = column_scaling(data.x)
+        space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
         order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
         judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
         pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
         networks = complete_case(
-            (data.x[gold] - mean) / std,
+            space(data.x[gold]),
             y,
             tuple(one.taken(gold) for one in read),
             setting,
             n_classes=data.n_classes,
             seed=seed,
         )
-        rest, seen = ((data.x[rows] - mean) / std for rows in (pool, order[:judged]))
-        parts = (read, gold, y, rest, pool, seen, order[:judged], mean, std)
+        rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
+        parts = (read, gold, y, rest, pool, seen, order[:judged], space)
         return cls(*parts, setting, seed, networks)
 
     def heard(self, rows: Tensor) -> tuple[Answers, ...]:
@@ -209,13 +208,6 @@ def imitating_networks(
         risk="ssl",
         seed=seed,
     )
-
-
-def column_scaling(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each column's mean and deviation, (features,); 1 for one without variation."""
-    mean, std = x.double().mean(0), x.double().std(0, correction=0)
-    varies = std > LEAST_DEVIATION * x.abs().amax(0)
-    return mean.float(), torch.where(varies, std, 1.0).float()
 
 
 def _check(data: SemiData) -> None:

@@ -11,6 +11,7 @@ boasts is found out and left aside.
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting
+from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import (
     Choice,
@@ -84,8 +86,7 @@ def learn_from_answers(
         "students": tuple(students),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    scaling = (school.mean, school.std)
-    return Taught(data.class_names, *scaling, school.setting, networks, listening, report)
+    return Taught(data.class_names, school.space, school.setting, networks, listening, report)
 
 
 def _choice(school: School, parts: Parts) -> Choice:
@@ -95,10 +96,10 @@ def _choice(school: School, parts: Parts) -> Choice:
         [pool_weights(logs[:, r], gold.y[r]) for r in map(gold.outside, range(FOLDS))]
     )
     pooled = pooled_log_p(by_fold[gold.folds], logs)
-    losses = torch.stack([_losses(logs[0], gold.y), _losses(pooled, gold.y)])
+    both = torch.stack([losses(logs[0], gold.y), losses(pooled, gold.y)])
     needed = NEEDED[bool(parts.corrections)]
-    error = float((losses[1] - losses[0]).std()) / math.sqrt(len(gold.y))
-    kept = bool(losses[0].mean() - losses[1].mean() > needed * error)
+    error = float((both[1] - both[0]).std()) / math.sqrt(len(gold.y))
+    kept = bool(both[0].mean() - both[1].mean() > needed * error)
     drawn, folds = school.drawn(parts)
     accuracy = estimate_metric(
         "accuracy",
@@ -109,8 +110,8 @@ def _choice(school: School, parts: Parts) -> Choice:
     return Choice(
         members=("gold only", "student", *parts.names),
         weights=tuple(pool_weights(logs, gold.y).tolist()),
-        gold_only_loss=float(losses[0].mean()),
-        pooled_loss=float(losses[1].mean()),
+        gold_only_loss=float(both[0].mean()),
+        pooled_loss=float(both[1].mean()),
         standard_error=error,
         needed=needed,
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
@@ -154,42 +155,13 @@ def pooled_log_p(weights: Tensor, logs: Tensor) -> Tensor:
 def pool_weights(logs: Tensor, y: Tensor) -> Tensor:
     """Return the pool's weights, (members,), float64; the first member is the complete case.
 
-    w ≥ 0 minimises  mean CE(softmax Σ w_m log p_m) + 3/n (Σ w − 1)² + 0.5/n Σ_{m>0} w_m²,  from
-    (1, 0, …).
+    w ≥ 0 minimises  mean CE(softmax Σ w_m log p_m) + 3/n (Σ w − 1)² + 0.5/n Σ_{m>0} w_m².
 
     Args:
         logs: Out-of-fold log-probabilities, (members, n, classes).
         y: Gold labels, (n,).
     """
-    import numpy as np
-    from scipy.optimize import minimize
-
-    array, labels, n = logs.numpy(), y.numpy(), len(y)
-    rows, start = np.arange(n), np.eye(len(logs))[0]
-
-    def value(w: Any) -> tuple[float, Any]:
-        z = np.tensordot(w, array, 1)
-        z -= z.max(1, keepdims=True)
-        log_q = z - np.log(np.exp(z).sum(1, keepdims=True))
-        slope = np.exp(log_q)
-        slope[rows, labels] -= 1
-        others = w * (1 - start)
-        total = w.sum() - 1
-        loss = -log_q[rows, labels].mean() + (TOTAL * total**2 + OTHERS * others @ others) / n
-        gradient = np.tensordot(array, slope, ((1, 2), (0, 1))) + 2 * TOTAL * total
-        return float(loss), (gradient + 2 * OTHERS * others) / n
-
-    bounds = [(0.0, None)] * len(logs)
-    found = minimize(
-        value,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"ftol": 1e-14, "gtol": 1e-9},
-    )
-    return torch.from_numpy(found.x)
-
-
-def _losses(log_p: Tensor, y: Tensor) -> Tensor:
-    return -log_p.gather(1, y.unsqueeze(1)).squeeze(1)
+    n, start = len(y), np.eye(len(logs))[0]
+    ridge = OTHERS / n * (1 - start)
+    found = least_cross_entropy(logs.double().numpy(), y.numpy(), TOTAL / n, ridge, start)
+    return torch.from_numpy(found)

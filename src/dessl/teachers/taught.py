@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from dessl._checks import ArrayLike
-from dessl.data.features import feature_tensor
 from dessl.teachers.answers import as_answers
+from dessl.teachers.base import State, checked_columns
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p, network_log_p
+from dessl.teachers.space import Space
 
 FORMAT = 1
 GROUPS = ("complete_case", "students", "imitators")
@@ -181,8 +182,7 @@ class Taught:
 
     Attributes:
         class_names: The classes in order.
-        mean: Subtracted from rows, (features,).
-        std: Divided by, (features,).
+        space: What the networks see of a row.
         setting: Of the networks.
         networks: By group: ``"complete_case"`` and ``"students"`` of each fold; ``"imitators"``,
             two for each teacher.
@@ -191,8 +191,7 @@ class Taught:
     """
 
     class_names: tuple[str, ...]
-    mean: Tensor
-    std: Tensor
+    space: Space
     setting: NetworkSetting
     networks: Mapping[str, Sequence[nn.Module]]
     listening: Listening | None
@@ -206,7 +205,7 @@ class Taught:
             answers: The teachers' answers to these rows, as in training, for a predictor that takes
                 them; without them the student answers alone.
         """
-        rows = (self._rows(x) - self.mean) / self.std
+        rows = self.space(checked_columns("x", x))
         gold = [network_log_p(network, rows) for network in self.networks["complete_case"]]
         cc = torch.stack(gold).mean(0).log_softmax(-1)
         if answers is not None and self.listening is None:
@@ -223,14 +222,6 @@ class Taught:
         members = [cc, *self._others(rows, gold, heard)]
         weights = torch.tensor(choice.weights, dtype=torch.float64)
         return torch.einsum("m,mnc->nc", weights, torch.stack(members)).log_softmax(-1)
-
-    def _rows(self, x: ArrayLike) -> Tensor:
-        rows = feature_tensor("x", x if isinstance(x, Tensor) else torch.as_tensor(x))
-        if rows.ndim != 2 or rows.shape[1] != len(self.mean):
-            raise ValueError(
-                f"x must have shape (n, {len(self.mean)}), as in training; got {tuple(rows.shape)}."
-            )
-        return rows.float()
 
     def _others(self, rows: Tensor, gold: list[Tensor], answers: Any) -> list[Tensor]:
         """Log-probabilities of the members after the first, in the order of the weights."""
@@ -262,9 +253,9 @@ class Taught:
         ]
         return [student, *(part.mean(0).log_softmax(-1) for part in corrected)]
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    def state(self) -> State:
         """Return tensors for safetensors and settings for JSON, from which all can be rebuilt."""
-        tensors = {"mean": self.mean, "std": self.std}
+        tensors = {f"space.{name}": part for name, part in self.space._asdict().items()}
         for group in GROUPS:
             for number, network in enumerate(self.networks[group]):
                 weights = network.state_dict()
@@ -285,11 +276,12 @@ class Taught:
             "soft_teachers": soft if self.listening is not None else None,
             "report": self.report.as_dict(),
         }
-        return {name: tensor.detach().clone() for name, tensor in tensors.items()}, settings
+        return State({name: part.detach().clone() for name, part in tensors.items()}, settings)
 
     @classmethod
-    def from_state(cls, tensors: Mapping[str, Tensor], settings: Mapping[str, Any]) -> Self:
+    def from_state(cls, state: State) -> Self:
         """Rebuild what :meth:`state` gave; its predictions are the same."""
+        tensors, settings = state
         if settings.get("format") != FORMAT:
             raise ValueError(
                 f"this version reads format {FORMAT} of a taught student; got "
@@ -297,9 +289,11 @@ class Taught:
             )
         names = tuple(settings["class_names"])
         setting = NetworkSetting.from_dict(settings["networks"])
+        space = Space(*(tensors[f"space.{name}"] for name in Space._fields))
+        width = space.directions.shape[1] or len(space.mean)
         networks = {
             group: tuple(
-                _network(setting, len(tensors["mean"]), len(names), tensors, f"{group}.{number}.")
+                _network(setting, width, len(names), tensors, f"{group}.{number}.")
                 for number in range(count)
             )
             for group, count in settings["counts"].items()
@@ -307,8 +301,7 @@ class Taught:
         soft = settings["soft_teachers"]
         listening = None if soft is None else _listening(tensors, soft)
         report = TaughtReport.from_dict(settings["report"])
-        scaling = (tensors["mean"], tensors["std"])
-        return cls(names, *scaling, setting, networks, listening, report)
+        return cls(names, space, setting, networks, listening, report)
 
 
 def _network(
