@@ -35,6 +35,7 @@ class NetworkSetting:
         unlabelled_batch: Unlabelled rows in a step.
         weight_decay: Of gold-only networks.
         student_decay: Of the others, which see many more rows.
+        debiased: Whether a second student is trained, on the debiased risk of corrected answers.
     """
 
     hidden: tuple[int, ...] = (64,)
@@ -44,6 +45,7 @@ class NetworkSetting:
     unlabelled_batch: int = 192
     weight_decay: float = 0.5
     student_decay: float = 0.1
+    debiased: bool = False
 
     def plan(
         self, n_labelled: int, n_unlabelled: int, *, student: bool, stopped: bool

@@ -37,9 +37,9 @@ IMITATION = 3.0  # weight of whole answers beside drawn ones: one row counts as 
 
 
 class Parts(NamedTuple):
-    """What is pooled with the gold-only networks."""
+    """What is pooled with the gold-only networks: kinds of students, each with one a fold."""
 
-    students: Sequence[nn.Module]
+    students: Sequence[Sequence[nn.Module]]
     imitators: Sequence[Sequence[nn.Module]]
     corrections: Sequence[Sequence[Correction]]
     names: tuple[str, ...]
@@ -59,6 +59,8 @@ class School:
     space: Space
     setting: NetworkSetting
     seed: int
+    class_names: tuple[str, ...]
+    n_unlabelled: int
     networks: CompleteCase
 
     @classmethod
@@ -90,7 +92,7 @@ class School:
         )
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
         parts = (read, gold, y, rest, pool, seen, order[:judged], space)
-        return cls(*parts, setting, seed, networks)
+        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)
 
     def heard(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
@@ -133,7 +135,7 @@ class School:
     def members(self, fold: int, x: Tensor, heard: tuple[Answers, ...], parts: Parts) -> Tensor:
         """Log-probabilities (members, n, classes) by what has not seen one fold."""
         cc = network_log_p(self.networks.singles[fold], x)
-        found = [cc, network_log_p(parts.students[fold], x)]
+        found = [cc, *(network_log_p(kind[fold], x) for kind in parts.students)]
         found += [ensemble_log_p(pair, x) for pair in parts.imitators]
         if parts.corrections:
             said = self.networks.gold.log_answers_to(heard, {fold})

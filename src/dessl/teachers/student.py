@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from dessl import _checks
 from dessl.data import SemiData
 from dessl.evaluation import estimate_metric
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
+from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting
 from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
@@ -69,24 +71,46 @@ def learn_from_answers(
     (torch.Size([400, 2]), ('gold only', 'student', 'imitation of teacher'))
     """
     school = School.of(data, answers, setting or NetworkSetting(), seed)
-    students, imitators = school.students(school.lessons()), school.imitators()
-    names = tuple(f"imitation of {one.name}" for one in school.answers)
-    student = _choice(school, Parts(students, imitators, (), names))
+    return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
+
+
+def taught_by(school: School, *, at_prediction: bool) -> Taught:
+    """Train students and imitators, pool, and decide.
+
+    Args:
+        school: The rows and the gold-only networks.
+        at_prediction: Whether the teachers will answer at prediction time too.
+    """
+    students, imitators = _students(school), school.imitators()
+    kinds = tuple(students.values())
+    names = (*students, *(f"imitation of {one.name}" for one in school.answers))
+    student = _choice(school, Parts(kinds, imitators, (), names))
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
-        names = ("corrected answers", "corrected answers, one number")
-        with_answers = _choice(school, Parts(students, (), (full, plain), names))
+        names = (*students, "corrected answers", "corrected answers, one number")
+        with_answers = _choice(school, Parts(kinds, (), (full, plain), names))
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
-    report = TaughtReport(data.n_labelled, data.n_unlabelled, qualities, student, with_answers)
+    report = TaughtReport(len(school.gold_y), school.n_unlabelled, qualities, student, with_answers)
     networks = {
         "complete_case": school.networks.singles,
-        "students": tuple(students),
+        "students": tuple(network for kind in kinds for network in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    return Taught(data.class_names, school.space, school.setting, networks, listening, report)
+    return Taught(school.class_names, school.space, school.setting, networks, listening, report)
+
+
+def _students(school: School) -> dict[str, list[nn.Module]]:
+    """The student of each fold by the name of its kind."""
+    lessons = school.lessons()
+    found = {"student": school.students(lessons)}
+    if school.setting.debiased:
+        fair, lam = debiased_lessons(school, corrected=lessons)
+        if bool((lam > 0).any()):  # else it would be one more gold-only network
+            found["debiased student"] = school.students(fair, risk="debiased")
+    return found
 
 
 def _choice(school: School, parts: Parts) -> Choice:
@@ -108,7 +132,7 @@ def _choice(school: School, parts: Parts) -> Choice:
         (pooled_log_p(by_fold[folds], drawn) if kept else drawn[0]).exp(),
     )
     return Choice(
-        members=("gold only", "student", *parts.names),
+        members=("gold only", *parts.names),
         weights=tuple(pool_weights(logs, gold.y).tolist()),
         gold_only_loss=float(both[0].mean()),
         pooled_loss=float(both[1].mean()),

@@ -184,8 +184,8 @@ class Taught:
         class_names: The classes in order.
         space: What the networks see of a row.
         setting: Of the networks.
-        networks: By group: ``"complete_case"`` and ``"students"`` of each fold; ``"imitators"``,
-            two for each teacher.
+        networks: By group: ``"complete_case"``, one for each fold; ``"students"``, likewise, kind
+            after kind; ``"imitators"``, two for each teacher.
         listening: What takes answers at prediction time; None where that was not asked for.
         report: What was found and decided.
     """
@@ -225,11 +225,11 @@ class Taught:
 
     def _others(self, rows: Tensor, gold: list[Tensor], answers: Any) -> list[Tensor]:
         """Log-probabilities of the members after the first, in the order of the weights."""
-        student = ensemble_log_p(self.networks["students"], rows)
+        kinds = _chunks(self.networks["students"], FOLDS)
+        students = [ensemble_log_p(kind, rows) for kind in kinds]
         if answers is None or self.listening is None:
-            pairs = list(self.networks["imitators"])
-            imitators = [ensemble_log_p(pairs[i : i + 2], rows) for i in range(0, len(pairs), 2)]
-            return [student, *imitators]
+            pairs = _chunks(self.networks["imitators"], 2)
+            return [*students, *(ensemble_log_p(pair, rows) for pair in pairs)]
         read = as_answers(answers, self.class_names, len(rows))
         if len(read) != len(self.listening.confusions):
             raise ValueError(
@@ -251,7 +251,7 @@ class Taught:
             torch.stack([c(p, q) for c, p, q in zip(kind, gold, heard, strict=True)])
             for kind in both
         ]
-        return [student, *(part.mean(0).log_softmax(-1) for part in corrected)]
+        return [*students, *(part.mean(0).log_softmax(-1) for part in corrected)]
 
     def state(self) -> State:
         """Return tensors for safetensors and settings for JSON, from which all can be rebuilt."""
@@ -302,6 +302,10 @@ class Taught:
         listening = None if soft is None else _listening(tensors, soft)
         report = TaughtReport.from_dict(settings["report"])
         return cls(names, space, setting, networks, listening, report)
+
+
+def _chunks(networks: Sequence[nn.Module], size: int) -> list[Sequence[nn.Module]]:
+    return [networks[first : first + size] for first in range(0, len(networks), size)]
 
 
 def _network(
