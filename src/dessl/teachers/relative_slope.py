@@ -18,6 +18,7 @@ from torch import Tensor
 from dessl import _checks
 
 CONFIDENCE = 0.95
+LEAST_SQUARE = 1e-12  # of q − p in a row, on average: less is rounding
 
 
 class RelativeSlope(NamedTuple):
@@ -71,7 +72,9 @@ def relative_slope(
     z = float(torch.special.ndtri(torch.tensor(confidence, dtype=torch.float64)))
     d, teachers = q - p, len(q)
     slope, error = torch.zeros(teachers).double(), torch.full((teachers,), torch.inf).double()
-    kept = list(range(teachers))
+    # One that says what the complete case says has no slope of its own.
+    says = (d.square().sum((1, 2)) > LEAST_SQUARE * len(y)) & (len(y) > teachers)
+    kept = says.nonzero().flatten().tolist()
     while kept:
         slope[kept], error[kept] = _fitted(r, d[kept])
         lower = slope[kept] - z * error[kept]
@@ -101,12 +104,8 @@ def _fitted(r: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
     """Return the least-squares slopes of r (n, c) on d (m, n, c), and their sandwich errors."""
     teachers, n = len(d), len(r)
     moments = torch.einsum("anc,bnc->ab", d, d)
-    if n <= teachers or float(torch.linalg.eigvalsh(moments)[0]) <= 1e-9 * n:
-        # No row on which the teachers say anything of their own.
-        zero = torch.zeros(teachers, dtype=torch.float64)
-        return zero, torch.full_like(zero, torch.inf)
-    slope = torch.linalg.solve(moments, torch.einsum("anc,nc->a", d, r))
+    inverse = torch.linalg.pinv(moments, hermitian=True)  # teachers that agree share one slope
+    slope = inverse @ torch.einsum("anc,nc->a", d, r)
     scores = torch.einsum("anc,nc->na", d, r - torch.einsum("a,anc->nc", slope, d))
-    inverse = torch.linalg.inv(moments)
     covariance = inverse @ (scores.T @ scores) @ inverse * n / (n - teachers)
     return slope, covariance.diagonal().clamp(min=0).sqrt()

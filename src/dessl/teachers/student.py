@@ -149,18 +149,18 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     gold = school.gold_rows[there[school.gold_rows]]
     y = school.gold_y[there[school.gold_rows]]
     rest = school.judged_rows[there[school.judged_rows]]
-    said = answers.probabilities.double()
+    said, heard = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
     accuracy = Interval(float("nan"), 0.0, 1.0)
     if len(gold) >= 3:
-        found = estimate_metric("accuracy", said[gold], y, said[rest] if len(rest) else None)
+        found = estimate_metric("accuracy", said, y, heard if len(rest) else None)
         accuracy = Interval(found.value, found.low, found.high)
     soft = not answers.is_hard and len(gold) >= 3
     return TeacherQuality(
         answers.name,
         float(there.double().mean()),
         accuracy,
-        debiased_ece(said[gold], y) if soft else None,
-        float(said[gold].amax(1).mean()) if soft else None,
+        debiased_ece(said, y) if soft else None,
+        float(said.amax(1).mean()) if soft else None,
         trust,
     )
 
