@@ -219,14 +219,17 @@ def run(cell: Cell, folder: Path) -> str:
     return f"{cell.file} {found['seconds']:.0f} s"
 
 
-def cells(sets: Sequence[str], teachers: Sequence[str], draws: int) -> list[Cell]:
+def cells(
+    sets: Sequence[str], sizes: Sequence[int], teachers: Sequence[str], draws: int
+) -> list[Cell]:
     """All cells asked for, draw after draw, so that a broken run has whole draws."""
     return [
         Cell(name, n, teacher, draw)
         for draw in range(draws)
+        for n in sizes
         for name in sets
-        for n in SETS[name]
         for teacher in teachers
+        if n in SETS[name]
     ]
 
 
@@ -327,17 +330,19 @@ def summary(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Run what is not there yet, then sum all up."""
+    sizes = {n for every in SETS.values() for n in every}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--cells", type=Path, required=True, help="folder of one file a cell")
     parser.add_argument("--out", type=Path, help="folder of the summary")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--gold", nargs="*", type=int, default=sorted(sizes), choices=sizes)
     parser.add_argument("--teachers", nargs="*", default=list(TEACHERS), choices=list(TEACHERS))
     parser.add_argument("--minutes", type=float, help="start no cell after so many minutes")
     options = parser.parse_args()
     options.cells.mkdir(parents=True, exist_ok=True)
-    wanted = cells(options.sets, options.teachers, options.draws)
+    wanted = cells(options.sets, options.gold, options.teachers, options.draws)
     missing = [cell for cell in wanted if not (options.cells / cell.file).exists()]
     end = time.monotonic() + 60 * (options.minutes or float("inf"))
     with ProcessPoolExecutor(options.jobs) as workers:
