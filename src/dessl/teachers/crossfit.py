@@ -30,7 +30,7 @@ def out_of_fold(
 
     >>> from dessl.teachers.linear import Linear
     >>> x = torch.arange(8.0)[:, None]
-    >>> y, folds = (x[:, 0] > 3).long(), torch.tensor([0, 1, 0, 1, 0, 1, 0, 1])
+    >>> y, folds = (x[:, 0] > 3).long(), torch.tensor([0, 1, 1, 0, 0, 1, 1, 0])
     >>> out_of_fold(Linear(1.0), x, y, x[:0], folds, 2).argmax(1).tolist()
     [0, 0, 0, 0, 1, 1, 1, 1]
     """

@@ -14,11 +14,12 @@ has rows.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from dessl.teachers.base import (
     Rows,
@@ -32,9 +33,6 @@ from dessl.teachers.base import (
 )
 from dessl.teachers.neighbours import Index, Neighbours
 from dessl.teachers.space import Space
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 NEIGHBOURS = 8
 LEAST_WEIGHT = 1e-6  # of an edge, so that every node can be left
@@ -61,7 +59,7 @@ class Edges:
     node: Tensor
     sigma: Tensor
     count: Tensor
-    walk: "csr_array[np.float32, tuple[int, int]]"
+    walk: Any  # scipy.sparse.csr_array
 
 
 class SharedEdges:
@@ -114,13 +112,13 @@ class Graph:
         """Diffuse all labels."""
         rows = checked_rows(x_l, y_l, x_u, n_classes)
         edges = self.shared.of(x_l, x_u)
-        y = _one_hot(rows, torch.zeros_like(rows.y_l), 1)
+        y = one_hot(rows.y_l, n_classes).float()
         mass = diffused(edges, y, [self.alpha])[0]
         labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
         if len(unlabelled):
-            median = _median_mass(mass, unlabelled)
+            median = _median_mass(mass.sum(1)[unlabelled])
         else:  # what labelled rows have from themselves does not count
-            median = _median_mass(mass.index_add(0, labelled, y, alpha=-1), labelled)
+            median = _median_mass(mass.sum(1)[labelled] - 1)
         prior = class_prior(rows.y_l, n_classes)
         self._memory = _Memory(edges.space, edges.index, edges.sigma, mass, prior, median)
         return self
@@ -179,7 +177,7 @@ class _Memory:
 
 def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
     """Return the graph of labelled and unlabelled rows."""
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import coo_array
 
     space = space or Space.of(x_l, x_u)
     z = torch.cat([space(x_l), space(x_u)])
@@ -193,11 +191,11 @@ def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
     weights = edge_weights(found, sigma, sigma).double().flatten().numpy()
     starts = torch.arange(n).repeat_interleave(found.numbers.shape[1]).numpy()
     one_way = coo_array((weights, (starts, found.numbers.flatten().numpy())), shape=(n, n)).tocsr()
-    walk = one_way.maximum(one_way.T).tocsr()
+    walk: Any = one_way.maximum(one_way.T).tocsr()
     walk.data *= count.numpy()[walk.indices]
     total = walk.sum(1)
     walk.data /= total.repeat(np.diff(walk.indptr))
-    return Edges(space, index, node, sigma, count, csr_array(walk, dtype=np.float32))
+    return Edges(space, index, node, sigma, count, walk.astype(np.float32))
 
 
 def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:
@@ -234,21 +232,41 @@ def settings_out_of_fold(
     """
     n_folds, n = int(folds.max()) + 1, len(folds)
     parts = torch.where(folds < 0, n_folds, folds)  # labels in no fold are a part of their own
+    labelled, unlabelled = edges.node[:n], edges.node[n:]
+    at, totals = _mass_by_part(edges, rows, parts, alphas)
     shape = (n, rows.n_classes)
     found = [torch.full(shape, torch.nan).double() for _ in alphas for _ in smoothings]
-    for number, mass in enumerate(diffused(edges, _one_hot(rows, parts, n_folds + 1), alphas)):
-        by_part = mass.view(len(mass), n_folds + 1, rows.n_classes)
+    for number in range(len(alphas)):
         for fold in range(n_folds):
             held = folds == fold
-            outside = by_part.sum(1) - by_part[:, fold]
-            unseen = torch.cat([edges.node[:n][held], edges.node[n:]])
-            median = _median_mass(outside, unseen)
+            outside = totals[number].sum(0) - totals[number, fold]
+            median = _median_mass(outside[torch.cat([labelled[held], unlabelled])])
             prior = class_prior(rows.y_l[~held], rows.n_classes)
-            here = outside[edges.node[:n][held]].double()
+            here = (at[number].sum(0) - at[number, fold])[held].double()
             for turn, s in enumerate(smoothings):
                 place = number * len(smoothings) + turn
                 found[place][held] = smoothed(here, prior, s * median)
     return found
+
+
+def _mass_by_part(
+    edges: Edges, rows: Rows, parts: Tensor, alphas: Sequence[float]
+) -> tuple[Tensor, Tensor]:
+    """Diffuse the labels of one part after the other, so that memory is that of one.
+
+    Returns the mass of each class at labelled rows (alphas, parts, n_l, classes), and that of all
+    classes at every node (alphas, parts, nodes).
+    """
+    n, n_parts = len(parts), int(parts.max()) + 1
+    at = torch.zeros(len(alphas), n_parts, n, rows.n_classes)
+    totals = torch.zeros(len(alphas), n_parts, len(edges.count))
+    y = one_hot(rows.y_l, rows.n_classes).float()
+    for part in torch.unique(parts).tolist():
+        own = y * (parts == part)[:, None]
+        for number, mass in enumerate(diffused(edges, own, alphas)):
+            at[number, part] = mass[edges.node[:n]]
+            totals[number, part] = mass.sum(1)
+    return at, totals
 
 
 def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
@@ -261,17 +279,10 @@ def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
     return ((clean + weight * prior) / (clean.sum(1, keepdim=True) + weight)).log()
 
 
-def _median_mass(mass: Tensor, nodes: Tensor) -> float:
-    """The median mass of rows on these nodes; the mean where it is 0, and 1 where all are."""
-    totals = mass.sum(1)[nodes].clamp(min=0).double()
-    return float(totals.median()) or float(totals.mean()) or 1.0
-
-
-def _one_hot(rows: Rows, parts: Tensor, n_parts: int) -> Tensor:
-    """Return (n_l, parts × classes): 1 in the column of the row's part and class."""
-    y = torch.zeros(len(rows.y_l), n_parts * rows.n_classes)
-    y[torch.arange(len(y)), parts * rows.n_classes + rows.y_l] = 1
-    return y
+def _median_mass(totals: Tensor) -> float:
+    """The median of masses (rows,); the mean where it is 0, and 1 where all are."""
+    clean = totals.clamp(min=0).double()
+    return float(clean.median()) or float(clean.mean()) or 1.0
 
 
 def _distinct(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -101,12 +101,12 @@ class Kernel:
     def _similarities(self, z: Tensor) -> Tensor:
         """Return k(z, landmark), (n, landmarks)."""
         distances = torch.cdist(z, self._landmarks) / self._bandwidth
-        similarities: Tensor = (-distances.square() / 2).exp()
-        return similarities
+        return (-distances.square() / 2).exp()
 
 
 def _whitening(similarities: Tensor) -> Tensor:
     """Return U Λ^−½ of a kernel's matrix, without what is rounding alone."""
     values, vectors = torch.linalg.eigh(similarities)
     kept = values > LEAST_EIGENVALUE * values.max()
-    return (vectors[:, kept] / values[kept].sqrt()).contiguous()
+    basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()
+    return basis

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 EXACT_UP_TO = 20_000
-PROBES = 12  # cells looked at
+PROBES = 16  # cells looked at
 CELLS = 2.0  # times the root of the number of rows
 SAMPLE = 32  # rows a cell that k-means sees
 ROUNDS = 6  # of k-means

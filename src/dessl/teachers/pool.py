@@ -3,11 +3,12 @@
     w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + 1/n Σ_{m ≠ anchor} w_m²
     T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
 
-Both are convex. Shrinkage, not a test, makes it safe: with few labels the anchor's weight is near 1.
+Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
+anchor's 1 and the others' 0.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -156,7 +157,7 @@ def least_cross_entropy(
         penalty = sum_penalty * excess**2 + float(ridge @ w**2)
         return value + penalty, slope + 2 * sum_penalty * excess + 2 * ridge * w
 
-    options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
+    options: Any = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
     bounds = [(0.0, None)] * len(start)
     found = minimize(
         value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
