@@ -27,6 +27,9 @@ AT_ONCE = 2**16  # rows in a forward pass
 class NetworkSetting:
     """Size and length of the networks.
 
+    The method was first measured with students of 200 steps and no debiased one; longer students
+    gained more, and of them the debiased one of the corrected answers was sometimes ahead.
+
     Attributes:
         hidden: Widths of the hidden layers.
         dropout: Of each hidden layer.
@@ -41,11 +44,11 @@ class NetworkSetting:
     hidden: tuple[int, ...] = (64,)
     dropout: float = 0.1
     steps: int = 200
-    student_steps: int = 200
+    student_steps: int = 600
     unlabelled_batch: int = 192
     weight_decay: float = 0.5
     student_decay: float = 0.1
-    debiased: bool = False
+    debiased: bool = True
 
     def plan(
         self, n_labelled: int, n_unlabelled: int, *, student: bool, stopped: bool

@@ -1,6 +1,7 @@
 """Learn from an untrusted teacher: correct its answers, distil them, pool, and let gold rows judge.
 
     S_k: mean_L CE(y) + mean_U CE(q̃_k), stopped on fold k       T: mean_U CE(q), no gold row
+    and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative slope
     pool: softmax Σ_m w_m log p_m of cc, S and T (or cc, S and q̃: teacher at prediction time)
     gate: keep the pool if its cross-fitted out-of-fold CE is below cc's by z standard errors
 
@@ -67,8 +68,8 @@ def learn_from_answers(
     >>> data = SemiData(x, torch.where(torch.arange(400) < 40, truth, -1))
     >>> noisy = torch.where(torch.rand(400, generator=g) < 0.2, 1 - truth, truth)
     >>> taught = learn_from_answers(data, noisy, setting=NetworkSetting(steps=40, student_steps=40))
-    >>> taught.predict_log_proba(x).shape, taught.report.student.members
-    (torch.Size([400, 2]), ('gold only', 'student', 'imitation of teacher'))
+    >>> taught.predict_log_proba(x).shape, taught.report.student.kept
+    (torch.Size([400, 2]), True)
     """
     school = School.of(data, answers, setting or NetworkSetting(), seed)
     return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
