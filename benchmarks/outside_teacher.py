@@ -197,19 +197,21 @@ def predicted(
     }
     if long:
         return found, facts
-    found["debiased, relative slope"], facts["lam"] = _debiased(school, rows, None)
     found["gold only"] = ensemble_log_p(school.networks.singles, rows)
     found["teacher only"] = ensemble_log_p(taught.networks["imitators"], rows)
     share = len(school.x_pool) / (len(school.x_pool) + len(school.gold_y))
-    found["debiased, n_u/n"], _ = _debiased(school, rows, share)
     mix, _ = debiased_lessons(school, lam=1.0)
-    found["usual mix"] = ensemble_log_p(school.students(mix, risk="ssl"), rows)
-    return found, facts
-
-
-def _debiased(school: School, rows: Tensor, lam: float | None) -> tuple[Tensor, float]:
-    lessons, lams = debiased_lessons(school, lam=lam)
-    return ensemble_log_p(school.students(lessons, risk="debiased"), rows), float(lams.mean())
+    slope, lams = debiased_lessons(school)
+    lessons = {
+        "usual mix": [lesson._replace(risk="ssl") for lesson in mix],
+        "debiased, n_u/n": debiased_lessons(school, lam=share)[0],
+        "debiased, relative slope": slope,
+    }
+    networks = school.students([lesson for kind in lessons.values() for lesson in kind])
+    for number, name in enumerate(lessons):
+        its = networks[number * FOLDS : (number + 1) * FOLDS]
+        found[name] = ensemble_log_p(its, rows)
+    return found, {**facts, "lam": float(lams.mean())}
 
 
 def run(cell: Cell, folder: Path) -> str:

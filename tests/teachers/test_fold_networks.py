@@ -64,10 +64,11 @@ def test_each_student_has_targets_of_its_own(risk: str) -> None:
     right = torch.eye(2)[truth]
     on_gold = torch.eye(2)[y]
     rows = (torch.arange(30), NONE)
-    lessons = [Lesson(*rows, right, on_gold, 0.9), Lesson(*rows, 1 - right, 1 - on_gold, 20.0)]
-    first, second = trained_networks(
-        x, y, lessons, SHORT, n_classes=2, x_unlabelled=rest, risk=risk, seed=3
-    )
+    lessons = [
+        Lesson(*rows, right, on_gold, 0.9, risk),
+        Lesson(*rows, 1 - right, 1 - on_gold, 20.0, "ssl"),
+    ]
+    first, second = trained_networks(x, y, lessons, SHORT, n_classes=2, x_unlabelled=rest, seed=3)
     new, wanted = drawn(300, seed=4)
     assert accuracy(network_log_p(first, new), wanted) > 0.9
     assert accuracy(network_log_p(second, new), wanted) < 0.1

@@ -59,7 +59,7 @@ def debiased_student(
     """
     school = School.of(data, answers, setting or NetworkSetting(), seed)
     lessons, lams = debiased_lessons(school, lam=lam)
-    networks = school.students(lessons, risk="debiased")
+    networks = school.students(lessons)
     return DebiasedStudent(networks, lams, school.space)
 
 
@@ -92,7 +92,8 @@ def debiased_lessons(
         share = (its / its.sum() if its.sum() > 0 else torch.full_like(its, 1 / len(its))).float()
         on_rest, on_gold = (torch.einsum("m,mnc->nc", share, part) for part in (heard, said))
         lam_of_all = float(its.sum())
-        lessons.append(Lesson(rows, gold.inside(fold), on_rest, on_gold, lam_of_all))
+        held_out = gold.inside(fold)
+        lessons.append(Lesson(rows, held_out, on_rest, on_gold, lam_of_all, "debiased"))
         lams.append(its)
     return lessons, torch.stack(lams)
 

@@ -19,7 +19,7 @@ from dessl.surrogates import Model, Rows, Scores, Surrogate
 from dessl.training import PopulationRun, TrainPlan, train_population
 
 FOLDS = 5
-LARGEST_COPY = 2**27  # numbers: one student's rows are its own copy
+LARGEST_COPY = 2**27  # numbers: each student has its own copy of its rows
 AT_ONCE = 2**16  # rows in a forward pass
 
 
@@ -65,6 +65,7 @@ class NetworkSetting:
             weight_decay=self.student_decay if student else self.weight_decay,
             evaluate_every=max(1, steps // 20),
             select="cross_entropy" if stopped else "last",
+            bound="nonnegative",  # of debiased runs
         )
 
     def steps_of(self, n_labelled: int) -> int:
@@ -74,7 +75,7 @@ class NetworkSetting:
     def most_rows(self, width: int) -> int:
         """Unlabelled rows that a student can make use of: what its steps draw."""
         drawn = self.student_steps * self.unlabelled_batch
-        return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (FOLDS * width)))
+        return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (2 * FOLDS * width)))
 
     def network(self, n_features: int, n_classes: int) -> nn.Module:
         """Build one network; its weights come from PyTorch's global generator."""
@@ -113,6 +114,8 @@ class Lesson(NamedTuple):
         targets: Answers to its unlabelled rows, (n_u, classes); None for gold rows alone.
         targets_labelled: Answers to all gold rows, (n_l, classes), where the risk is debiased.
         lam: λ of the unlabelled term.
+        risk: ``"complete_case"``; ``"ssl"``: mean_L CE(y) + λ mean_U CE(q); or ``"debiased"``, in
+            its non-negative form, since with soft answers L − λH has no lower bound.
     """
 
     labelled: Tensor
@@ -120,6 +123,7 @@ class Lesson(NamedTuple):
     targets: Tensor | None = None
     targets_labelled: Tensor | None = None
     lam: float = 1.0
+    risk: RiskKind = "complete_case"
 
 
 class GivenTargets(Surrogate):
@@ -145,12 +149,9 @@ def trained_networks(
     *,
     n_classes: int,
     x_unlabelled: Tensor | None = None,
-    risk: RiskKind = "complete_case",
     seed: int = 0,
 ) -> list[nn.Module]:
     """Train one network for each lesson, and return them in order, in evaluation mode.
-
-    The debiased risk is in its non-negative form: with soft answers L − λH has no lower bound.
 
     Args:
         x: Standardised gold rows, (n_l, features).
@@ -159,7 +160,6 @@ def trained_networks(
         setting: Of the networks.
         n_classes: Number of classes.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
-        risk: ``"complete_case"``; ``"ssl"``: mean_L CE(y) + λ mean_U CE(q); or ``"debiased"``.
         seed: Of the first network; the others count on.
     """
     groups: dict[tuple[int, int], list[int]] = {}
@@ -173,13 +173,11 @@ def trained_networks(
         plan = setting.plan(
             len(its[0].labelled),
             0 if x_unlabelled is None else len(x_unlabelled),
-            student=risk != "complete_case",
+            student=x_unlabelled is not None,
             stopped=len(its[0].held_out) > 0,
         )
-        if risk == "debiased":
-            plan = TrainPlan.from_dict(plan.as_dict() | {"bound": "nonnegative"})
         runs = [
-            PopulationRun(seed + number, draw, lesson.lam, risk)
+            PopulationRun(seed + number, draw, lesson.lam, lesson.risk)
             for number, draw, lesson in zip(members, draws, its, strict=True)
         ]
         results = train_population(

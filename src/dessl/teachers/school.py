@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.data import SemiData
-from dessl.objective import RiskKind
 from dessl.teachers.answers import Answers, as_answers
 from dessl.teachers.correction import Correction
 from dessl.teachers.cross_corrected import CompleteCase, complete_case, student_targets
@@ -106,11 +105,11 @@ class School:
         for fold in range(FOLDS):
             targets = student_targets(self.networks, fold, self.x_pool, heard, generator)
             rows = (gold.outside(fold), gold.inside(fold))
-            found.append(Lesson(*rows, targets.unlabelled, targets.gold))
+            found.append(Lesson(*rows, targets.unlabelled, targets.gold, risk="ssl"))
         return found
 
-    def students(self, lessons: Sequence[Lesson], *, risk: RiskKind = "ssl") -> list[nn.Module]:
-        """Train the student of each fold, stopped on the fold."""
+    def students(self, lessons: Sequence[Lesson]) -> list[nn.Module]:
+        """Train one student for each lesson, all at once."""
         gold = self.networks.gold
         return trained_networks(
             gold.x,
@@ -119,7 +118,6 @@ class School:
             self.setting,
             n_classes=gold.n_classes,
             x_unlabelled=self.x_pool,
-            risk=risk,
             seed=self.seed + 100,
         )
 
@@ -199,7 +197,7 @@ def imitating_networks(
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(q, 1, generator=generator).flatten()
     every, none = torch.arange(len(q)), torch.empty(0, dtype=torch.int64)
-    lessons = [Lesson(every, none, q, lam=IMITATION)] * IMITATORS
+    lessons = [Lesson(every, none, q, lam=IMITATION, risk="ssl")] * IMITATORS
     return trained_networks(
         x[there],
         drawn,
@@ -207,7 +205,6 @@ def imitating_networks(
         setting,
         n_classes=answers.n_classes,
         x_unlabelled=x[there],
-        risk="ssl",
         seed=seed,
     )
 

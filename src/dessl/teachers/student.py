@@ -106,12 +106,13 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
 def _students(school: School) -> dict[str, list[nn.Module]]:
     """The student of each fold by the name of its kind."""
     lessons = school.lessons()
-    found = {"student": school.students(lessons)}
+    names = ["student"]
     if school.setting.debiased:
         fair, lam = debiased_lessons(school, corrected=lessons)
         if bool((lam > 0).any()):  # else it would be one more gold-only network
-            found["debiased student"] = school.students(fair, risk="debiased")
-    return found
+            names, lessons = [*names, "debiased student"], [*lessons, *fair]
+    networks = school.students(lessons)
+    return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
 def _choice(school: School, parts: Parts) -> Choice:
