@@ -86,5 +86,8 @@ def test_one_or_several_teachers_are_taken_and_other_rows_refused() -> None:
     assert as_answers(one, NAMES, 2) == (one,)
     assert len(as_answers([one, one], NAMES, 2)) == 2
     assert as_answers(["ham", "spam"], NAMES, 2)[0].values.tolist() == [0, 2]
+    arrays = [np.array(["ham", "odd"]), np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])]
+    assert [a.name for a in as_answers(arrays, NAMES, 2)] == ["teacher 1", "teacher 2"]
+    assert as_answers([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], NAMES, 2)[0].values.shape == (2, 3)
     with pytest.raises(ValueError, match="model must cover the 3 rows"):
         as_answers([one], NAMES, 3)

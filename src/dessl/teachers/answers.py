@@ -10,7 +10,7 @@ shares and h the smoothed hit rate,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import torch
@@ -167,13 +167,17 @@ def as_answers(
     """Take one teacher or a list of them, each as :class:`Answers` for all rows of the data.
 
     Args:
-        values: Answers; a list of them; or one column or table, as :meth:`Answers.of` takes.
+        values: Answers, or one column or table, as :meth:`Answers.of` takes; or a list of
+            several, of which those that are not Answers are arrays or tensors.
         class_names: The data's classes.
         rows: Of the data.
     """
-    many = isinstance(values, list | tuple) and any(isinstance(v, Answers) for v in values)
-    given = list(values) if many and isinstance(values, list | tuple) else [values]
-    read = tuple(v if isinstance(v, Answers) else Answers.of(v, class_names) for v in given)
+    given = list(values) if _several(values, rows) else [values]
+    called = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
+    read = tuple(
+        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
+        for one, name in zip(given, called, strict=True)
+    )
     for answers in read:
         if len(answers) != rows or answers.n_classes != len(class_names):
             raise ValueError(
@@ -182,3 +186,12 @@ def as_answers(
                 f"{len(answers)} rows and {answers.n_classes} classes."
             )
     return read
+
+
+def _several(values: Any, rows: int) -> TypeGuard[Sequence[Any]]:
+    """Whether a list is one of teachers, not of rows."""
+    if not isinstance(values, list | tuple) or not values:
+        return False
+    shapes = [getattr(one, "shape", None) for one in values]
+    whole = [isinstance(one, Answers) for one in values]
+    return all(w or (shape and shape[0] == rows) for w, shape in zip(whole, shapes, strict=True))

@@ -74,6 +74,7 @@ class School:
         """
         _check(data)
         _checks.whole_number("seed", seed)
+        data = data.to("cpu")  # networks of this size are no work for a GPU
         read = as_answers(answers, data.class_names, len(data))
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
         space = Space.of(data.x)
