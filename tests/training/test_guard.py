@@ -70,7 +70,7 @@ def test_weights_that_overflow_just_before_an_evaluation_are_named(
         return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
     plan = make_plan(learning_rate=1e25, evaluate_every=1)
-    message = "diverged at step 1: a logit of a validation row was .*look at the learning rate"
+    message = "diverged at step 1: a logit of a validation row was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(model, Entropy(), make_data(), plan)
     assert (caught.value.step, caught.value.term) == (1, "logits")
@@ -80,7 +80,7 @@ def test_a_loss_that_is_not_finite_is_named(
     make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
     plan = make_plan(learning_rate=1e38, steps=10, optimiser="sgd")
-    message = r"the loss L was .*look at the learning rate"
+    message = r"the loss L was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(make_model, Entropy(), make_data(), plan)
     assert caught.value.term == "loss"

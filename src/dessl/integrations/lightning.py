@@ -138,7 +138,7 @@ class DeSSLModule(lightning.LightningModule):
         optimizer: torch.optim.Optimizer | LightningOptimizer,
         optimizer_closure: Callable[[], Any] | None = None,
     ) -> None:
-        """Take the step, then move the surrogate's teachers, memories and thresholds on.
+        """Take the step, then update the surrogate's teachers, memories and thresholds.
 
         They move once for each step, by the rows of all batches whose gradients went into it, and
         before any callback saves a checkpoint.
@@ -214,7 +214,7 @@ class SemiDataModule(lightning.LightningDataModule):
         return self.batches.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the rows that would have come next; only a fit draws any."""
+        """Resume with the rows that would have come next; only a fit draws any."""
         if self.trainer is None or self.trainer.state.fn == "fit":
             self.batches.load_state_dict(state_dict)
 

@@ -1,9 +1,9 @@
-"""Checkpoints: whole or absent, checked by their sha256, the two newest kept.
+"""Checkpoints: complete or absent, verified by sha256, the two newest kept.
 
 A checkpoint is a folder ``step-000001000``: weights as safetensors, everything else in ``state.pt``
 (tensors, numbers and text, read with ``weights_only=True``), and ``manifest.json`` with the sha256
 of each file. It is written beside its place and renamed into it, so a kill at any moment leaves
-either the whole of it or nothing that counts.
+either all of it or nothing that is read.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def save_checkpoint(
     """Write a checkpoint and remove all but it and the one before.
 
     Args:
-        folder: Where checkpoints lie.
+        folder: Where checkpoints are kept.
         step: Steps done.
         weights: State dicts by name.
         state: Whatever ``torch.load(weights_only=True)`` can read back.
@@ -187,7 +187,7 @@ def keep_newest(folder: Path, place: Path) -> None:
 
 
 def _places(folder: Path) -> list[Path]:
-    """Checkpoints, the oldest first; files of other names are nobody's business here."""
+    """Checkpoints, the oldest first; files with other names are ignored."""
     return sorted(place for place in folder.glob(f"{PREFIX}*") if NAME.fullmatch(place.name))
 
 

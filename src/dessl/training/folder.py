@@ -1,4 +1,4 @@
-"""A run's folder: one process at a time, one run for good, a history without gaps or repeats."""
+"""A run's folder: one process at a time, one run only, a history without gaps or repeats."""
 
 import dataclasses
 import hashlib
@@ -40,7 +40,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints lie."""
+        """Where checkpoints are kept."""
         return self.path / "checkpoints"
 
     @property
@@ -85,7 +85,7 @@ class RunFolder:
             return
 
     def rewrite_history(self, events: Sequence[Event]) -> None:
-        """Put the history where a checkpoint was: lines written after it will come again."""
+        """Cut the history back to a checkpoint: lines written after it will come again."""
         write_whole(self.history, "".join(event.as_line() for event in events))
 
     def append(self, events: Iterable[Event]) -> None:
@@ -98,7 +98,7 @@ class RunFolder:
 def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
     """Hold a run's folder, refusing one that another process holds; None for no folder.
 
-    The system lets go of the lock when the process ends, however it ends.
+    The system releases the lock when the process ends, however it ends.
     """
     if path is None:
         yield None
@@ -124,7 +124,7 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
 def run_identity(
     plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
 ) -> dict[str, Any]:
-    """Return what a run must agree in to be gone on with."""
+    """Return the fields that must match to resume."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
     own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
@@ -139,10 +139,9 @@ def run_identity(
 
 
 def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return what is known of a surrogate and a model; views and functions have no text.
+    """Return what identifies a surrogate and a model; views and functions have no text.
 
-    A model is known by its class, its size and what it prints, without the places in memory that
-    functions print.
+    A model is identified by its class, its size and what it prints, without memory addresses.
     """
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
@@ -171,7 +170,7 @@ def sha256_of(*tensors: Tensor) -> str:
 def _described(surrogate: Surrogate) -> str:
     """One surrogate's kind, plain settings and given tables, the latter by their sha256.
 
-    Buffers of a surrogate that moves on after a step are its state, and are left out: one that was
+    Buffers of a surrogate that changes after a step are its state and are left out: one that was
     used before has others.
     """
     settings = {
@@ -201,8 +200,8 @@ def _read_identity(place: Path) -> dict[str, Any]:
         return found
     raise ValueError(
         f"{place}: expected the plan and data of the run there, as JSON; got "
-        f"{content[:60].decode(errors='replace')!r}. It is damaged, or not of dessl: choose "
-        "another folder."
+        f"{content[:60].decode(errors='replace')!r}. The file is damaged, or dessl did not write "
+        "it: choose another folder."
     )
 
 
@@ -221,13 +220,13 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
     ]
     if different:
         raise ValueError(
-            f"{path} holds another run ({'; '.join(different)}). Choose another folder, or train "
-            "with what that run was begun with."
+            f"{path} has another run ({'; '.join(different)}). Choose another folder, or train "
+            "with the settings that run was started with."
         )
 
 
 def _said(identity: Mapping[str, Any], key: str) -> str:
-    return repr(identity[key]) if key in identity else "not noted"
+    return repr(identity[key]) if key in identity else "missing"
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:

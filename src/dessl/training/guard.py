@@ -1,4 +1,4 @@
-"""The divergence guard: when a run cannot be trusted any more, and what to say of it."""
+"""The divergence guard: when a run has diverged, and what to say about it."""
 
 import math
 from functools import partial
@@ -41,7 +41,7 @@ class DivergenceError(RuntimeError):
 
 
 class NotFiniteError(ValueError):
-    """Scores that no risk can be made of; the loop says at which step."""
+    """Scores that are not finite, so that there is no risk; the run says at which step."""
 
     def __init__(self, values: dict[str, float]) -> None:
         super().__init__("the scores are not finite")
@@ -49,7 +49,7 @@ class NotFiniteError(ValueError):
 
 
 def check_classes(logits: Tensor, n_classes: int) -> None:
-    """Refuse logits (..., classes) of fewer classes than the data has; one logit speaks of two.
+    """Refuse logits (..., classes) with fewer classes than the data; one logit stands for two.
 
     >>> check_classes(torch.zeros(1, 8, 2), 3)
     Traceback (most recent call last):
@@ -125,5 +125,5 @@ def _largest(values: dict[str, float]) -> str:
 def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     return past_bound(lam, plan, surrogate) or (
         f"λ is not past {type(surrogate).__name__}'s stated bound, {surrogate.bounded_up_to:g}: "
-        "look at the learning rate and at the data's scale."
+        "check the learning rate and the scale of the data."
     )

@@ -1,4 +1,4 @@
-"""TrainPlan: everything a run is but its model, surrogate and data, checked before it starts."""
+"""TrainPlan: all settings of a run except its model, surrogate and data, checked early."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ EVALUATIONS = 20  # in a run whose plan does not say
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """How to train: frozen, checked, and the same after a trip through JSON.
+    """How to train: frozen, checked, and the same after a round trip through JSON.
 
     Args:
         steps: Optimiser steps. Give this or ``epochs``.
@@ -59,8 +59,8 @@ class TrainPlan:
         include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
         ema: Decay of the averaged weights that are evaluated and kept; 0 for none.
         precision: ``"float32"`` or ``"bf16"`` (autocast).
-        compile: ``"auto"``: on CUDA, where it works. ``"on"`` makes not working an error.
-        graph: Likewise, for the CUDA graph of a step.
+        compile: ``"auto"``: on CUDA, where it works. ``"on"``: an error where it does not work.
+        graph: The same, for the CUDA graph of a step.
         evaluate_every: Steps between evaluations, each with a checkpoint; when not given, an epoch
             for ``epochs``, a twentieth of the run for ``steps``.
         select: ``"last"``, or the validation metric whose best evaluation is kept.
@@ -68,7 +68,7 @@ class TrainPlan:
             validation rows there are many, and the last is the longest trained.
         patience: Evaluations without a better ``select`` after which the run ends; None for never.
         seed: Of the two streams, of dropout, and of a model that is given as a function.
-        guard_every: Steps between looks for NaN and explosions; 0 for evaluations alone.
+        guard_every: Steps between checks for NaN and explosions; 0 for evaluations only.
         risk_limit: Size of the risk past which it counts as exploded.
 
     >>> plan = TrainPlan(steps=100, lam=0.5, schedule="cosine")
@@ -167,13 +167,13 @@ class TrainPlan:
                 "Choose the metric, such as select='accuracy'."
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
-            raise ValueError("momentum is of SGD and Muon; AdamW has none. Leave it out.")
+            raise ValueError("momentum goes with SGD and Muon; AdamW has none. Leave it out.")
         if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":
             raise ValueError("Nesterov's momentum needs momentum > 0. Pass nesterov=False.")
 
     @property
     def drawn_unlabelled(self) -> int:
-        """Unlabelled rows that a step really draws: none in the complete case."""
+        """Unlabelled rows that a step draws: none in the complete case."""
         return self.unlabelled_batch if RISKS[self.risk].unlabelled else 0
 
     @property

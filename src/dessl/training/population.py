@@ -1,11 +1,11 @@
 """Many runs of one architecture as one computation: how a λ-sweep over splits is trained.
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
-early stopping that it would have alone, and ends with the same weights up to rounding (of the same
-law with dropout, whose draws are the population's own; AdamW makes steps of rounding alone, where a
-bias before BatchNorm has no other gradient). Its events say less of validation rows: no
-correlation, no best λ, and no metric but accuracy and cross-entropy unless it is selected by one.
-Complete-case runs are a population of their own: they never see an unlabelled row.
+early stopping that it would have alone, and ends with the same weights up to rounding. Two
+exceptions: dropout draws other numbers from the same distribution, and AdamW turns rounding into
+steps where a bias before BatchNorm has no other gradient. Events say less about validation rows: no
+correlation, no best λ, and only accuracy and cross-entropy unless runs are selected by another
+metric. Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 
 import copy
@@ -86,14 +86,15 @@ def train_population(
         surrogate: A term without state or random draws, such as ``"entropy"``; one that has them is
             refused: train its runs one at a time with :func:`dessl.train`.
         data: With all labels that any draw uses; one copy of its rows serves all runs.
-        runs: What each run has of its own. All draws have as many labelled and validation rows.
-        plan: What they share; its seed, λ and risk are not used. ``guard_every`` is not either: a
-            run that diverges is ended at the next evaluation, with a warning, and the rest go on.
+        runs: What each run has of its own. All draws must have the same number of labelled rows,
+            and of validation rows.
+        plan: What they share; its seed, λ, risk and ``guard_every`` are not used. A run that
+            diverges is ended at the next evaluation, with a warning; the others continue.
         device: Where to train; where the data is, when not given.
         transform: What the models see of a row in evaluation, as in :func:`dessl.train`.
-        chunk: Most runs at a time, where all would not fit the device's memory.
+        chunk: Most runs at a time, if all of them would not fit in the device's memory.
         out: Folder for checkpoints, one a minute; None to keep nothing.
-        resume: Whether to go on from the checkpoints in ``out``.
+        resume: Whether to resume from the checkpoints in ``out``.
         progress: Whether to show a progress bar, where there is a terminal.
 
     >>> from dessl.data import draw_labels
@@ -139,8 +140,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
         sizes = sorted({len(run.draw[part]) for run in runs})
         if len(sizes) > 1:
             raise ValueError(
-                f"all draws of a population must have as many {name} rows; got "
-                f"{', '.join(map(str, sizes))}. Train populations of one size each."
+                f"all draws of a population must have the same number of {name} rows; got "
+                f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
     if plan.optimiser == "muon":
         raise ValueError(
@@ -174,7 +175,7 @@ def built_population(
 
 
 def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A run's own model; a copy, since a function may hand out one module again and again."""
+    """A run's own model; a copy, since a function may return the same module every time."""
     torch.manual_seed(seed)
     built = factory if isinstance(factory, nn.Module) else factory()
     if built is factory or not isinstance(built, nn.Module):
@@ -187,11 +188,13 @@ def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 @contextmanager
 def _advice(runs: int) -> Iterator[None]:
-    """Say what to do where the runs do not fit the device's memory."""
+    """Say what to do if the runs do not fit in the device's memory."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        error.add_note(f"{runs} runs at a time are too many here: pass chunk={max(1, runs // 2)}.")
+        error.add_note(
+            f"{runs} runs at a time do not fit in memory: pass chunk={max(1, runs // 2)}."
+        )
         raise
 
 
@@ -283,14 +286,14 @@ class Population(Trainable):
         plan = member.plan
         warnings.warn(
             f"the run with seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
-            f"step {step} and was ended; the other runs go on. Its last good state is kept.",
+            f"step {step} and was ended; the other runs continue. Its last good state is kept.",
             UserWarning,
             stacklevel=5,
         )
 
     @torch.no_grad()
     def _keep(self, chosen: Tensor) -> None:
-        """Copy the state of the chosen runs, (K,), without a look at any other's."""
+        """Copy the state of the chosen runs, (K,), and leave the others alone."""
         for name, value in self._state().items():
             mask = chosen.view(-1, *(1,) * (value.ndim - 1))
             self.kept[name].copy_(torch.where(mask, value, self.kept[name]))

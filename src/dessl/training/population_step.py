@@ -38,8 +38,8 @@ class RowsAhead:
 
     Args:
         streams: One :class:`~dessl.data.Batches` for each run, of the same batch sizes, at their
-            start. They are moved on here and belong to nobody else.
-        steps: Steps to draw at a time; fewer where 128 MiB hold fewer.
+            start. They advance here and must not be used elsewhere.
+        steps: Steps to draw at a time; fewer if they would take more than 128 MiB.
     """
 
     def __init__(self, streams: Sequence[Batches], *, steps: int) -> None:
@@ -59,7 +59,7 @@ class RowsAhead:
         self._draw()
 
     def advance(self) -> int:
-        """Return where in ``rows`` the next step's are, having drawn new ones if there are none."""
+        """Return where in ``rows`` the next step's are; draw new ones if none are left."""
         if self.used == self.steps:
             self._draw()
             self.used = 0
@@ -78,16 +78,16 @@ class RowsAhead:
         return [batches.state_dict() for batches in self._streams]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the streams were when the rows at hand were drawn, and how many of them are used."""
+        """The streams' states when the current rows were drawn, and how many of them are used."""
         return {"streams": self._start, "used": self.used, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state: draw the same rows again and skip what is used."""
+        """Resume from a saved state: draw the same rows again and skip those used."""
         if state["steps"] != self.steps or len(state["streams"]) != len(self._streams):
             raise ValueError(
                 f"the saved population drew {state['steps']} steps ahead for "
                 f"{len(state['streams'])} runs; this one draws {self.steps} for "
-                f"{len(self._streams)}. Resume with the runs it was begun with."
+                f"{len(self._streams)}. Resume with the runs it was started with."
             )
         for batches, saved in zip(self._streams, state["streams"], strict=True):
             batches.load_state_dict(saved)
@@ -110,13 +110,13 @@ class Setting(NamedTuple):
 
 
 class PopulationStep:
-    """A step's device work, with all that it moves; shapes are fixed and no value is looked at.
+    """A step's device work, with all that it changes; shapes are fixed and no value is read.
 
     Args:
         models: The K models, where the data is.
         surrogate: Without state or draws.
         data: With all labels; which of them a run may see is in its rows.
-        plan: Of all runs, but for λ and the risk.
+        plan: Of all runs, except for λ and the risk.
         setting: λ and the risk of each run.
         rows: Of each run.
         steps: Of the whole run.
@@ -270,7 +270,7 @@ class PopulationStep:
         return graph.replay
 
     def restore(self, optimiser: Mapping[str, Any]) -> None:
-        """Go on from an optimiser's saved memory, keeping the learning rate's place."""
+        """Resume an optimiser's saved memory, keeping the learning rate's place."""
         self.optimiser.load_state_dict(dict(optimiser))
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate

@@ -61,13 +61,13 @@ class WeightAverage:
 
 
 class Step:
-    """A step's device work, with all that it moves: shapes are fixed and no value is looked at.
+    """A step's device work, with all that it changes: shapes are fixed and no value is read.
 
     Args:
         model: What is trained.
         surrogate: Prepared, and where the model is.
-        data: Likewise.
-        plan: The run's.
+        data: Where the model is.
+        plan: How to train.
     """
 
     def __init__(
@@ -148,10 +148,10 @@ class Step:
 
 
 def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
-    """What an unlabelled row of a batch counts, (unlabelled_batch,), where H is added on all rows.
+    """Weights of a batch's unlabelled rows, (unlabelled_batch,), where H is added on all rows.
 
     The mean over all data has n_u unlabelled rows to n_l labelled ones, whatever a batch has. None
-    where the rows' number does not matter.
+    where the number of rows does not matter.
     """
     if not plan.adds_on_all:
         return None

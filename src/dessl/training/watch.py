@@ -131,7 +131,7 @@ class Validation:
         sizes = sorted({len(rows) for rows in held_out})
         if len(sizes) > 1:
             raise ValueError(
-                "all runs of a population must hold out as many validation rows; got "
+                "all runs of a population must hold out the same number of validation rows; got "
                 f"{', '.join(map(str, sizes))}. Draw labels with one n_validation."
             )
         if sizes[0]:
