@@ -157,13 +157,13 @@ def test_rows_outside_a_draw_are_left_aside() -> None:
 def test_labels_are_drawn_once_from_one_source() -> None:
     data = SemiData(torch.rand(20, 2), [0, 1] * 10)
     split = data.with_labels(draw_labels(data.y, 10, n_validation=2, generator=seeded()))
-    with pytest.raises(ValueError, match=r"drawn from this data before.*Draw again from the data"):
+    with pytest.raises(ValueError, match=r"already drawn from this data.*Draw from the original"):
         split.with_labels(split.y == 0)
 
 
 def test_a_label_that_is_not_there_cannot_be_kept() -> None:
     data = SemiData(torch.rand(3, 2), [0, 1, -1])
-    with pytest.raises(ValueError, match="1 rows were to keep their label but have none"):
+    with pytest.raises(ValueError, match="1 rows of the draw have no label"):
         data.with_labels(np.array([True, True, True]))
 
 
@@ -251,15 +251,15 @@ def test_a_data_set_is_read_into_one_array() -> None:
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        ([0, 1], {}, "y must hold one label for each row of x; got 2 labels for 3 rows"),
+        ([0, 1], {}, "y must have one label for each row of x; got 2 labels for 3 rows"),
         ([0, 1, 2], {"class_names": ["a", "b"]}, "class numbers below 2"),
         ([0, 0, -1], {}, "at least 2 classes"),
         ([0, 1, -1], {"test": (np.zeros((2, 2)), [0, -1])}, "test y must label every row; 1 of 2"),
-        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0])}, "test y must hold .* 1 labels for 2 rows"),
+        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0])}, "test y must have .* 1 labels for 2 rows"),
         (
             [0, 1, -1],
             {"validation": (np.zeros((2, 3)), [0, 1])},
-            r"validation x must hold rows like x's, \(2,\) of torch.float32; got \(3,\)",
+            r"validation x must have rows like those of x, \(2,\) of torch.float32; got \(3,\)",
         ),
         (
             [0, 1, -1],

@@ -1,4 +1,4 @@
-"""``dessl evaluate``: a run's model on rows with labels, or with labels for some."""
+"""``dessl evaluate``: a run's model on rows of which all or some have labels."""
 
 import math
 
@@ -24,7 +24,7 @@ def evaluate(
 ) -> None:
     """Measure a model on rows that it was not trained on, with 95 % intervals.
 
-    Where only some rows have a label, the others sharpen the estimates without biasing them.
+    If only some rows have a label, the others make the estimates more precise without bias.
 
     Example: dessl evaluate runs/people later.csv
     """

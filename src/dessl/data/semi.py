@@ -34,8 +34,8 @@ class SemiData:
 
     Images are kept as uint8 in the memory they came in, as (n, channels, height, width); tables
     and other numbers as float32. Which rows are labelled, unlabelled or held out for validation
-    is kept as index tensors, so hiding labels or moving rows never copies the features. What a
-    method returns is a new ``SemiData`` over the same memory; do not write into it.
+    is kept as index tensors, so hiding labels or moving rows never copies the features. A method
+    returns a new ``SemiData`` over the same memory; do not write into it.
 
     Args:
         x: uint8 images (n, C, H, W), (n, H, W, C) or (n, H, W); or numbers (n, features, ...).
@@ -106,7 +106,7 @@ class SemiData:
         Args:
             dataset: Has a length; its items are pairs of an image or row (an array, a tensor or a
                 Pillow image, all of one shape and type) and a label (a number, text or None).
-            options: What the constructor takes besides x and y.
+            options: Arguments of the constructor other than x and y.
 
         Example:
             >>> from torch.utils.data import TensorDataset
@@ -137,7 +137,7 @@ class SemiData:
         """Read one file of your own: ``.npz``, or a table (``.csv``, ``.tsv``, ``.parquet``).
 
         Args:
-            path: The file; the data is called by its name.
+            path: The file; its name becomes the name of the data.
             options: Of :func:`~dessl.data.formats.npz.read_npz`, or of
                 :func:`~dessl.data.formats.fitting.read_table`, which needs ``label=``, the name
                 of the column of labels. An empty label is a missing one.
@@ -160,7 +160,7 @@ class SemiData:
         """Read a folder of images: a subfolder for each class, ``unlabelled`` for the rest.
 
         Args:
-            folder: The folder; the data is called by its name.
+            folder: The folder; its name becomes the name of the data.
             options: Of :func:`~dessl.data.formats.folder.read_image_folder`, such as ``size=``.
         """
         from dessl.data.formats.folder import read_image_folder
@@ -196,7 +196,7 @@ class SemiData:
 
     @property
     def validation(self) -> Part | None:
-        """The validation part; rows held out by a draw are gathered anew at each look."""
+        """The validation part; rows held out by a draw are gathered each time."""
         if len(self.validation_rows):
             return Part(self.x[self.validation_rows], self._validation_y)
         return self._validation
@@ -209,7 +209,7 @@ class SemiData:
                 or a :class:`LabelDraw`. A draw's validation rows leave both the loss and the
                 debiasing term: they are in neither ``labelled_rows`` nor ``unlabelled_rows``,
                 and take the place of a validation part that the data came with, whose labels
-                are not in the draw's budget. Rows in none of a draw's parts are left aside.
+                are not in the draw's budget. Rows in none of a draw's parts are not used.
 
         Example:
             >>> data = SemiData(torch.rand(4, 2), [0, 1, 1, 0])
@@ -218,8 +218,8 @@ class SemiData:
         """
         if len(self.validation_rows):
             raise ValueError(
-                "labels were drawn from this data before, with a validation part held out of it. "
-                "Draw again from the data it was drawn from."
+                "labels were already drawn from this data, and validation rows held out of it. "
+                "Draw from the original data instead."
             )
         draw = keep if isinstance(keep, LabelDraw) else draw_of_mask(keep, self.y)
         draw = LabelDraw(*(rows.to(self.device) for rows in draw))
@@ -232,7 +232,7 @@ class SemiData:
         return new
 
     def to(self, device: "torch.device | str") -> Self:
-        """The data on another device; what is there already is shared."""
+        """The data on another device; tensors already there are shared."""
         new = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Part):
