@@ -1,4 +1,4 @@
-"""Argument errors in one wording: what was expected, what came, what to do."""
+"""Argument checks with uniform messages: what was expected, what was given, what to do."""
 
 import math
 from collections.abc import Sequence
@@ -39,14 +39,14 @@ def shortened(text: str, *, most: int) -> str:
 
 
 def one_of(name: str, value: object, options: Sequence[object]) -> None:
-    """Refuse a value that is not among the options."""
+    """Reject a value that is not among the options."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
         raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}.")
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
-    """Refuse anything but a floating tensor (n,) with n ≥ 1 and finite entries, made summable."""
+    """Reject anything but a floating tensor (n,) with n ≥ 1 and finite entries, made summable."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor of shape (n,); got {type(value).__name__}. "
@@ -73,7 +73,7 @@ def summable(value: Tensor) -> Tensor:
 
 
 def finite(name: str, value: Tensor) -> None:
-    """Refuse NaN and infinite entries, where a look at them is possible (see ``_count``)."""
+    """Reject NaN and infinite entries, if they can be inspected (see ``_count``)."""
     count = _count(~torch.isfinite(value.detach()))
     if count:
         raise ValueError(
@@ -91,7 +91,7 @@ def between(
     open_low: bool = False,
     advice: str = "",
 ) -> None:
-    """Refuse entries outside [low, high] or (low, high], where a look at them is possible."""
+    """Reject entries outside [low, high] or (low, high], if they can be inspected."""
     seen = value.detach()
     if _count((seen <= low if open_low else seen < low) | (seen > high)):
         came = f"from {float(seen.min()):g} to {float(seen.max()):g}" if seen.ndim else f"{seen:g}"
@@ -116,16 +116,16 @@ def _count(bad: Tensor) -> int:
 
 
 def same_length(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
-    """Refuse two per-sample tensors that speak of different rows."""
+    """Reject two per-sample tensors with different numbers of rows."""
     if value.shape[0] != other.shape[0]:
         raise ValueError(
-            f"{name} and {other_name} must speak of the same rows; "
-            f"got {value.shape[0]} and {other.shape[0]} values."
+            f"{name} and {other_name} must have the same number of rows; "
+            f"got {value.shape[0]} and {other.shape[0]}."
         )
 
 
 def same_device(**tensors: Tensor) -> None:
-    """Refuse tensors on different devices."""
+    """Reject tensors on different devices."""
     devices = {name: str(tensor.device) for name, tensor in tensors.items()}
     if len(set(devices.values())) > 1:
         listed = ", ".join(f"{name} on {device}" for name, device in devices.items())
@@ -133,12 +133,12 @@ def same_device(**tensors: Tensor) -> None:
 
 
 def scalar(name: str, value: object) -> float | Tensor:
-    """Refuse anything but a finite number or a tensor of shape ()."""
+    """Reject anything but a finite number or a tensor of shape ()."""
     if isinstance(value, Tensor):
         if value.ndim != 0:
             raise ValueError(
                 f"{name} must be a number or a tensor of shape (); got {tuple(value.shape)}. "
-                f"For one {name} a run, map over runs with torch.func.vmap."
+                f"For one {name} per run, map over runs with torch.func.vmap."
             )
         finite(name, value)
         return value
@@ -160,7 +160,7 @@ def number(
     open_low: bool = False,
     open_high: bool = False,
 ) -> float:
-    """Refuse anything but a number inside an interval."""
+    """Reject anything but a number inside an interval."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a number; got {type(value).__name__}.")
     above = value > low if open_low else value >= low
@@ -172,7 +172,7 @@ def number(
 
 
 def whole_number(name: str, value: object, *, low: int = 0, high: int | None = None) -> int:
-    """Refuse anything but an integer inside [low, high]."""
+    """Reject anything but an integer inside [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(
             f"{name} must be a whole number; got {type(value).__name__} {quoted(value)}."
@@ -184,14 +184,14 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
 
 
 def true_or_false(name: str, value: object) -> bool:
-    """Refuse anything but a boolean: any text, "no" too, would count as true."""
+    """Reject anything but a boolean: any text, "no" too, would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {quoted(value)}.")
     return bool(value)
 
 
 def device(name: str, value: str) -> torch.device:
-    """Refuse a device that PyTorch does not have here."""
+    """Reject a device that PyTorch does not have here."""
     try:
         there = torch.device(value)
         torch.empty(0, device=there)
@@ -202,7 +202,7 @@ def device(name: str, value: str) -> torch.device:
 
 
 def unmasked(name: str, value: object) -> None:
-    """Refuse an array with masked entries: NumPy would read what lies behind the mask."""
+    """Reject an array with masked entries: NumPy would read what lies behind the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
             f"{name} must have a value in every entry; got a masked array. Impute what is masked "

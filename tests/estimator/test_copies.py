@@ -66,5 +66,5 @@ def test_many_classes_are_not_all_named() -> None:
     codes = np.arange(10)
     counts = counted(weights, codes).counts
     assert counts[1:].tolist() == [1] * 9
-    with pytest.warns(UserWarning, match=r"the class 5 has .*; so it is with 4 more classes"):
+    with pytest.warns(UserWarning, match=r"the class 5 has .*; 4 more classes"):
         warn_of_rounding(counts, weights, codes, codes)

@@ -154,7 +154,7 @@ def test_a_last_layer_gradient_that_does_not_vary_says_nothing(seed: int) -> Non
             lambda: optimal_lambda_last_layer(
                 torch.ones(3, 5), torch.ones(4, 2), torch.ones(4, 2), 9
             ),
-            "must speak of the same rows and classes; got \\(3, 5\\), \\(4, 2\\) and \\(4, 2\\)",
+            "rows and classes; got \\(3, 5\\), \\(4, 2\\) and \\(4, 2\\)",
         ),
         (
             lambda: logit_gradients(lambda z: entropy(z).mean(), torch.ones(4, 2)),
@@ -162,7 +162,7 @@ def test_a_last_layer_gradient_that_does_not_vary_says_nothing(seed: int) -> Non
         ),
         (
             lambda: logit_gradients(lambda z: z.sum(0), torch.ones(4, 2)),
-            r"per_sample\(logits\) and logits must speak of the same rows; got 2 and 4",
+            r"per_sample\(logits\) and logits .*rows; got 2 and 4",
         ),
     ],
 )

@@ -209,7 +209,7 @@ def test_no_variance_is_estimated_to_be_negative() -> None:
             ValueError,
             "at least 3 labelled rows; got 2",
         ),
-        (lambda: optimal_lambda(LOSS, H_L[:3], H_U), ValueError, "same rows; got 4 and 3 values"),
+        (lambda: optimal_lambda(LOSS, H_L[:3], H_U), ValueError, "rows; got 4 and 3"),
         (lambda: optimal_lambda(LOSS, H_L, []), ValueError, "h_unlabelled must not be empty"),
         (lambda: optimal_lambda([LOSS], H_L, H_U), ValueError, r"loss must have 1 dimension"),
         (lambda: optimal_lambda(["a"], H_L, H_U), TypeError, "loss must be an array or a tensor"),

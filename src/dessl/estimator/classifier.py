@@ -116,7 +116,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != len(rows):
             raise ValueError(
-                f"X and y must hold as many rows: inconsistent numbers of samples, "
+                f"X and y must have the same number of rows: inconsistent numbers of samples, "
                 f"{len(rows)} and {len(codes)}."
             )
         _checks.unmasked("sample_weight", sample_weight)
@@ -127,9 +127,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             more = self._rows(X_unlabelled, reset=False)
             if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
                 raise ValueError(
-                    f"X_unlabelled must hold rows like those of X, {rows.dtype} of shape "
+                    f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
                     f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
-                    "as X was converted."
+                    "in the same way as X."
                 )
             rows = np.concatenate([rows, more])
             codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])

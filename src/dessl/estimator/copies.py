@@ -85,21 +85,21 @@ def warn_of_rounding(
     told = []
     if not counts.all():
         told.append(
-            f"{(counts == 0).sum()} of {len(counts)} labelled rows are left out, and others of "
-            "their class weigh more instead"
+            f"{(counts == 0).sum()} of {len(counts)} labelled rows are dropped, and others of "
+            "their class count more instead"
         )
     far = np.flatnonzero(np.abs(given - asked) > FAR_OFF * asked)
     told += [
-        f"the class {classes[code]} has {given[code]:.2g} of the labelled weight in place of "
+        f"the class {classes[code]} has {given[code]:.2g} of the labelled weight instead of "
         f"{asked[code]:.2g}"
         for code in far[:MOST_NAMES]
     ]
     if len(far) > MOST_NAMES:
-        told.append(f"so it is with {len(far) - MOST_NAMES} more classes")
+        told.append(f"{len(far) - MOST_NAMES} more classes are affected")
     if told:
         warnings.warn(
-            f"sample_weight is rounded to {COPIES} copies of a labelled row in the mean, too few "
-            f"for weights so unequal: {'; '.join(told)}. Pass weights that are less unequal.",
+            f"sample_weight is rounded to an average of {COPIES} copies per labelled row, too few "
+            f"for such unequal weights: {'; '.join(told)}. Pass less unequal weights.",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )

@@ -47,7 +47,7 @@ def restored(saved: SavedModel) -> Stored:
     details = saved.details
     if details.get("estimator") != "DeSSLClassifier":
         raise SavedModelError(
-            "this folder holds a model that no DeSSLClassifier saved. Read it with "
+            "this folder has a model that was not saved by DeSSLClassifier. Read it with "
             "dessl.saved.load_model."
         )
     try:

@@ -32,14 +32,14 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     missing, present = known_labels(y)
     if not len(present):
         raise ValueError(
-            f'y holds no labelled row: all {len(missing)} are unlabelled (-1, None, NaN, "" or '
+            f'y has no labelled rows: all {len(missing)} are unlabelled (-1, None, NaN, "" or '
             "masked). At least two classes need labels."
         )
     check_classification_targets(present)
     classes, numbers = np.unique(present, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"a classifier needs labels of at least 2 classes; y holds 1 class: {classes[0]!r}."
+            f"a classifier needs labels of at least 2 classes; y has only 1: {classes[0]!r}."
         )
     codes = np.full(len(missing), UNLABELLED, np.int64)
     codes[~missing] = numbers
@@ -61,8 +61,8 @@ def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None
     check_consistent_length(missing, predicted)
     if not len(present):
         raise ValueError(
-            f"a score needs rows with a label; all {len(missing)} of y are unlabelled. Pass rows "
-            "that have one; in cross-validation, folds that each hold some."
+            f"a score needs labelled rows; all {len(missing)} of y are unlabelled. Pass labelled "
+            "rows; in cross-validation, use folds that each have some."
         )
     if sample_weight is not None:
         _checks.unmasked("sample_weight", sample_weight)

@@ -58,7 +58,7 @@ def optimal_lambda_gradient(
     g_h = _checks.float64("gradients_h", gradients_h, ndim=2)
     if g_loss.shape != g_h.shape:
         raise ValueError(
-            "gradients_loss and gradients_h must speak of the same rows and parameters; "
+            "gradients_loss and gradients_h must have the same rows and parameters; "
             f"got {tuple(g_loss.shape)} and {tuple(g_h.shape)}."
         )
     g_loss, g_h = centred(g_loss), centred(g_h)
@@ -100,7 +100,7 @@ def optimal_lambda_last_layer(
     d_h = _checks.float64("logit_gradients_h", logit_gradients_h, ndim=2)
     if d_loss.shape != d_h.shape or len(phi) != len(d_loss):
         raise ValueError(
-            "features and both logit gradients must speak of the same rows and classes; got "
+            "features and both logit gradients must have the same rows and classes; got "
             f"{tuple(phi.shape)}, {tuple(d_loss.shape)} and {tuple(d_h.shape)}."
         )
     if bias:

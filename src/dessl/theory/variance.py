@@ -79,7 +79,7 @@ def _subset_coefficients(
     loss: float, n_l: int, n_u: int, on: On, subset: tuple[int, int]
 ) -> Coefficients:
     if on != "unlabelled":
-        raise ValueError("subset goes with on='unlabelled'; got on='all'. Leave one of them out.")
+        raise ValueError("subset requires on='unlabelled'; got on='all'. Omit one of them.")
     labelled = _checks.whole_number("subset[0]", subset[0], low=0, high=n_l)
     unlabelled = _checks.whole_number("subset[1]", subset[1], low=0, high=n_u)
     size = labelled + unlabelled

@@ -111,7 +111,7 @@ def test_draws_follow_their_generator() -> None:
         ({"confidence": 90}, "Write 0.95 for 95 %"),
         ({"alternative": "above"}, "alternative must be one of"),
         ({"draws": 3}, "draws must be at least 99; got 3"),
-        ({"confidence": 0.99, "draws": 198}, "draws must be at least 199 to see a tail"),
+        ({"confidence": 0.99, "draws": 198}, "draws must be at least 199"),
     ],
 )
 def test_errors_say_what_to_do(change, complaint) -> None:

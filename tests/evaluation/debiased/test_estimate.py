@@ -269,7 +269,7 @@ def test_a_class_without_labels_and_one_class_only(predictions) -> None:
 
 def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
     p, y = predictions()
-    with pytest.warns(UserWarning, match="60 labelled rows may not hold its rare large values"):
+    with pytest.warns(UserWarning, match=r"60 labelled rows .* large values"):
         estimate_metric("cross_entropy", p, y, p)
     p, y = predictions(n=200)
     with warnings.catch_warnings():
@@ -297,7 +297,7 @@ def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
         ({"probabilities_labelled": [], "y": []}, r"at least 3 labelled rows; got 0"),
         ({"y": []}, r"one label for each row of the predictions; got 0 labels and 4 rows"),
         ({"y": [0, 1, 0]}, r"one label for each row of the predictions; got 3 labels and 4 rows"),
-        ({"y": [0, 1, 0, -1]}, r"labelled throughout; 1 of its 4 rows"),
+        ({"y": [0, 1, 0, -1]}, r"y must be labelled; 1 of 4"),
         ({"y": [0, 1, 0, 2]}, r"class numbers 0 to 1; got values from 0 to 2"),
         ({"confidence": 95}, r"confidence must lie in \(0, 1\); got 95. Write 0.95 for 95 %"),
         ({"confidence": 0.0}, r"confidence must lie in \(0, 1\); got 0.0"),
@@ -307,7 +307,7 @@ def test_an_unbounded_loss_from_few_labels_is_warned_of(predictions) -> None:
         ({"draws": 10}, r"draws must be at least 99; got 10"),
         (
             {"method": "bootstrap", "confidence": 0.999},
-            r"draws must be at least 1999 to see a tail of probability 0.0005; got 999. Raise",
+            r"draws must be at least 1999 .*0.0005; got 999",
         ),
     ],
 )

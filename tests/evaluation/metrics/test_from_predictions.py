@@ -232,7 +232,7 @@ def test_a_cuda_device_gives_what_the_cpu_gives(draw):
 @pytest.mark.parametrize(
     ("x", "y", "settings", "error", "message"),
     [
-        (torch.zeros(0, 2), [], {}, ValueError, "x must hold one row at least"),
+        (torch.zeros(0, 2), [], {}, ValueError, "x must .*at least one row"),
         ([[1.0, 2.0]], [0], {}, TypeError, "x must be a torch.Tensor; got list"),
         (torch.zeros(2, 2), [0], {}, ValueError, "got 1 labels and 2 rows"),
         (torch.zeros(2, 2), [0, -1], {}, ValueError, "Drop them first"),

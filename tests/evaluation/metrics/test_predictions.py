@@ -110,7 +110,7 @@ def test_one_logit_stands_for_two_classes(logits):
     [
         ([0, 1], ValueError, "got 2 labels and 3 rows"),
         ([], ValueError, "got 0 labels and 3 rows"),
-        ([0, -1, -1], ValueError, "2 of its 3 rows are -1 .unlabelled.. Drop them first"),
+        ([0, -1, -1], ValueError, "2 of 3 rows are -1"),
         ([0, 1, 3], ValueError, "class numbers 0 to 2; got values from 0 to 3"),
         ([0, 1, -2], ValueError, "class numbers 0 to 2; got values from -2 to 1"),
         ([0.0, 1.0, 2.0], TypeError, r"got torch.float64. Convert it with .long\(\)"),

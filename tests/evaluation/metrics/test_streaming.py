@@ -81,9 +81,9 @@ def test_certain_probabilities_are_counted():
     ("predictions", "y", "message"),
     [
         ([[0.5, 0.5]], [0], r"shape \(n, 3\); got \(1, 2\)"),
-        (torch.zeros(0, 3), [], r"one at least; got shapes \(0, 3\) and \(0,\)"),
-        ([[0.5, 0.5, 0.0]], [0, 1], r"same rows, one at least; got shapes \(1, 3\) and \(2,\)"),
-        (torch.tensor(0.5), torch.tensor(0), r"one at least; got shapes \(\) and \(\)"),
+        (torch.zeros(0, 3), [], r"at least one; got shapes \(0, 3\) and \(0,\)"),
+        ([[0.5, 0.5, 0.0]], [0, 1], r"at least one; got shapes \(1, 3\) and \(2,\)"),
+        (torch.tensor(0.5), torch.tensor(0), r"at least one; got shapes \(\) and \(\)"),
         ([[0.5, 0.5, 0.5]], [0], "must sum to one"),
         ([[0.5, 0.5, 0.0]], [-1], "unlabelled"),
     ],

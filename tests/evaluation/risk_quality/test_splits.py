@@ -24,7 +24,7 @@ def test_a_split_has_rows_of_both_kinds(population, n_labelled: int) -> None:
 
 
 def test_one_row_cannot_be_split() -> None:
-    with pytest.raises(ValueError, match="two rows at least, one of either kind; got 1"):
+    with pytest.raises(ValueError, match=r"two rows.*; got 1"):
         unlabelled_count(1, 1)
 
 

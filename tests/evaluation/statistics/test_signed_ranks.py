@@ -144,7 +144,7 @@ def test_an_outlier_moves_the_t_test_only():
 @pytest.mark.parametrize(
     ("a", "b", "settings", "message"),
     [
-        ([0.9], [0.8], {}, "a must hold two values at least"),
+        ([0.9], [0.8], {}, "a must .*two values"),
         ([0.9, 0.8], [0.8, 0.7, 0.6], {}, "got 2 and 3 values"),
         ([0.9, math.inf], [0.8, 0.7], {}, "a must be finite"),
         ([0.9, 0.8], [0.8, 0.7], {"alternative": "both"}, "alternative must be one of"),

@@ -128,7 +128,7 @@ def test_a_small_spread_that_is_not_rounding_counts():
 @pytest.mark.parametrize(
     ("a", "b", "settings", "message"),
     [
-        ([0.9], [0.8], {}, "a must hold two values at least; got 1"),
+        ([0.9], [0.8], {}, "a must .*two values; got 1"),
         ([0.9, 0.8], [0.8, 0.7, 0.6], {}, "one value of each for each fold; got 2 and 3"),
         ([0.9, math.nan], [0.8, 0.7], {}, "a must be finite"),
         ([[0.9, 0.8]], [[0.8, 0.7]], {}, r"1 dimension\(s\); got shape \(1, 2\)"),
@@ -142,7 +142,7 @@ def test_wrong_calls_are_refused(a, b, settings, message):
 
 
 def test_an_interval_needs_two_values():
-    with pytest.raises(ValueError, match="values must hold two values at least; got 1"):
+    with pytest.raises(ValueError, match=r"values must .*two values; got 1"):
         mean_interval([0.9])
     with pytest.raises(ValueError, match="confidence must lie in"):
         mean_interval([0.9, 0.8], confidence=1.0)

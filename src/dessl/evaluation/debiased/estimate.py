@@ -211,8 +211,8 @@ def warn_of_few_labels(metric: Metric, labels: int) -> None:
     """Warn where a loss without bound may not have shown its tail yet."""
     if metric.high == math.inf and labels < FEW_LABELS:
         warnings.warn(
-            f"cross_entropy has no upper bound, and {labels} labelled rows may not hold its rare "
-            f"large values: with fewer than {FEW_LABELS} the interval can be too short. "
+            f"cross_entropy has no upper bound, and {labels} labelled rows may not include its "
+            f"rare large values: with fewer than {FEW_LABELS} the interval can be too short. "
             "'brier' is bounded.",
             stacklevel=3,
         )

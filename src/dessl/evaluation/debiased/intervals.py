@@ -35,7 +35,7 @@ class Tail(NamedTuple):
         if rank == 0:
             least = math.ceil(1 / self.probability - 1e-9) - 1
             raise ValueError(
-                f"draws must be at least {least} to see a tail of probability "
+                f"draws must be at least {least} to estimate a tail of probability "
                 f"{self.probability:.3g}; got {draws}. Raise draws, or lower confidence."
             )
         return rank - 1

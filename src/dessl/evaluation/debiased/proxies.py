@@ -139,8 +139,8 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
     others = _matrices("probabilities of unlabelled rows", unlabelled)
     if others and others[0].shape[1] != classes:
         raise ValueError(
-            "labelled and unlabelled rows must speak of the same classes; "
-            f"got {classes} and {others[0].shape[1]} of them."
+            "labelled and unlabelled rows must have the same classes; "
+            f"got {classes} and {others[0].shape[1]}."
         )
     return Sample(
         _finite(torch.cat(values).cpu()),

@@ -40,7 +40,9 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
     shapes = {name: tuple(value.shape) for name, value in taken.items()}
     if len(set(shapes.values())) > 1 or taken["ssl"].ndim != 1 or not taken["ssl"].numel():
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"accuracies must share one shape (classes,), not empty; got {listed}.")
+        raise ValueError(
+            f"accuracies must have the same shape (classes,), not empty; got {listed}."
+        )
     _checks.same_device(**taken)
     room = taken["supervised"] - taken["complete_case"]
     gain = taken["ssl"] - taken["complete_case"]

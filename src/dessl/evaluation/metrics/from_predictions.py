@@ -96,7 +96,7 @@ def predicted_logits(
     if not isinstance(x, Tensor):
         raise TypeError(f"x must be a torch.Tensor; got {type(x).__name__}.")
     if x.ndim == 0 or len(x) == 0:
-        raise ValueError(f"x must hold one row at least; got shape {tuple(x.shape)}.")
+        raise ValueError(f"x must have at least one row; got shape {tuple(x.shape)}.")
     if x.dtype == torch.uint8 and transform is None:
         raise TypeError(
             "x is uint8 and no transform was given. Pass the one that the model was trained with, "

@@ -79,7 +79,7 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
     labels = labels.to(device=device, dtype=torch.int64)
     if unlabelled := int((labels == -1).sum()):
         raise ValueError(
-            f"y must be labelled throughout; {unlabelled} of its {rows} rows are -1 (unlabelled). "
+            f"every row of y must be labelled; {unlabelled} of {rows} rows are -1 (unlabelled). "
             "Drop them first: keep = y >= 0."
         )
     low, high = int(labels.min()), int(labels.max())
@@ -103,8 +103,8 @@ def _labels(y: ArrayLike) -> Tensor:
         )
     if missing := int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0:
         raise ValueError(
-            f"y must hold a class number for each row; {missing} of {array.size} have none. Leave "
-            "these rows out."
+            f"y must have a class number for each row; {missing} of {array.size} have none. Drop "
+            "these rows."
         )
     return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))
 

@@ -110,7 +110,7 @@ class StreamingMetrics:
         labels = y if isinstance(y, Tensor) else np.asarray(y)
         if values.ndim == 0 or values.shape[0] == 0 or values.shape[:1] != labels.shape[:1]:
             raise ValueError(
-                "predictions and y must hold the same rows, one at least; "
+                "predictions and y must have the same number of rows, at least one; "
                 f"got shapes {tuple(values.shape)} and {tuple(labels.shape)}."
             )
         step = max(1, CELLS_AT_ONCE // self.classes)

@@ -80,7 +80,7 @@ def labelled_rows(
 def unlabelled_count(n_labelled: int, n: int) -> int:
     """How many of n rows a split leaves unlabelled: at least one."""
     if n < 2:
-        raise ValueError(f"a split needs two rows at least, one of either kind; got {n}.")
+        raise ValueError(f"a split needs at least two rows, one labelled and one not; got {n}.")
     _checks.whole_number("n_labelled", n_labelled, low=1, high=n - 1)
     return n - n_labelled
 

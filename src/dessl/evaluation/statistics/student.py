@@ -55,7 +55,7 @@ def folds(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Take at least two finite values, (n,), as float64."""
     array: NDArray[Any] = _checks.float64(name, values, ndim=1).cpu().numpy()
     if array.shape[0] < 2:
-        raise ValueError(f"{name} must hold two values at least; got {array.shape[0]}.")
+        raise ValueError(f"{name} must have at least two values; got {array.shape[0]}.")
     return array
 
 

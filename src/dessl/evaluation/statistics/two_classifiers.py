@@ -57,8 +57,8 @@ def mcnemar(
     a, b = _hits("correct_a", correct_a), _hits("correct_b", correct_b)
     if a.shape != b.shape:
         raise ValueError(
-            "correct_a and correct_b must speak of the same rows; "
-            f"got {a.shape[0]} and {b.shape[0]} values."
+            "correct_a and correct_b must have the same number of rows; "
+            f"got {a.shape[0]} and {b.shape[0]}."
         )
     only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
     law = stats.binom(only_a + only_b, 0.5)
