@@ -1,13 +1,13 @@
-# Two commands: `make demo` and `make test`. Both set up .venv first, once.
+# Start with `make demo` or `make test`. Each sets up .venv the first time.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_OUT ?= runs/demo
-# One thread a test process: two processes share the work without fighting over cores.
+# One thread for each test process, so that two processes do not compete for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
 
-.PHONY: demo test lint types docs unit format clean
+.PHONY: demo test lint types docs unit explore format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dessl demo --out $(DEMO_OUT)
@@ -21,12 +21,16 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
-# A warning is an error (not with --quiet, which hides it from --strict). The variable silences an advertisement.
+# --strict makes warnings errors, but --quiet would hide them from it. The variable silences an advertisement.
 docs: $(VENV)/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 unit: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS)
+
+# Property tests with new random examples each time. Add what they find to the tests as fixed cases.
+explore: $(VENV)/.installed-dev
+	$(PYTEST) $(PYTEST_ARGS) -m explore --hypothesis-profile explore
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

@@ -1,13 +1,67 @@
-"""What pytest leaves out where an extra is not installed, and what it repeats exactly."""
+"""Every test gets the same environment, seeds and examples, whatever the machine and the order."""
 
 import os
+import random
 from importlib.util import find_spec
 
-from hypothesis import settings
+# Before torch is imported (sums depend on the number of threads), and for the processes that tests
+# start.
+os.environ.update(
+    OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", LC_ALL="C.UTF-8", TZ="UTC", COLUMNS="80", LINES="24"
+)
+# What changes how terminals and continuous integration are written to.
+for name in (
+    "CI", "CLICOLOR", "CLICOLOR_FORCE", "FORCE_COLOR", "GITHUB_ACTIONS", "LANGUAGE", "NO_COLOR",
+    "PY_COLORS", "PYTHONIOENCODING", "PYTHONUTF8", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE",
+):  # fmt: skip
+    os.environ.pop(name, None)
+os.umask(0o022)
+
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 collect_ignore = [] if find_spec("lightning") else ["src/dessl/integrations/lightning.py"]
 
-# New examples at every run find new faults at a desk; continuous integration judges one change.
-settings.register_profile("repeatable", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("repeatable")
+# No deadline and no check for slow examples: both would depend on how busy the machine is.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore",
+    settings.get_profile("repeatable"),
+    derandomize=False,
+    max_examples=2000,
+    print_blob=True,
+)
+settings.load_profile("repeatable")  # replaced by pytest --hypothesis-profile explore
+
+
+def _seed() -> None:
+    import numpy as np
+    import torch
+
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  # the global generator is what scikit-learn's checks draw from
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Seed the global generators, so that no test depends on the tests before it."""
+    _seed()
+
+
+def pytest_collectstart() -> None:
+    """Seed them for what a test file draws while it is imported, too."""
+    _seed()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every property test the marker that `make explore` selects."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("explore")

@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dessl.experiments.record import Record, read_records
-from dessl.experiments.specification import Experiment, load_experiment
-from dessl.experiments.sweep import run_experiment
+from dessl.results.record import Record, read_records
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.run import run_experiment
+from dessl_paper.specification import Experiment
 
 EXPERIMENT, METHOD = "fixmatch-cifar10", "de_fixmatch"
 STEPS, VALIDATION = 8_000, 1_000

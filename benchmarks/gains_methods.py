@@ -4,6 +4,7 @@ Methods of scikit-learn see columns scaled as ours are (dessl.teachers.space): p
 standardising of pixels would handicap them.
 """
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable
@@ -17,7 +18,9 @@ from dessl.data import SemiData
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.folds import fold_numbers
 from dessl.teachers import PoolReport, pooled
+from dessl.teachers.selection import selected_by_others
 from dessl.teachers.space import column_scale
+from dessl.training import Event
 
 Array = NDArray[np.float64]
 CLIP = 1e-3  # least probability of any method that can give 0
@@ -55,21 +58,50 @@ class Answer(NamedTuple):
     details: dict[str, Any]
 
 
+class Recorded:
+    """Networks that are looked at during training: their logits of some rows at each evaluation."""
+
+    def __init__(self, build: Callable[[], torch.nn.Module], x: torch.Tensor) -> None:
+        self._build = build
+        self._x = x
+        self._models: list[torch.nn.Module] = []
+        self._seen: list[list[torch.Tensor]] = []
+
+    def build(self) -> torch.nn.Module:
+        """Build one more network."""
+        self._models.append(self._build())
+        self._seen.append([])
+        return self._models[-1]
+
+    def look(self, _: Event) -> None:
+        """Keep what the network in training says."""
+        model = self._models[-1]
+        was_training = model.training
+        with torch.no_grad():
+            self._seen[-1].append(model.eval()(self._x))
+        model.train(was_training)
+
+    @property
+    def histories(self) -> list[list[torch.Tensor]]:
+        """Logits (rows, classes) of each network that was trained, evaluation by evaluation."""
+        return [seen for seen in self._seen if seen]
+
+
 def dessl_pool(task: Task) -> dict[str, Answer]:
     """The pool and its own complete case, which is part of it."""
     began = time.perf_counter()
     data = task.semi_data()
     recipe = recipe_for(data, risk="complete_case", seed=task.seed)
-    networks = fit(data, recipe, progress=False)
-    seconds = time.perf_counter() - began
     y = data.y[data.labelled_rows]
+    seen = Recorded(recipe.model, recipe.scaling.standardised(data.x[data.labelled_rows]))
+    recorded = dataclasses.replace(recipe, model=seen.build)
+    networks = fit(data, recorded, callbacks=[seen.look], progress=False)
+    seconds = time.perf_counter() - began
     folds = fold_numbers(y, torch.arange(len(y)), task.seed)
-    x = recipe.scaling.standardised(data.x[data.labelled_rows])
     out = torch.full((len(y), task.n_classes), torch.nan, dtype=torch.float64)
-    with torch.no_grad():
-        for number, result in enumerate(networks.complete_results):
-            held = folds == number
-            out[held] = result.model.eval()(x[held]).double().log_softmax(1)
+    for number, history in enumerate(seen.histories):
+        held = folds == number
+        out[held] = selected_by_others(torch.stack(history)[:, held], y[held])
 
     def predict(rows: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():

@@ -39,12 +39,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
+from dessl.experiments.machine import machine_facts
 from torch import Tensor
 
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.evaluation import mean_interval
-from dessl.experiments.machine import machine_facts
 from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p
 from dessl.teachers.school import School

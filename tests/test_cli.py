@@ -9,9 +9,9 @@ import dessl
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from dessl.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from dessl.cli.main import main; main()", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=120,
+        command, capture_output=True, text=True, check=False, timeout=600,
         env=os.environ | environment,
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
 """``python -m dessl`` is the command ``dessl``."""
 
-from dessl.cli import main
+from dessl.cli.main import main
 
 main()

@@ -14,11 +14,35 @@ if TYPE_CHECKING:
 ArrayLike: TypeAlias = "Tensor | NDArray[Any] | Sequence[Any]"
 
 
+def quoted(value: object, *, most: int = 60) -> str:
+    """Return a value as Python writes it, cut where it is long: it may be a whole file's content.
+
+    >>> quoted("yes"), quoted("a" * 100_000, most=5), quoted(10**100, most=5)
+    ("'yes'", "'aaaaa…' (100,000 characters)", '10000…')
+    """
+    if isinstance(value, str) and len(value) > most:
+        return f"{value[:most] + '…'!r} ({len(value):,} characters)"
+    try:
+        written = repr(value)
+    except ValueError:  # Python refuses to write whole numbers of thousands of digits
+        return f"a huge {type(value).__name__}"
+    return written if isinstance(value, str) else shortened(written, most=most)
+
+
+def shortened(text: str, *, most: int) -> str:
+    """Return a text with at most ``most`` characters of it, and a mark where it was cut.
+
+    >>> shortened("word", most=4), shortened("words", most=4)
+    ('word', 'word…')
+    """
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def one_of(name: str, value: object, options: Sequence[object]) -> None:
     """Refuse a value that is not among the options."""
     if value not in options:
         allowed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {allowed}; got {value!r}.")
+        raise ValueError(f"{name} must be one of {allowed}; got {quoted(value)}.")
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
@@ -150,7 +174,9 @@ def number(
 def whole_number(name: str, value: object, *, low: int = 0, high: int | None = None) -> int:
     """Refuse anything but an integer inside [low, high]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number; got {type(value).__name__} {value!r}.")
+        raise TypeError(
+            f"{name} must be a whole number; got {type(value).__name__} {quoted(value)}."
+        )
     if value < low or (high is not None and value > high):
         wanted = f"at least {low}" if high is None else f"between {low} and {high}"
         raise ValueError(f"{name} must be {wanted}; got {value}.")
@@ -160,7 +186,7 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
 def true_or_false(name: str, value: object) -> bool:
     """Refuse anything but a boolean: any text, "no" too, would count as true."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {value!r}.")
+        raise TypeError(f"{name} must be True or False; got {quoted(value)}.")
     return bool(value)
 
 

@@ -238,7 +238,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     (tmp_path / "new.csv").write_text("age,outcome\n30,\n41,\n")
     refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 rows with a label; got 0.")
     (tmp_path / "renamed.csv").write_text("age,Outcome\n30,ill\n41,well\n52,ill\n")
-    says = "expected the labels in the column 'outcome'; got 'age', 'Outcome'. If one of them holds"
+    says = "expected the labels in the column 'outcome'; got 'age', 'Outcome'. If one of them has"
     refused(cli("evaluate", run, tmp_path / "renamed.csv"), says)
     (tmp_path / "odd.csv").write_text("age,outcome\n30,dead\n41,ill\n")
     refused(cli("evaluate", run, tmp_path / "odd.csv"), "one of ill, well; got 'dead'")

@@ -19,13 +19,16 @@ from sklearn.datasets import load_digits
 
 from dessl.data import catalogue
 from dessl.data.catalogue import DATASETS, fetch, find, load
-from dessl.data.descriptions import RemoteFile
 from dessl.data.errors import DataError
+from dessl.data.formats.svhn import CHECKSUMS
+from dessl.data.publishers import RemoteFile
 
 NAMES = (
     "mnist cifar10 cifar100 svhn stl10 dermamnist pneumoniamnist retinamnist breastmnist "
     "bloodmnist digits toy"
 )
+
+REAL_CACHE = catalogue._cache
 
 
 @pytest.fixture(autouse=True)
@@ -195,16 +198,31 @@ def test_a_rebuilt_file_stands_in_with_a_warning(
     assert data.class_names[4] == "melanoma"
 
 
-def test_files_are_found_without_pooch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    monkeypatch.delenv("DESSL_DATA", raising=False)
-    write_medmnist(tmp_path / "medmnist" / "dermamnist_rebuilt.npz", 5)
-    place = find("dermamnist", root=tmp_path)
-    assert place is not None
-    assert place.rebuilt
-    with pytest.raises(DataError, match="Put these files below a folder"):
-        load("dermamnist", download=False)
-    assert load("digits", download=False).n_labelled == 1437
+@pytest.mark.parametrize(
+    ("platform", "variable", "value", "expected"),
+    [
+        ("linux", "XDG_CACHE_HOME", "/fast/cache", "/fast/cache/dessl"),
+        ("linux", "XDG_CACHE_HOME", "", "/home/ada/.cache/dessl"),
+        ("darwin", "XDG_CACHE_HOME", "/fast/cache", "/home/ada/Library/Caches/dessl"),
+        ("win32", "LOCALAPPDATA", "/local", "/local/dessl/dessl/Cache"),
+    ],
+)
+def test_the_cache_is_where_the_system_keeps_caches(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variable: str, value: str, expected: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv(variable, value)
+    assert REAL_CACHE() == Path(expected)
+
+
+def test_files_that_scipy_reads_must_be_the_publishers(tmp_path: Path) -> None:
+    (tmp_path / "svhn").mkdir()
+    for part in ("train", "test"):
+        arrays = {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.ones((2, 1))}
+        scipy.io.savemat(tmp_path / "svhn" / f"{part}_32x32.mat", arrays)
+    with pytest.raises(DataError, match=r"train_32x32.mat: expected .* the checksum md5:e26dedcc"):
+        load("svhn", root=tmp_path, download=False)
 
 
 def test_only_named_sets_may_be_rebuilt(tmp_path: Path) -> None:
@@ -222,7 +240,11 @@ def test_sets_that_are_not_here_are_read_in_their_publishers_layout(
         records = rng.integers(0, 20, (n, 3074), np.uint8)
         records.tofile(tmp_path / "cifar-100-binary" / f"{part}.bin")
         arrays = {"X": rng.integers(0, 256, (32, 32, 3, n), np.uint8), "y": np.ones((n, 1))}
-        scipy.io.savemat(tmp_path / "svhn" / f"{part}_32x32.mat", arrays)
+        file = tmp_path / "svhn" / f"{part}_32x32.mat"
+        scipy.io.savemat(file, arrays)
+        monkeypatch.setitem(
+            CHECKSUMS, file.name, f"md5:{hashlib.md5(file.read_bytes()).hexdigest()}"
+        )
         pixels = rng.integers(0, 256, n * 3 * 96 * 96, np.uint8)
         pixels.tofile(tmp_path / "stl10_binary" / f"{part}_X.bin")
         (tmp_path / "stl10_binary" / f"{part}_y.bin").write_bytes(bytes([10] * n))

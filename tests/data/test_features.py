@@ -80,7 +80,7 @@ def test_float_sequences_keep_their_shape() -> None:
         (np.zeros((5, 4, 8, 8), np.uint8), "HWCN", ValueError, "layout must be one of 'NCHW'"),
         (np.zeros((5, 8, 8), np.uint8), "NCHW", ValueError, r"got \(5, 8, 8\) with layout='NCHW'"),
         (np.zeros((5, 1, 1, 8, 8), np.uint8), None, ValueError, r"got \(5, 1, 1, 8, 8\)\."),
-        (np.zeros((5, 3)), "NCHW", ValueError, "speaks of uint8 images; .* Leave layout out"),
+        (np.zeros((5, 3)), "NCHW", ValueError, "is for uint8 images; .* Omit layout"),
         (
             np.zeros((5, 8, 8, 3), np.int64),
             None,

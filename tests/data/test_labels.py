@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.preprocessing import LabelEncoder
 
-from dessl.data.labels import label_codes
+from dessl.data.labels import label_codes, marks_among, warn_of_marks, warn_of_spellings
 
 
 def coded(y, names=None):
@@ -98,9 +98,9 @@ def test_parts_are_coded_alike() -> None:
         ([0, 1, 2**50], None, ValueError, f"{2**50} occurs but 2 does not"),
         (np.array([b"a", b"b", b""]), None, TypeError, "bytes in place of text.*char.decode"),
         ([0, 3], ["a", "b"], ValueError, "class numbers below 2, .* got 3"),
-        (["a", "z"], ["a", "b"], ValueError, r"y holds 'z', which is not among .*\('a', 'b'\)"),
+        (["a", "z"], ["a", "b"], ValueError, r"y holds 'z', which is not among .*'a', 'b'"),
         (["a", -1, "b"], None, ValueError, "mixes '-1' with text labels.* Use None"),
-        ([0, 0, -1], None, ValueError, r"at least 2 classes; got 1: \('0',\)"),
+        ([0, 0, -1], None, ValueError, r"at least 2 classes; got 1: '0'"),
         ([None, None], None, ValueError, "at least 2 classes; got 0"),
         (["a", "b"], ["a", "a"], ValueError, "class_names must differ"),
         (np.eye(3), None, ValueError, r"got \(3, 3\). .*argmax"),
@@ -116,3 +116,47 @@ def test_what_cannot_be_labels_is_refused(y, names, error, message) -> None:
 def test_numbers_and_text_do_not_mix_between_parts() -> None:
     with pytest.raises(TypeError, match=r"one kind .* whole numbers in y, text in test y"):
         label_codes({"y": [0, 1], "test y": ["0", "1"]})
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["NA", "#N/A", "<NA>", "none", "Null", "NAN", "-", ".", "N.A.", "#VALUE!", "NaT", "?", "–"],
+)
+def test_marks_are_known_in_any_case(word: str) -> None:
+    assert marks_among(["yes", "no", word]) == [word]
+
+
+@pytest.mark.parametrize(
+    "names", [["+", "-"], ["-1", "1"], ["0", "1"], ["nano", "naive"], ["-1", "a"]]
+)
+def test_classes_that_only_look_like_marks(names: list[str]) -> None:
+    assert marks_among(names) == []
+
+
+def test_minus_one_is_a_mark_among_whole_numbers() -> None:
+    assert marks_among(["-1", "0", "1"]) == ["-1"]
+    assert marks_among(["-1", "0", "1", "NA"]) == ["-1", "NA"]
+
+
+def test_the_warning_is_about_the_line_that_called_the_caller() -> None:
+    def read(class_names: list[str]) -> None:
+        warn_of_marks(class_names, where="y", do="ask")
+
+    with pytest.warns(
+        UserWarning, match=r"^y: 'nan' is taken for a class\. .* label, ask\.$"
+    ) as caught:
+        read(["a", "nan"])
+    assert caught[0].filename == __file__
+    read(["a", "b"])  # silent: warnings are errors here
+
+
+def test_other_spellings_of_a_class_are_named() -> None:
+    def read(class_names: list[str]) -> None:
+        warn_of_spellings(class_names, where="y")
+
+    with pytest.warns(
+        UserWarning, match=r"^y: 'NO' and 'no', 'a b' and 'a  B' are taken for different classes\."
+    ) as caught:
+        read(["NO", "a b", "yes", "no", "a  B"])
+    assert caught[0].filename == __file__
+    read(["ab", "a b", "b"])  # silent: warnings are errors here

@@ -65,7 +65,7 @@ def demo_row(method: str) -> tuple[float, ...]:
 def toy_row(method: str, lam: int) -> tuple[float, ...]:
     """λ, then posterior and training cross-entropy, each with the paper's."""
     found = tree(f"results/toy/runs/toy-25000-{method}-lam{lam}-seed0.json")["metrics"]
-    targets = (ROOT / "src/dessl/experiments/paper/targets.toml").read_text(encoding="utf-8")
+    targets = (ROOT / "src/dessl_paper/experiments/targets.toml").read_text(encoding="utf-8")
     toy = tomllib.loads(targets)["toy"]
     pairs = (found["overlap_posterior"], toy[method])
     return lam, *pairs, found["training_cross_entropy"], toy["train_ce_final"][method]

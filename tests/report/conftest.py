@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from dessl.evaluation import metrics_from_logits
-from dessl.experiments.machine import machine_facts
 from dessl.report.facts import (
     Comparison,
     DataFacts,
@@ -16,6 +15,7 @@ from dessl.report.facts import (
     SweepPoint,
     Verdict,
 )
+from dessl.results.machine import machine_facts
 from dessl.training import Event
 
 

@@ -8,9 +8,9 @@ from scipy import stats
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
-from dessl.experiments.trial import Trial, run_trial, split
 from dessl.recipes import recipe_for
 from dessl.recipes.held_out import held_out_check
+from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.trial import trial_facts
 
 
@@ -55,7 +55,7 @@ def test_metrics_and_comparisons_are_of_the_two_models() -> None:
 def test_a_cross_entropy_that_may_be_infinite_is_left_out() -> None:
     done = trial(0.5)
     many = done.test.labelled.nonzero().flatten().repeat(4)  # labels enough for a cross-entropy
-    test = dataclasses.replace(done.test, x=done.test.x[many], y=done.test.y[many])
+    test = done.test._replace(x=done.test.x[many], y=done.test.y[many])
     done = dataclasses.replace(
         done, test=test, logits=done.logits[many], twin_logits=done.twin_logits[many]
     )

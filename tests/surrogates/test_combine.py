@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dessl.functional import cross_entropy
 from dessl.objective import objective
@@ -108,9 +108,25 @@ def test_past_the_bound_a_right_pseudo_label_sends_the_risk_down(
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="one surrogate at least; got none"):
+    with pytest.raises(ValueError, match="at least one surrogate; got none"):
         Combine([])
     with pytest.raises(ValueError, match="got 1 for 2 surrogates"):
         Combine([Entropy(), Entropy()], weights=[1.0])
     with pytest.raises(ValueError, match="weights must lie in"):
         Combine([Entropy()], weights=[-1.0])
+
+
+def test_a_step_leaves_out_what_its_terms_leave_out() -> None:
+    """FixMatch in a sum is told which rows L has, as it is alone."""
+    passes: list[int] = []
+
+    def model(x: Tensor) -> Tensor:
+        passes.append(len(x))
+        return x
+
+    rows = Rows(torch.randn(6, 3), torch.arange(6))
+    for term in (FixMatch(targets="apart"), Smooth(FixMatch(targets="apart"))):
+        passes.clear()
+        scores = Combine([term, Entropy()]).step_scores(model, rows, 2)
+        assert passes == [6, 2 + 6, 6]  # targets, L and strong views, entropy
+        assert scores.logits.shape == (3, 6, 3)

@@ -6,12 +6,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.label_column import check_labels_present
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import SHOWN, noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
-from dessl.cli.sources import Expected, NewRows, fingerprint, new_rows
-from dessl.data import DataError
+from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+from dessl.data import DataError, Part
 from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
 from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
 from dessl.evaluation.debiased.proxies import MetricName
@@ -32,12 +31,15 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows = new_rows(data, expected)
+        rows, _ = new_rows(data, expected)
     check_labels_present(data, rows, expected)
     known = fingerprint(data)  # all of DATA's bytes are read for it
     if known is not None and known == model.details.get("data_sha256"):
-        say(f"Note: the model was trained on rows of {data}: the numbers flatter.", style="yellow")
-    n_labelled = int((rows.y >= 0).sum())
+        say(
+            f"Note: the model was trained on rows of {data}: these metrics are optimistic.",
+            style="yellow",
+        )
+    n_labelled = int(rows.labelled.sum())
     if n_labelled < LEAST_LABELS:
         raise DataError.of(
             data,
@@ -55,8 +57,8 @@ def evaluate(
     _show(data, rows, metrics, estimates)
 
 
-def _measured(model: SavedModel, rows: NewRows) -> tuple[Metrics, dict[str, MetricEstimate]]:
-    p, known = model.predict_proba(rows.x), rows.y >= 0
+def _measured(model: SavedModel, rows: Part) -> tuple[Metrics, dict[str, MetricEstimate]]:
+    p, known = model.predict_proba(rows.x), rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
     names: tuple[MetricName, ...] = ("accuracy", "brier")
     if int(known.sum()) >= FEW_LABELS and math.isfinite(metrics.cross_entropy):
@@ -66,9 +68,7 @@ def _measured(model: SavedModel, rows: NewRows) -> tuple[Metrics, dict[str, Metr
     }
 
 
-def _show(
-    source: str, rows: NewRows, metrics: Metrics, estimates: dict[str, MetricEstimate]
-) -> None:
+def _show(source: str, rows: Part, metrics: Metrics, estimates: dict[str, MetricEstimate]) -> None:
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
     beside = f" and {n_unlabelled} without" if n_unlabelled else ""
     table = Table(title=Text(f"{source}: {n} rows with a label{beside}"))

@@ -11,14 +11,19 @@ from dessl.cli import fit_options as options
 from dessl.cli.device import device_named
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import own_folder, put_model
-from dessl.cli.label_column import check_labels_present
 from dessl.cli.options import AsJson, DataArgument
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.cli.sources import Expected, fingerprint, new_rows, training_data
-from dessl.data import DataError, SemiData
-from dessl.experiments.trial import HeldOut, Trial, run_trial, split
+from dessl.cli.sources import (
+    Expected,
+    check_labels_present,
+    fingerprint,
+    new_rows,
+    training_data,
+)
+from dessl.data import DataError, Part, SemiData
 from dessl.recipes import Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
+from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.facts import RunFacts
 from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
@@ -113,7 +118,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
     return {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
 
 
-def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path) -> Trial:
+def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
@@ -128,10 +133,10 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
+def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
     """Read the rows to judge by, refusing those that are trained on."""
     expected = Expected.of(data)
-    rows = new_rows(test_file, expected)
+    rows, _ = new_rows(test_file, expected)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
         raise DataError.of(
             test_file,
@@ -140,7 +145,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
             do="Leave --test-file out, and a share of DATA is held out; or give other rows.",
         )
     check_labels_present(test_file, rows, expected)
-    return HeldOut(rows.x, rows.y)
+    return rows
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -39,15 +39,15 @@ def predict(
         raise ValueError(f"--out {out} is DATA itself, which is not written over. Name another.")
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
-        rows = new_rows(data, Expected.of(model), labels=False)
+        rows, names = new_rows(data, Expected.of(model), labels=False)
     probabilities = model.predict_proba(rows.x)
-    columns = _columns(rows.names, probabilities, model.class_names)
+    columns = _columns(names, probabilities, model.class_names)
     content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)
     write_whole(out, content)
     counts = probabilities.argmax(1).bincount(minlength=len(model.class_names)).tolist()
     if as_json:
         named = dict(zip(model.class_names, counts, strict=True))
-        show_json({"predictions": str(out), "rows": len(rows.names), "predicted": named})
+        show_json({"predictions": str(out), "rows": len(names), "predicted": named})
         return
     for name, count in zip(model.class_names, counts, strict=True):
         show(f"{name}: {count}")
@@ -96,14 +96,9 @@ def _csv(columns: dict[str, list[object]]) -> str:
 
 
 def _parquet(columns: dict[str, list[object]]) -> bytes:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            "Parquet files need PyArrow. Install it with pip install 'dessl[tables]', or write "
-            "a .csv file."
-        ) from error
+    import pyarrow as pa
+    from pyarrow import parquet
+
     buffer = io.BytesIO()
     parquet.write_table(pa.table(columns), buffer)
     return buffer.getvalue()

@@ -7,10 +7,9 @@ import typer
 
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
-from dessl.cli.reproduce_output import written_report
 from dessl.report.folder import FACTS, REPORT, read_facts, shown_from
 from dessl.report.page import write_report
-from dessl.report.reproduction.write import is_reproduction
+from dessl_paper.command import is_reproduction, written_report
 
 
 def report(

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import torch
-from torch import Tensor
-
-from dessl.data import DATASETS, DataError, SemiData, load
-from dessl.data.formats.arrays import RawData
+from dessl._checks import quoted
+from dessl.data import DATASETS, DataError, Part, SemiData, load
+from dessl.data.errors import few
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
-from dessl.data.formats.folder import SUFFIXES
-from dessl.data.formats.new_images import read_new_images
-from dessl.data.formats.npz import read_new_npz
+from dessl.data.formats.folder import SUFFIXES, read_new_images
+from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
 from dessl.data.formats.reading import check_name, how_to_convert
+from dessl.data.formats.tables import open_table
+from dessl.data.formats.zipped import open_npz
+from dessl.data.parts import RawData
 from dessl.saved import SavedModel
 
 Kind = Literal["table", "npz", "images", "catalogue"]
@@ -40,14 +40,6 @@ class Expected(NamedTuple):
         else:
             shape, image = tuple(origin.x.shape[1:]), origin.is_image
         return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
-
-
-class NewRows(NamedTuple):
-    """Rows for a trained model: features (n, ...), labels (n,) with -1 for none, and names."""
-
-    x: Tensor
-    y: Tensor
-    names: tuple[str, ...]
 
 
 def kind_of(source: str) -> Kind:
@@ -91,7 +83,7 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
     "Did you mean 'mnist'?"
     """
     near = difflib.get_close_matches(word, list(known), n=1)
-    return f"Did you mean {near[0]!r}?" if near else otherwise
+    return f"Did you mean {quoted(near[0])}?" if near else otherwise
 
 
 def fingerprint(source: str) -> str | None:
@@ -167,8 +159,10 @@ def _check_options(kind: Kind, **given: object) -> None:
             raise ValueError(f"--{name} is for {what}, and DATA is none. Leave it out.")
 
 
-def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
-    """Read DATA as a trained model wants it; for a name of the catalogue, its test part.
+def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part, tuple[str, ...]]:
+    """Read DATA as a trained model expects it, with a name for each row.
+
+    For a name of the catalogue, these are the rows of its test part.
 
     Without ``labels``, what stands in the place of labels may be anything, or absent.
 
@@ -178,7 +172,8 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
     kind = kind_of(source)
     wanted = "images" if model.image else "table" if model.encoding else "npz"
     if kind == "catalogue":
-        return _catalogue_rows(source, model)
+        rows = _catalogue_rows(source, model)
+        return rows, _numbers(rows)
     if kind != wanted and not (kind == "npz" and model.encoding is None):
         known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
         raise DataError.of(
@@ -188,15 +183,14 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> NewRows:
             do="Give data of the kind that it was trained on.",
         )
     raw = _raw_rows(source, kind, model, labels=labels)
-    if raw.x.shape[1:] != model.shape:
+    if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
             expected=f"rows of shape {model.shape}, as the model was trained on",
-            got=f"{raw.x.shape[1:]}",
+            got=f"{tuple(raw.x.shape[1:])}",
             do="Give data of that shape.",
         )
-    names = raw.row_names or tuple(map(str, range(len(raw.y))))
-    return NewRows(torch.from_numpy(raw.x), torch.from_numpy(raw.y), names)
+    return raw.rows, raw.row_names or _numbers(raw.rows)
 
 
 def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
@@ -210,14 +204,50 @@ def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawD
     return read_new_table(source, model.encoding, labels=labels)
 
 
-def _catalogue_rows(source: str, model: Expected) -> NewRows:
+def _catalogue_rows(source: str, model: Expected) -> Part:
     data = load(source)
     if data.class_names != model.class_names or data.x.shape[1:] != model.shape:
         raise DataError.of(
             source,
-            expected=f"rows of shape {model.shape} of the classes {', '.join(model.class_names)}",
-            got=f"{tuple(data.x.shape[1:])} of {', '.join(data.class_names)}",
+            expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
+            got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
             do="Give data of the kind that the model was trained on.",
         )
-    x, y = data.test if data.test is not None else (data.x, data.y)
-    return NewRows(x, y, tuple(map(str, range(len(y)))))
+    return data.test if data.test is not None else Part(data.x, data.y)
+
+
+def _numbers(rows: Part) -> tuple[str, ...]:
+    """The numbers of rows, for those that have no names."""
+    return tuple(map(str, range(len(rows.y))))
+
+
+def check_labels_present(source: str, rows: Part, model: Expected) -> None:
+    """Refuse rows without any label if the column, or an npz file's array, of labels is absent.
+
+    Where it is there and empty, nothing is said: how many labels are needed is not known here.
+
+    Raises:
+        DataError: It is absent; what is there is named.
+    """
+    if bool(rows.labelled.any()):
+        return
+    kind = kind_of(source)
+    wanted: tuple[str, ...]
+    if kind == "table" and model.encoding is not None:
+        table = open_table(source)
+        wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
+        what = "column"
+    elif kind == "npz":
+        with open_npz(source) as arrays:
+            wanted, there = LABEL_NAMES, arrays.names
+        what = "array"
+    else:
+        return
+    if not set(wanted) & set(there):
+        raise DataError.of(
+            source,
+            expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
+            got=few([quoted(name) for name in there], most=20),
+            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
+            "nothing can be measured.",
+        )

@@ -1,22 +1,21 @@
 """Public data sets by name: found on disk, else downloaded, else told where to put."""
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from dessl._checks import one_of
+from dessl._checks import one_of, quoted
 from dessl._files import alone
-from dessl.data.descriptions import Description, RemoteFile
 from dessl.data.download import download as download_file
 from dessl.data.download import extract, has_checksum
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData
 from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.reading import reading
-from dessl.data.publishers import DATASETS
+from dessl.data.parts import RawData
+from dessl.data.publishers import DATASETS, Description, RemoteFile
 from dessl.data.semi import SemiData
 
 VARIABLE = "DESSL_DATA"
@@ -140,14 +139,18 @@ def _folders(root: str | Path | None) -> Iterator[Path]:
         yield Path(root)
     if os.environ.get(VARIABLE):
         yield Path(os.environ[VARIABLE])
-    if find_spec("pooch"):  # run from source without it, there is no cache to look in
-        yield _cache()
+    yield _cache()
 
 
 def _cache() -> Path:
-    import pooch
-
-    return Path(pooch.os_cache("dessl"))
+    """The folder where this operating system keeps a program's cache."""
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path.home raises where there is none)
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else home / "AppData" / "Local") / "dessl" / "dessl" / "Cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "dessl"
+    return Path(os.environ.get("XDG_CACHE_HOME", "").strip() or home / ".cache") / "dessl"
 
 
 def _present(path: Path) -> bool:
@@ -157,7 +160,7 @@ def _present(path: Path) -> bool:
 def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
     warnings.warn(
         f"{path} is not the publisher's file but rebuilt from source images: report results as "
-        f"{name!r} (rebuilt).",
+        f"{quoted(name)} (rebuilt).",
         UserWarning,
         stacklevel=3,
     )
@@ -167,7 +170,7 @@ def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
 
 def _semi(name: str, description: Description, raw: RawData) -> SemiData:
     sizes = (len(raw.y), *(len(part.y) if part else 0 for part in (raw.validation, raw.test)))
-    shape = raw.x.shape[1:]
+    shape = tuple(raw.x.shape[1:])
     if sizes != description.sizes or shape != description.shape:
         raise DataError.of(
             name,
@@ -187,7 +190,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
 
 
 def _not_found(name: str, root: str | Path | None, got: str) -> DataError:
-    first, *others = [*_folders(root)] or [Path("a folder")]
+    first, *others = _folders(root)
     remote = DATASETS[name].remote
     files = "\n".join(f"  {file}" for file in DATASETS[name].files)
     sources = "\n".join(f"  {file.urls[0]}" for file in remote)

@@ -46,8 +46,8 @@ def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None 
         return _channels_first(name, tensor, layout)
     if layout is not None:
         raise ValueError(
-            f"layout={layout!r} speaks of uint8 images; got {name} of {tensor.dtype} with shape "
-            f"{tuple(tensor.shape)}. Leave layout out."
+            f"layout={_checks.quoted(layout)} is for uint8 images; got {name} of {tensor.dtype} "
+            f"with shape {tuple(tensor.shape)}. Omit layout."
         )
     return _floats(name, tensor)
 
@@ -84,7 +84,7 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
         raise ValueError(
             f"{name} must hold uint8 images of shape (n, channels, height, width), "
             f"(n, height, width, channels) or (n, height, width); got {shape}"
-            + (f" with layout={layout!r}." if layout else ".")
+            + (f" with layout={_checks.quoted(layout)}." if layout else ".")
         )
     if layout is None:
         first, last = shape[1] in CHANNELS, shape[3] in CHANNELS

@@ -1,7 +1,8 @@
 """Labels of any kind as whole numbers 0, ..., K - 1, with -1 for a missing one."""
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from numbers import Real
 from typing import Any
@@ -11,9 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dessl._checks import ArrayLike
+from dessl._checks import ArrayLike, quoted
+from dessl.data.errors import few
 
 MISSING = -1
+MARKS = frozenset(
+    (
+        *("na", "n/a", "n.a.", "n.a", "#n/a", "#na", "<na>", "(na)", "nan", "-nan", "<nan>", "nat"),
+        *("null", "(null)", "<null>", "#null!", "none", "(none)", "<none>", "nil", "undefined"),
+        *("#value!", "#ref!", "#div/0!", "#num!", "#name?", "not available", "no label"),
+        *("?", "??", "???", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}", ".", "..", "...", "*"),
+        *("unlabelled", "unlabeled", "not labelled", "not labeled", "unknown"),
+        *("missing", "(missing)", "<missing>"),
+    )
+)
 
 
 def label_codes(
@@ -47,10 +59,10 @@ def label_codes(
         raise TypeError(f"labels must be of one kind in all parts; got {listed}.")
     names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names must differ from each other; got {names}.")
+        raise ValueError(f"class_names must differ from each other; got {_listed(names)}.")
     if len(names) < 2:
         raise ValueError(
-            f"a classifier needs at least 2 classes; got {len(names)}: {names}. "
+            f"a classifier needs at least 2 classes; got {len(names)}: {_listed(names)}. "
             "Pass class_names= if other classes exist but have no label here."
         )
     codes = {name: torch.from_numpy(_codes(name, col, names)) for name, col in read.items()}
@@ -82,8 +94,8 @@ def codes_by_name(
         strange = [own for own in own_names if own not in names]
         if strange or len(set(own_names)) < len(own_names):
             raise ValueError(
-                f"class_names must differ, and be among the model's classes {names}; got "
-                f"{repr(strange[0]) if strange else tuple(own_names)}. Name the classes as in "
+                f"class_names must differ, and be among the model's classes {_listed(names)}; got "
+                f"{quoted(strange[0]) if strange else _listed(own_names)}. Name the classes as in "
                 "training."
             )
     if column.dtype != object and not _missing(column).all():
@@ -108,8 +120,8 @@ def _named(
         unknown = [text for text in stand_for.values() if text not in names]
         if unknown or "-1" in names:  # -1 could be that class, or no label
             raise ValueError(
-                f"{name} must say which of the model's classes {names} each row has; got the "
-                f"number {unknown[0] if unknown else -1}. Save the labels as text; "
+                f"{name} must say which of the model's classes {_listed(names)} each row has; "
+                f"got the number {unknown[0] if unknown else -1}. Save the labels as text; "
                 "or save beside them class_names, the classes in the order of your numbers."
             )
     return np.array([stand_for.get(number) for number in column.tolist()], dtype=object)
@@ -206,13 +218,19 @@ def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:
     return tuple(str(value) for value in sorted(seen))
 
 
+def _listed(names: Sequence[str]) -> str:
+    """The first class names as a message quotes them."""
+    return few([quoted(name) for name in names], most=20)
+
+
 def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[np.int64]:
     if column.dtype == object:
         code = {text: number for number, text in enumerate(names)}
         unknown = sorted({text for text in column if text is not None} - code.keys())
         if unknown:
             raise ValueError(
-                f"{name} holds {unknown[0]!r}, which is not among the class names {names}."
+                f"{name} holds {quoted(unknown[0])}, which is not among the class names "
+                f"{_listed(names)}."
             )
         return np.array([MISSING if t is None else code[t] for t in column], dtype=np.int64)
     if column.size and column.max() >= len(names):
@@ -221,3 +239,77 @@ def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[n
             f"got {column.max()}."
         )
     return column
+
+
+def marks_among(class_names: Iterable[str]) -> list[str]:
+    """Return which class names look like a mark for a missing label, in sorted order.
+
+    "-" beside "+" is a class, and so is -1 beside 1 alone; among other whole numbers -1 is a mark.
+
+    >>> marks_among(["yes", "no", "NaN", "#N/A"]), marks_among(["+", "-"])
+    (['#N/A', 'NaN'], [])
+    """
+    names = set(class_names)
+    marks = {name for name in names if name.strip().lower() in MARKS}
+    if "+" in names:
+        marks.discard("-")
+    others = names - marks - {"-1"}
+    if "-1" in names and others != {"1"} and all(name.isdecimal() for name in others):
+        marks.add("-1")
+    return sorted(marks)
+
+
+def warn_of_doubtful(
+    class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2
+) -> None:
+    """Warn of class names read from a file that are likely no class, or one class twice.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warnings with.
+        do: As of :func:`warn_of_marks`.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    names = tuple(class_names)
+    warn_of_marks(names, where=where, do=do, stacklevel=stacklevel + 1)
+    warn_of_spellings(names, where=where, stacklevel=stacklevel + 1)
+
+
+def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2) -> None:
+    """Warn where a class is named by a mark for a missing label.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warning with.
+        do: How to leave a label out there, to end it with.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    marks = marks_among(class_names)
+    if marks:
+        warnings.warn(
+            f"{where}: {few([quoted(mark) for mark in marks])} is taken for a class. If it marks a "
+            f"missing label, {do}.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int = 2) -> None:
+    """Warn where classes differ in upper and lower case or in spaces alone, as Yes and yes do.
+
+    Args:
+        class_names: All classes.
+        where: What holds the labels, to begin the warning with.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in class_names:
+        alike.setdefault(" ".join(name.casefold().split()), []).append(quoted(name))
+    pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
+    if pairs:
+        warnings.warn(
+            f"{where}: {few(pairs)} are taken for different classes. Where they are one, spell "
+            "them alike.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )

@@ -1,10 +1,14 @@
-"""The pieces of a data set that must fit together: rows, their labels and their ids."""
+"""Rows with labels: the one type for them, what a file gives, and the checks of their pieces."""
 
+import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from dessl.data.features import shared_tensor
 from dessl.data.labels import MISSING
@@ -13,10 +17,73 @@ LARGEST_ID = 2**31 - 1
 
 
 class Part(NamedTuple):
-    """A fully labelled part of the data: features x (n, ...) and class numbers y (n,)."""
+    """Rows with labels: features x (n, ...) and class numbers y (n,), -1 for a missing label.
+
+    >>> part = Part(torch.zeros(3, 2), torch.tensor([1, -1, 0]))
+    >>> part.labelled.tolist()
+    [True, False, True]
+    """
 
     x: Tensor
     y: Tensor
+
+    @property
+    def labelled(self) -> Tensor:
+        """Which rows have a label, bool (n,)."""
+        return self.y != MISSING
+
+    @classmethod
+    def of_arrays(cls, x: NDArray[Any], y: NDArray[np.int64]) -> "Part":
+        """The part over the memory of two arrays."""
+        return cls(shared_tensor("x", x), shared_tensor("y", y))
+
+
+@dataclass(frozen=True)
+class RawData:
+    """One data set as its files give it: what every reader of :mod:`dessl.data.formats` returns.
+
+    Attributes:
+        rows: uint8 images (n, channels, height, width) or a float32 table (n, features), in one
+            piece of memory; and int64 class numbers (n,), -1 where the label is missing.
+        class_names: One name for each class number.
+        validation: Rows the publisher set aside for choosing models.
+        test: Rows the publisher set aside for testing.
+        feature_names: One name for each column of a table.
+        row_names: One name for each row of x, where the files have one (image file names).
+        bits: How many bits the values of 16-bit image files have, of which x keeps the upper 8.
+
+    >>> images, labels = np.zeros((2, 1, 4, 4), np.uint8), np.array([1, -1])
+    >>> data = RawData(Part.of_arrays(images, labels), ("cat", "dog"))
+    >>> data.x.shape, data.y.tolist(), data.class_names
+    (torch.Size([2, 1, 4, 4]), [1, -1], ('cat', 'dog'))
+    """
+
+    rows: Part
+    class_names: tuple[str, ...]
+    validation: Part | None = None
+    test: Part | None = None
+    feature_names: tuple[str, ...] | None = None
+    row_names: tuple[str, ...] | None = None
+    bits: int = 8
+
+    @property
+    def x(self) -> Tensor:
+        """The features."""
+        return self.rows.x
+
+    @property
+    def y(self) -> Tensor:
+        """The class numbers."""
+        return self.rows.y
+
+
+def digit_names(n_classes: int = 10) -> tuple[str, ...]:
+    """Class names where the classes are just numbered.
+
+    >>> digit_names(3)
+    ('0', '1', '2')
+    """
+    return tuple(str(k) for k in range(n_classes))
 
 
 def as_pair(name: str, pair: Any) -> tuple[Any, Any]:
@@ -75,3 +142,83 @@ def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
     if repeated:
         raise ValueError(f"ids must differ from each other; {repeated} are repeated.")
     return given.to(device=x.device, dtype=torch.int64)
+
+
+def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
+    """The features (n, ...) and labels [n] of a map-style data set of (x, y) items.
+
+    The array is allocated once, at the first item; each item is let go when it has been copied in.
+
+    Example:
+        >>> dataset_arrays([(np.zeros(2), "a"), (np.ones(2), None)])
+        (array([[0., 0.], [1., 1.]]), ['a', None])
+    """
+    n = len(dataset) if hasattr(dataset, "__len__") else 0
+    if n == 0:
+        raise ValueError(
+            f"the data set must have items and a length; got {type(dataset).__name__} without. "
+            "Collect an iterable data set into arrays first."
+        )
+    x, y = _pair(dataset, 0)
+    features = np.empty((n, *x.shape), dtype=x.dtype)
+    labels = [y]
+    features[0] = x
+    for row in range(1, n):
+        x, y = _pair(dataset, row)
+        if x.shape != features.shape[1:] or x.dtype != features.dtype:
+            raise ValueError(
+                f"all items must be alike; item 0 has shape {features.shape[1:]} of "
+                f"{features.dtype}, item {row} has {x.shape} of {x.dtype}. Resize or convert them "
+                "in the data set."
+            )
+        features[row] = x
+        labels.append(y)
+    return features, labels
+
+
+def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
+    item = dataset[row]
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise TypeError(
+            f"item {row} of the data set must be a pair (x, y); got {type(item).__name__}. "
+            "Give unlabelled rows the label -1 or None."
+        )
+    x, y = item
+    shape = tuple(getattr(y, "shape", ()))
+    if math.prod(shape) != 1:
+        raise ValueError(
+            f"the label of item {row} must be one number or text; got shape {shape}. Turn one-hot "
+            "labels into classes in the data set, with .argmax()."
+        )
+    features = x.detach().cpu() if isinstance(x, Tensor) else x
+    return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
+
+
+def row_propensity(
+    propensity: "Tensor | NDArray[Any] | None", x: Tensor, labelled: Tensor
+) -> Tensor | None:
+    """The given propensities (n,) as float32, those of labelled rows in (0, 1]; None for none.
+
+    Args:
+        propensity: What was given.
+        x: The rows.
+        labelled: Positions of the labelled ones.
+    """
+    if propensity is None:
+        return None
+    given = shared_tensor("propensity", propensity)
+    if given.shape != x.shape[:1] or not given.is_floating_point():
+        raise ValueError(
+            f"propensity must hold one number for each row, shape ({len(x)},); got {given.dtype} "
+            f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
+        )
+    given = given.to(device=x.device, dtype=torch.float32)
+    bad = ~((given[labelled] > 0) & (given[labelled] <= 1))
+    if bad.any():
+        row = int(labelled[bad][0])
+        raise ValueError(
+            f"propensity must lie in (0, 1] for labelled rows, as the probability that a row gets "
+            f"its label; {int(bad.sum())} of {len(labelled)} do not, the first in row {row}: "
+            f"{float(given[row]):g}."
+        )
+    return given

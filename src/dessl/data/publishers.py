@@ -6,17 +6,103 @@ files themselves.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dessl.data.built_in import read_digits, read_toy
-from dessl.data.descriptions import Description, RemoteFile
-from dessl.data.formats.arrays import RawData, digit_names
+import numpy as np
+
 from dessl.data.formats.cifar import TRAIN_FILES, read_cifar10, read_cifar100
 from dessl.data.formats.idx import read_mnist
 from dessl.data.formats.medmnist import read_medmnist
 from dessl.data.formats.stl10 import read_stl10
-from dessl.data.formats.svhn import read_svhn
+from dessl.data.formats.svhn import CHECKSUMS, read_svhn
+from dessl.data.parts import Part, RawData, digit_names
+from dessl.data.toy import two_uniforms
+
+N_TEST = 360  # rows of scikit-learn's digits
+SEED = 0
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file to download.
+
+    Attributes:
+        path: Where it goes, below the data folder.
+        urls: The publisher's address, then known mirrors.
+        checksum: ``"md5:..."`` of the file as downloaded.
+        members: The files to take out of it, where it is an archive; it is removed afterwards.
+    """
+
+    path: str
+    urls: tuple[str, ...]
+    checksum: str
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Description:
+    """One data set of the catalogue.
+
+    Attributes:
+        title: Its full name.
+        class_names: The classes in order.
+        shape: Of one row: (channels, height, width), or (features,).
+        sizes: Rows for training (unlabelled ones included), validation and test.
+        remote: What to download; nothing for sets that come with the libraries.
+        read: From the folder below which the files lie to arrays.
+        licence: The terms, as far as the publisher states them.
+        citation: The work to cite.
+        rebuilt: A file that may stand in for the publisher's, to be reported as "rebuilt".
+    """
+
+    title: str
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    sizes: tuple[int, int, int]
+    remote: tuple[RemoteFile, ...]
+    read: Callable[[Path], RawData]
+    licence: str
+    citation: str
+    rebuilt: str | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files to be there for reading; a ``.gz`` one may also lie there unzipped."""
+        return tuple(path for file in self.remote for path in file.members or (file.path,))
+
+
+def read_digits(_root: Path | None = None) -> RawData:
+    """Real handwritten digits, uint8 (n, 1, 8, 8): 1,437 to train on and 360 for the test part.
+
+    scikit-learn's values 0 to 16 are spread over 0 to 255. The test rows are the last 360 of
+    NumPy's ``default_rng(0).permutation(1797)``, without regard to the classes; rows keep the
+    order of the original.
+
+    >>> data = read_digits()
+    >>> data.x.shape, int(data.x.max()), len(data.test.y)
+    (torch.Size([1437, 1, 8, 8]), 255, 360)
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
+    labels = bunch.target.astype(np.int64)
+    order = np.random.default_rng(SEED).permutation(len(images))
+    train, test = np.sort(order[:-N_TEST]), np.sort(order[-N_TEST:])
+    parts = (Part.of_arrays(images[rows], labels[rows]) for rows in (train, test))
+    return RawData(next(parts), digit_names(), test=next(parts))
+
+
+def read_toy(_root: Path | None = None) -> RawData:
+    """The toy example at the paper's size: 25,000 labelled points, then 25,000 unlabelled.
+
+    >>> read_toy().x.shape
+    torch.Size([50000, 1])
+    """
+    data = two_uniforms()
+    return RawData(Part(data.x, data.y), data.class_names)
 
 
 def _words(text: str, separator: str | None = None) -> tuple[str, ...]:
@@ -141,14 +227,9 @@ DATASETS: dict[str, Description] = {
         (73_257, 0, 26_032),
         tuple(
             RemoteFile(
-                f"svhn/{part}_32x32.mat",
-                (f"http://ufldl.stanford.edu/housenumbers/{part}_32x32.mat",),
-                f"md5:{md5}",
+                f"svhn/{file}", (f"http://ufldl.stanford.edu/housenumbers/{file}",), checksum
             )
-            for part, md5 in (
-                ("train", "e26dedcc434d2e4c54c9b2d4a06d8373"),
-                ("test", "eb5a983be6a315427106f1b164d9cef3"),
-            )
+            for file, checksum in CHECKSUMS.items()
         ),
         _in("svhn", read_svhn),
         "non-commercial use only",

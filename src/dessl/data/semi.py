@@ -5,23 +5,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from dessl._checks import ArrayLike
-from dessl.data.dataset import dataset_arrays
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
-from dessl.data.label_marks import warn_of_marks
-from dessl.data.labels import MISSING, label_codes
-from dessl.data.parts import Part, as_long_as, as_pair, labelled_part, row_ids
+from dessl.data.labels import MISSING, label_codes, warn_of_marks
+from dessl.data.parts import (
+    Part,
+    as_long_as,
+    as_pair,
+    dataset_arrays,
+    labelled_part,
+    row_ids,
+    row_propensity,
+)
 
 if TYPE_CHECKING:
-    from dessl.data.formats.arrays import RawData
     from dessl.data.formats.encoding import TableEncoding
+    from dessl.data.parts import RawData
 
 
 class SemiData:
@@ -41,6 +46,8 @@ class SemiData:
         test: A pair (x, y) likewise.
         ids: (n,) different whole numbers from 0 by which the rows go in a surrogate's memory;
             0, ..., n - 1 when not given.
+        propensity: (n,) the probability of each row to be among the labelled rows, for labels that
+            are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
 
@@ -61,6 +68,7 @@ class SemiData:
         validation: "tuple[Any, Any] | None" = None,
         test: "tuple[Any, Any] | None" = None,
         ids: "Tensor | NDArray[Any] | None" = None,
+        propensity: "Tensor | NDArray[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
     ) -> None:
@@ -87,6 +95,7 @@ class SemiData:
         self.bits = 8  # of the values in image files, for later ones; x has the upper 8
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
+        self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
 
@@ -118,7 +127,7 @@ class SemiData:
             validation=raw.validation,
             test=raw.test,
             name=name,
-            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == np.uint8 else None,
+            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == torch.uint8 else None,
         )
         data.row_names, data.bits = raw.row_names, raw.bits
         return data

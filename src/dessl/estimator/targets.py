@@ -14,8 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from dessl import _checks
-from dessl.data.label_marks import warn_of_marks
-from dessl.data.labels import is_missing, texts
+from dessl.data.labels import is_missing, texts, warn_of_marks
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'

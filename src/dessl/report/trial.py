@@ -6,11 +6,11 @@ from typing import Any
 
 from torch import Tensor
 
+from dessl.data import Part
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.experiments.machine import machine_facts
-from dessl.experiments.trial import HeldOut, Trial
+from dessl.recipes.trial import Trial
 from dessl.report.data import data_facts
 from dessl.report.facts import (
     Comparison,
@@ -22,6 +22,7 @@ from dessl.report.facts import (
     Verdict,
 )
 from dessl.report.verdict import verdict
+from dessl.results.machine import machine_facts
 from dessl.training import TrainResult
 
 TWIN = "complete case"
@@ -51,7 +52,7 @@ def trial_facts(
     """Return everything that the report of a trial shows.
 
     Args:
-        trial: Of :func:`dessl.experiments.trial.run_trial`.
+        trial: Of :func:`dessl.recipes.trial.run_trial`.
         surrogate: Its name in ``dessl.SURROGATES``.
         command: The command line that made it.
         seconds: That it took.
@@ -91,7 +92,7 @@ def trial_facts(
 
 
 def _run(
-    method: str, logits: Tensor, test: HeldOut, results: Sequence[TrainResult], seed: int
+    method: str, logits: Tensor, test: Part, results: Sequence[TrainResult], seed: int
 ) -> RunResult:
     """One model on the labelled test rows; the history is its first network's."""
     metrics = metrics_from_logits(logits[test.labelled], test.y[test.labelled].cpu())

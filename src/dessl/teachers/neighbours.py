@@ -15,7 +15,7 @@ PROBES = 16  # cells looked at
 CELLS = 2.0  # times the root of the number of rows
 SAMPLE = 32  # rows a cell that k-means sees
 ROUNDS = 6  # of k-means
-ENTRIES = 2**23  # of a block of distances
+ENTRIES = 2**24  # of a block of distances: 64 MB, which the allocator gives back at once
 
 
 class Neighbours(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a run shows and tells while it runs: a progress bar, and TensorBoard."""
+"""What a run shows while it trains: a progress bar, and TensorBoard."""
 
 import sys
 import time

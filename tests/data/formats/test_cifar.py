@@ -40,7 +40,7 @@ def test_cifar10_is_read_as_written(tmp_path: Path) -> None:
     data = read_cifar10(tmp_path)
     assert data.class_names == tuple(NAMES)
     assert data.x.shape == (20, 3, 32, 32)
-    assert data.x.flags.c_contiguous
+    assert data.x.is_contiguous()
     row = 0
     for name in TRAIN_FILES:
         for record in records[name]:

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline, make_union
@@ -65,7 +66,7 @@ def test_features_agree_with_scikit_learn(tmp_path: Path, suffix: str) -> None:
         sparse_threshold=0,
     )
     np.testing.assert_allclose(data.x, reference.fit_transform(frame), rtol=1e-4, atol=1e-5)
-    assert data.x.dtype == np.float32
+    assert data.x.dtype == torch.float32
     assert data.feature_names == encoding.feature_names
     assert encoding.feature_names == (
         *("age", "age is missing", "income"),

@@ -4,16 +4,18 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
 from dessl.data.errors import DataError
-from dessl.data.formats.folder import read_image_folder, read_images
+from dessl.data.formats.folder import read_image_folder, read_images, read_new_images
 from dessl.data.formats.image_file import image_facts
-from dessl.data.formats.new_images import read_new_images
+from dessl.data.formats.image_file import pixels as pixels_of
 from dessl.data.semi import SemiData
 
 RNG = np.random.default_rng(0)
@@ -47,6 +49,45 @@ def test_classes_are_subfolders_and_the_rest_is_unlabelled(tmp_path: Path) -> No
     assert data.x.shape == (5, 3, 6, 8)
     for row, pixels in zip(data.x, pictures.values(), strict=True):
         np.testing.assert_array_equal(row, np.moveaxis(pixels, 2, 0))
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        picture(),
+        picture(channels=1),
+        picture(7, 8),
+        picture(200, 300),
+        picture(channels=1).astype(np.uint16) * 99,
+    ],
+    ids=["alike", "grey", "another size", "large", "deep"],
+)
+@pytest.mark.parametrize("colour", [None, "grey", "rgb"])
+def test_small_images_are_as_if_each_was_read_by_itself(
+    tmp_path: Path, last: NDArray[np.uint8], colour: Literal["grey", "rgb"] | None
+) -> None:
+    for number in range(4):
+        save(tmp_path / f"{number}.png", picture())
+    save(tmp_path / "4.png", last)
+    paths = sorted(tmp_path.iterdir())
+    x, bits = read_images(paths, colour=colour)
+    expected = [pixels_of(path, *x.shape[2:], colour or "rgb", bits) for path in paths]
+    assert x.shape[1] == (1 if colour == "grey" else 3)
+    np.testing.assert_array_equal(x, np.stack(expected))
+
+
+def test_each_of_many_images_alike_is_opened_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        save(tmp_path / f"{number}.png", picture())
+    opened = []
+    real = Image.open
+    monkeypatch.setattr(
+        Image, "open", lambda path, **options: opened.append(path) or real(path, **options)
+    )
+    read_images(sorted(tmp_path.iterdir()))
+    assert len(opened) == 5
 
 
 @pytest.mark.parametrize("spelling", ["unlabeled", "Unlabelled"])
@@ -211,7 +252,7 @@ def test_the_previews_in_a_cameras_jpeg_are_passed_over(tmp_path: Path) -> None:
 
 def test_floats_have_no_agreed_range(tmp_path: Path) -> None:
     Image.fromarray(np.ones((3, 3), np.float32)).save(tmp_path / "1.tiff")
-    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode 'F'.*Convert"):
+    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode F.*Convert"):
         read_images([tmp_path / "1.tiff"])
 
 
@@ -292,3 +333,56 @@ def test_folders_that_are_no_classes(tmp_path: Path) -> None:
     (tmp_path / "dog" / "notes.txt").write_text("x")
     with pytest.raises(DataError, match=r"notes.txt: expected image files .*; got something else"):
         read_image_folder(tmp_path)
+
+
+def save_flat(path: Path, level: int, size: tuple[int, int] = (6, 5), mode: str = "L") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, level if mode == "L" else (level, level, level)).save(path)
+
+
+def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
+    save_flat(tmp_path / "b.png", 20)
+    save_flat(tmp_path / "a.png", 10, size=(9, 9), mode="RGB")
+    data = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 3))
+    assert (data.x.shape, data.x.dtype) == ((2, 1, 4, 3), torch.uint8)
+    assert [int(image.float().mean()) for image in data.x] == [10, 20]
+    assert (data.y.tolist(), data.row_names) == ([-1, -1], ("a.png", "b.png"))
+
+
+def test_subfolders_are_the_models_classes_in_its_order(tmp_path: Path) -> None:
+    save_flat(tmp_path / "cat" / "1.png", 1)
+    save_flat(tmp_path / "dog" / "2.png", 2)
+    save_flat(tmp_path / "Unlabelled" / "3.png", 3)
+    data = read_new_images(tmp_path, ("dog", "cat", "owl"), (3, 5, 6))
+    assert data.y.tolist() == [-1, 1, 0]
+    assert data.row_names == ("Unlabelled/3.png", "cat/1.png", "dog/2.png")
+    assert data.x.shape == (3, 3, 5, 6)
+
+
+def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
+    save_flat(tmp_path / "fox" / "1.png", 1)
+    with pytest.raises(DataError, match="subfolders named cat, dog, unlabelled; got 'fox'"):
+        read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4))
+    with pytest.raises(DataError, match="expected a folder; got no such folder"):
+        read_new_images(tmp_path / "no", ("cat", "dog"), (1, 4, 4))
+    save_flat(tmp_path / "loose.png", 1)
+    with pytest.raises(DataError, match=r"loose.png: .* beside them. Move them"):
+        read_new_images(tmp_path, ("fox", "dog"), (1, 4, 4))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="got none"):
+        read_new_images(tmp_path / "empty", ("cat", "dog"), (1, 4, 4))
+
+
+def test_without_labels_subfolders_may_have_any_names(tmp_path: Path) -> None:
+    for number, name in enumerate(("cat", "p1", "p2")):
+        save_flat(tmp_path / name / "1.png", number)
+    data = read_new_images(tmp_path, ("cat", "dog"), (1, 4, 4), labels=False)
+    assert data.y.tolist() == [-1, -1, -1]
+    assert data.row_names == ("cat/1.png", "p1/1.png", "p2/1.png")
+
+
+def test_sixteen_bits_are_brought_to_eight_as_in_training(tmp_path: Path) -> None:
+    Image.fromarray(np.full((4, 4), 1000, np.uint16)).save(tmp_path / "1.png")
+    assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4), bits=12).x == 1000 // 16).all()
+    with pytest.warns(UserWarning, match="values up to 1000, and 8 bits a pixel end at 255"):
+        assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4)).x == 255).all()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
@@ -18,9 +19,9 @@ def test_mnist_is_read_as_written(tmp_path: Path, write_mnist: WriteMnist, gz: b
     arrays = write_mnist(tmp_path, gz=gz)
     data = read_mnist(tmp_path)
     assert data.x.shape == (7, 1, 28, 28)
-    assert data.x.dtype == np.uint8
-    assert data.x.flags.c_contiguous
-    assert data.y.dtype == np.int64
+    assert data.x.dtype == torch.uint8
+    assert data.x.is_contiguous()
+    assert data.y.dtype == torch.int64
     np.testing.assert_array_equal(data.x[:, 0], arrays["train-images-idx3-ubyte"])
     np.testing.assert_array_equal(data.y, arrays["train-labels-idx1-ubyte"])
     assert data.test is not None

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
@@ -34,8 +35,8 @@ def test_the_three_parts_are_read_as_written(tmp_path: Path, channels: int | Non
         images = made[f"{part}_images"].reshape(len(x), 28, 28, -1)
         np.testing.assert_array_equal(x, np.moveaxis(images, 3, 1))
         np.testing.assert_array_equal(y, made[f"{part}_labels"][:, 0])
-        assert x.flags.c_contiguous
-        assert y.dtype == np.int64
+        assert x.is_contiguous()
+        assert y.dtype == torch.int64
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from dessl.data.errors import DataError
 from dessl.data.formats.npz import read_new_npz, read_npz
@@ -14,7 +15,7 @@ def test_the_usual_names_are_understood(tmp_path: Path, x_name: str, y_name: str
     x, y = np.arange(12.0).reshape(4, 3), np.array([0, 1, -1, 1])
     np.savez(tmp_path / "a.npz", **{x_name: x, y_name: y, "more": np.eye(2)})
     data = read_npz(tmp_path / "a.npz")
-    assert data.x.dtype == np.float32
+    assert data.x.dtype == torch.float32
     np.testing.assert_array_equal(data.x, x)
     assert data.y.tolist() == [0, 1, -1, 1]
     assert SemiData(data.x, data.y, class_names=data.class_names).n_unlabelled == 1
@@ -73,7 +74,7 @@ def test_images_become_channels_first_and_contiguous(
     np.savez(tmp_path / "a.npz", x=images, y=[0, 1, 0, 1])
     data = read_npz(tmp_path / "a.npz", layout=layout)
     assert data.x.shape == expected
-    assert data.x.flags.c_contiguous
+    assert data.x.is_contiguous()
     assert np.sort(data.x[1], axis=None).tolist() == np.sort(images[1], axis=None).tolist()
 
 
@@ -139,8 +140,8 @@ def test_numbers_stand_for_the_files_own_class_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("y", "names", "complaint"),
     [
-        ([0, 1], ["benign", "cyst"], r"among the model's classes \('benign', .*; got 'cyst'. Name"),
-        ([0, 1], ["other", "other"], r"class_names must differ.*; got \('other', 'other'\)"),
+        ([0, 1], ["benign", "cyst"], r"among the model's classes 'benign', .*; got 'cyst'. Name"),
+        ([0, 1], ["other", "other"], r"class_names must differ.*; got 'other', 'other'"),
         ([0, 2], ["other", "benign"], "class numbers below 2, the number of class names; got 2"),
         (["benign", "cyst"], ["other", "benign"], "'cyst', which is not among the class names"),
     ],

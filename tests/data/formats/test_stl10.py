@@ -33,7 +33,7 @@ def test_images_are_read_as_written(tmp_path: Path) -> None:
     data = read_stl10(tmp_path)
     everything = np.concatenate([images["train"], images["unlabeled"]])
     np.testing.assert_array_equal(data.x, np.moveaxis(everything, 3, 1))
-    assert data.x.flags.c_contiguous
+    assert data.x.is_contiguous()
     assert data.y.tolist() == [0, 1, 2, -1, -1, -1, -1, -1]
     assert data.test is not None
     np.testing.assert_array_equal(data.test.x, np.moveaxis(images["test"], 3, 1))

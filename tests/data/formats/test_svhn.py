@@ -1,16 +1,26 @@
+import hashlib
+import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import scipy.io
 
 from dessl.data.errors import DataError
-from dessl.data.formats.svhn import read_cropped_digits, read_svhn
+from dessl.data.formats.svhn import read_svhn
 
 
-def write(folder: Path, n: int = 6, **change: object) -> dict[str, np.ndarray]:
-    """Files of SVHN's form; give what SciPy reads back from the training file."""
+class Written(NamedTuple):
+    """What SciPy reads back from the training file, and both files' checksums."""
+
+    arrays: dict[str, np.ndarray]
+    checksums: dict[str, str]
+
+
+def write(folder: Path, n: int = 6, **change: object) -> Written:
+    """Files of SVHN's form."""
     rng = np.random.default_rng(0)
     for part in ("train", "test"):
         arrays = {
@@ -18,14 +28,18 @@ def write(folder: Path, n: int = 6, **change: object) -> dict[str, np.ndarray]:
             "y": (np.arange(n) % 10 + 1).astype(np.uint8)[:, None],
         }
         scipy.io.savemat(folder / f"{part}_32x32.mat", arrays | change, do_compression=True)
-    return scipy.io.loadmat(folder / "train_32x32.mat")
+    checksums = {
+        path.name: f"md5:{hashlib.md5(path.read_bytes()).hexdigest()}"
+        for path in folder.glob("*.mat")
+    }
+    return Written(scipy.io.loadmat(folder / "train_32x32.mat"), checksums)
 
 
-def test_images_are_read_as_scipy_reads_them(tmp_path: Path) -> None:
-    seen = write(tmp_path, 12)
-    data = read_svhn(tmp_path)
+def test_images_are_read_in_their_order(tmp_path: Path) -> None:
+    seen, checksums = write(tmp_path, 12)
+    data = read_svhn(tmp_path, checksums=checksums)
     assert data.x.shape == (12, 3, 32, 32)
-    assert data.x.flags.c_contiguous
+    assert data.x.is_contiguous()
     for row in range(12):
         np.testing.assert_array_equal(data.x[row], np.moveaxis(seen["X"][..., row], 2, 0))
     assert data.y.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2]  # 10 stands for 0
@@ -35,10 +49,10 @@ def test_images_are_read_as_scipy_reads_them(tmp_path: Path) -> None:
 
 
 def test_labels_may_be_stored_as_doubles_and_one_image_is_enough(tmp_path: Path) -> None:
-    seen = write(tmp_path, 1, y=np.array([[10.0]]))
-    part = read_cropped_digits(tmp_path / "train_32x32.mat")
-    np.testing.assert_array_equal(part.x[0], np.moveaxis(seen["X"].reshape(32, 32, 3), 2, 0))
-    assert part.y.tolist() == [0]
+    seen, checksums = write(tmp_path, 1, y=np.array([[10.0]]))
+    data = read_svhn(tmp_path, checksums=checksums)
+    np.testing.assert_array_equal(data.x[0], np.moveaxis(seen["X"].reshape(32, 32, 3), 2, 0))
+    assert data.y.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -50,16 +64,49 @@ def test_labels_may_be_stored_as_doubles_and_one_image_is_enough(tmp_path: Path)
         ({"y": np.ones((5, 1), np.uint8)}, "5 labels for 6 rows"),
         ({"X": np.zeros((32, 32, 3, 6))}, r"uint8 of shape \(32, 32, 3, n\); got float64"),
         ({"X": np.zeros((6, 32, 32, 3), np.uint8)}, r"got uint8 of shape \(6, 32, 32, 3\)"),
-        ({"X": "text"}, "real numbers in 'X'"),
+        ({"X": "text"}, "X to be uint8 of shape"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, object], complaint: str) -> None:
-    write(tmp_path, **change)
+    checksums = write(tmp_path, **change).checksums
     with pytest.raises(DataError, match=complaint):
+        read_svhn(tmp_path, checksums=checksums)
+
+
+def test_an_absent_array_is_named(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        scipy.io.savemat(tmp_path / f"{part}_32x32.mat", {"X": 1})
+    digest = f"md5:{hashlib.md5((tmp_path / 'train_32x32.mat').read_bytes()).hexdigest()}"
+    with pytest.raises(DataError, match=r"the arrays X and y; got 'y'"):
+        read_svhn(tmp_path, checksums={"train_32x32.mat": digest, "test_32x32.mat": digest})
+
+
+def crashing_file() -> bytes:
+    """A complex array without its imaginary part: SciPy 1.17.1 ends the process on it."""
+
+    def element(kind: int, data: bytes) -> bytes:
+        return struct.pack("<2I", kind, len(data)) + data + bytes(-len(data) % 8)
+
+    parts = element(6, struct.pack("<2I", 9 | 0x0800, 0)) + element(5, struct.pack("<2i", 3, 1))
+    header = b"MATLAB 5.0 MAT-file".ljust(124) + b"\x00\x01IM"
+    return header + element(14, parts + element(1, b"X") + element(2, b"abc"))
+
+
+@pytest.mark.parametrize("content", [crashing_file(), b"", b"\x89PNG"])
+def test_a_file_other_than_the_publishers_is_refused_unread(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "train_32x32.mat").write_bytes(content)
+    with pytest.raises(DataError, match=r"train_32x32.mat: expected .* checksum md5:e26dedcc"):
+        read_svhn(tmp_path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"train_32x32.mat: .*got no such file"):
         read_svhn(tmp_path)
 
 
 def test_images_cost_their_own_bytes(tmp_path: Path, peak_bytes: Callable[..., int]) -> None:
-    arrays = {"X": np.zeros((32, 32, 3, 8000), np.uint8), "y": np.ones((8000, 1), np.uint8)}
-    scipy.io.savemat(tmp_path / "a.mat", arrays, do_compression=True)
-    assert peak_bytes(lambda: read_cropped_digits(tmp_path / "a.mat")) < 1.2 * 8000 * 3072
+    checksums = write(
+        tmp_path, X=np.zeros((32, 32, 3, 8000), np.uint8), y=np.ones((8000, 1), np.uint8)
+    ).checksums
+    # Both parts are kept, and SciPy holds one of them twice while it reads it.
+    assert peak_bytes(lambda: read_svhn(tmp_path, checksums=checksums)) < 3.5 * 8000 * 3072

@@ -1,4 +1,3 @@
-import builtins
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dessl.data.errors import DataError
-from dessl.data.formats.tables import Table, open_table
+from dessl.data.formats.tables import Table, csv_header, likely_delimiter, open_table
 
 
 def cells(table: Table, name: str) -> list[str]:
@@ -207,17 +206,28 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
         open_table(tmp_path / "a.xlsx")
 
 
-def test_without_pyarrow_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    real = builtins.__import__
+@pytest.mark.parametrize(
+    ("start", "delimiter"),
+    [
+        ("a;b,c,d\n1;2,3,4\n", ","),
+        ('"age, y";"bp, mm, sys, x";outcome\n71;111.2;sick\n', ";"),
+        ('"a ""b, c"", d";e\r\n1;2\r\n', ";"),
+        ('"two,\nlines, here";b\n1;2\n', ";"),
+        ("age, in years, at entry;bp;y\n71;111.2;sick\n", ";"),
+        ("age, in years, at entry;bp;y", ","),
+        ('a;b\n"1,2,3";"4,5"\n', ";"),
+        ('5" pipe;6" pipe, cut;y\n1;2;a\n', ";"),
+        ("a\tb|c\td\n1\t2\t3\n", "\t"),
+        ("only\n1\n", ","),
+        ("", ","),
+    ],
+)
+def test_the_delimiter_is_looked_for_outside_quotes(start: str, delimiter: str) -> None:
+    assert likely_delimiter(start) == delimiter
 
-    def without(name: str, *rest: object) -> object:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'dessl\[tables\]'"):
-        open_table(tmp_path / "a.csv")
+def test_names_are_read_with_the_delimiter_found_or_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"age, y";"bp, mm";outcome\n1;2;a\n')
+    assert csv_header(path, None) == (["age, y", "bp, mm", "outcome"], ";")
+    assert csv_header(path, "|")[1] == "|"

@@ -323,7 +323,7 @@ def test_errors_say_what_to_do(change, complaint) -> None:
         estimate_metric(**arguments)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(
     rows=st.integers(3, 25),
     others=st.integers(0, 30),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("google-chrome")
-PATIENCE = 60  # seconds without a word from it
+PATIENCE = 600  # seconds of silence that mean it hangs
 FLAGS = (
     "--headless",
     "--no-sandbox",

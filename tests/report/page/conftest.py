@@ -8,7 +8,6 @@ from torch import nn
 
 import dessl
 from dessl.evaluation import paired_t_test
-from dessl.experiments.machine import machine_facts
 from dessl.models import MLP
 from dessl.report.facts import (
     Comparison,
@@ -19,6 +18,7 @@ from dessl.report.facts import (
     SweepPoint,
     Verdict,
 )
+from dessl.results.machine import machine_facts
 from dessl.training import TrainPlan, train
 
 METHODS = (

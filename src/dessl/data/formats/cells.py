@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING_NUMBERS = ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+# No digit can be read in two ways, so that a text of any length is looked at once.
+NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 COMMA_NUMBER = r"^[+-]?([0-9]+(,[0-9]+)?|,[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
@@ -119,16 +120,12 @@ class Column:
 
 
 def arrow_module() -> Any:
-    """PyArrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError(
-            "Reading tables needs pyarrow. Install it: pip install 'dessl[tables]'"
-        ) from error
+    """PyArrow with the parts of it used here, imported when the first table is read."""
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.csv
+    import pyarrow.parquet
+
     return pyarrow
 
 

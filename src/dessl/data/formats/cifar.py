@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from dessl._checks import one_of
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData, RawPart, class_indices
 from dessl.data.formats.reading import (
     FETCH_AGAIN,
     MAX_BYTES,
     check_limit,
+    class_indices,
     file_size,
     fill,
     reading,
     text_lines,
 )
+from dessl.data.parts import Part, RawData
 
 SHAPE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
@@ -43,7 +44,7 @@ def read_cifar10(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
     names = _class_names(folder / "batches.meta.txt", 10)
     x, y = read_records([folder / name for name in TRAIN_FILES], (10,), max_bytes=max_bytes)
     test = read_records([folder / "test_batch.bin"], (10,), max_bytes=max_bytes)
-    return RawData(x, y[:, 0], names, test=RawPart(test[0], test[1][:, 0]))
+    return RawData(_part(x, y, 0), names, test=_part(*test, 0))
 
 
 def read_cifar100(
@@ -71,12 +72,7 @@ def read_cifar100(
     names = _class_names(folder / f"{labels}_label_names.txt", n_classes)
     x, y = read_records([folder / "train.bin"], (20, 100), max_bytes=max_bytes)
     test = read_records([folder / "test.bin"], (20, 100), max_bytes=max_bytes)
-    return RawData(
-        x,
-        np.ascontiguousarray(y[:, column]),
-        names,
-        test=RawPart(test[0], np.ascontiguousarray(test[1][:, column])),
-    )
+    return RawData(_part(x, y, column), names, test=_part(*test, column))
 
 
 def read_records(
@@ -98,6 +94,11 @@ def read_records(
         _read_file(path, x[start : start + count], y[start : start + count], n_classes)
         start += count
     return x.reshape(-1, *SHAPE), y
+
+
+def _part(x: NDArray[np.uint8], y: NDArray[np.int64], column: int) -> Part:
+    """The images with one of their labels."""
+    return Part.of_arrays(x, np.ascontiguousarray(y[:, column]))
 
 
 def _read_file(

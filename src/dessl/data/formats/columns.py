@@ -1,18 +1,23 @@
 """One column of a table as numbers for a model: standardised with an indicator, or one-hot."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl._checks import quoted
+from dessl.data.errors import DataError
 from dessl.data.formats.cells import Column, arrow_module
-from dessl.data.formats.number_cells import has_decimal_comma, numbers
+from dessl.data.formats.number_cells import has_decimal_comma, is_number, numbers
 from dessl.data.formats.tables import Table
+from dessl.data.labels import marks_among, warn_of_doubtful
 
 MAX_CATEGORIES = 64
+MAX_CLASSES = 1000
+NO_CLASSES = "Is it the right column? Numbers to predict are not classes."
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
 
 
@@ -101,12 +106,12 @@ class CategoricalColumn:
     def _warn_of_unknown(self, table: Table, column: Column, unknown: Sequence[bool]) -> None:
         rows = np.flatnonzero(np.array(unknown)[column.codes])
         if len(rows):
-            listed = ", ".join(map(repr, self.categories[:8]))
+            listed = ", ".join(map(quoted, self.categories[:8]))
             more = ", ..." if len(self.categories) > 8 else ""
             warnings.warn(
-                f"{table.source}: {len(rows)} of {len(table)} cells in column {self.name!r} hold "
-                "a category that was not there in training, such as "
-                f"{column.cell(int(rows[0]))!r}; they count as none of {listed}{more}. "
+                f"{table.source}: {len(rows)} of {len(table)} cells in column {quoted(self.name)} "
+                "have a category that did not occur in training, such as "
+                f"{quoted(column.cell(int(rows[0])))}; they count as none of {listed}{more}. "
                 "Spell categories as in training.",
                 UserWarning,
                 stacklevel=2,
@@ -134,3 +139,67 @@ def as_text(column: Column) -> Column:
         for value in distinct
     ]
     return Column.of_texts(column.name, arrow.array(texts, arrow.string()), codes)
+
+
+def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, ...]:
+    """The labels that occur: numbers in the order of their size, else in that of the alphabet.
+
+    Args:
+        table: The table.
+        label: The column of the labels.
+        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+
+    Raises:
+        DataError: There are too few classes, or too many; or the labels are measurements, or text
+            among which -1 stands.
+    """
+    column = as_text(table.columns[label])
+    counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
+    counts.pop("", None)
+    if not 2 <= len(counts) <= MAX_CLASSES:
+        raise DataError.of(
+            table.source,
+            expected=f"2 to {MAX_CLASSES} classes in the label column {quoted(label)}",
+            got=f"{len(counts)}",
+            do=NO_CLASSES,
+        )
+    marks = marks_among(counts)
+    sure = {text: count for text, count in counts.items() if text not in marks}
+    _check_minus_one(table, label, sure)
+    _check_repeated(table, label, sure)
+    warn_of_doubtful(
+        counts,
+        where=f"{table.source}, label column {quoted(label)}",
+        do="empty the cell",
+        stacklevel=stacklevel + 1,
+    )
+    return tuple(sorted(counts, key=float if all(map(is_number, counts)) else None))
+
+
+def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
+    """Refuse -1 beside text, as :func:`dessl.data.labels.texts` does."""
+    words = sorted(text for text in texts if not is_number(text))
+    if "-1" in texts and words:
+        raise DataError.of(
+            table.source,
+            expected=f"one kind of labels in column {quoted(label)}",
+            got=f"'-1' together with text such as {quoted(words[0])}; -1 marks a missing label "
+            "only among numbers",
+            do="Empty the cell if the label is missing; rename the class if it is one.",
+        )
+
+
+def _check_repeated(table: Table, label: str, counts: dict[str, int]) -> None:
+    """Refuse numbers with a fraction of which most occur once: they are measurements."""
+    n_rows = sum(counts.values())
+    if not all(map(is_number, counts)) or len(counts) <= n_rows / 2:
+        return
+    broken = sorted(text for text in counts if not float(text).is_integer())
+    if broken:
+        raise DataError.of(
+            table.source,
+            expected=f"classes in the label column {quoted(label)}",
+            got=f"{len(counts)} different numbers in {n_rows} labelled rows, such as "
+            f"{quoted(broken[0])}",
+            do=NO_CLASSES,
+        )

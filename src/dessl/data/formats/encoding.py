@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.arrays import Labels
 from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
-from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit
+from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
 
 VERSION = 1
@@ -60,8 +60,8 @@ class TableEncoding:
         if absent:
             raise DataError.of(
                 table.source,
-                expected=f"the column(s) {few([repr(name) for name in absent])}",
-                got=f"{', '.join(map(repr, list(table.columns)[:20]))}",
+                expected=f"the column(s) {few([quoted(name) for name in absent])}",
+                got=few([quoted(name) for name in table.columns], most=20),
                 do="Give a table with the columns that the encoding was fitted on, of numbers or "
                 "text.",
             )
@@ -77,7 +77,7 @@ class TableEncoding:
             if not np.isfinite(x[:, start : start + width]).all():
                 raise DataError.of(
                     table.source,
-                    expected=f"numbers of ordinary size in column {column.name!r}",
+                    expected=f"numbers of ordinary size in column {quoted(column.name)}",
                     got="some beyond float32 after scaling",
                     do="Correct them, or take their logarithm.",
                 )
@@ -100,8 +100,8 @@ class TableEncoding:
         if unknown:
             raise DataError.of(
                 table.source,
-                expected=f"in column {self.label!r} one of {few(self.class_names, most=20)}",
-                got=f"{unknown[0]!r}",
+                expected=f"in column {quoted(self.label)} one of {few(self.class_names, most=20)}",
+                got=f"{quoted(unknown[0])}",
                 do="Correct the label, or empty the cell.",
             )
         return np.array([place[text] for text in texts], np.int64)[column.codes]
@@ -144,7 +144,7 @@ class TableEncoding:
 
 def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
     """Say in which columns cells are missing that no feature marks, for training had none."""
-    counts = [f"{count} in {name!r}" for name, count in unmarked.items() if count]
+    counts = [f"{count} in {quoted(name)}" for name, count in unmarked.items() if count]
     if counts:
         warnings.warn(
             f"{table.source}: of {len(table)} rows, cells are missing in columns that were "
@@ -173,7 +173,7 @@ def _column(entries: Any) -> EncodedColumn:
         values["categories"] = tuple(_text(category) for category in values["categories"])
         return CategoricalColumn(**values)
     if kind != "numeric":
-        raise ValueError(f"a column of kind {kind!r}")
+        raise ValueError(f"a column of kind {quoted(kind)}")
     for name in ("median", "mean", "scale"):
         values[name] = float(values[name])
         if not math.isfinite(values[name]) or (name == "scale" and values[name] <= 0):
@@ -183,5 +183,5 @@ def _column(entries: Any) -> EncodedColumn:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} in place of text")
+        raise TypeError(f"{quoted(value)} in place of text")
     return value

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.arrays import RawData
 from dessl.data.formats.cells import Column
-from dessl.data.formats.class_column import class_names
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
     EncodedColumn,
     NumericColumn,
     as_text,
+    class_names,
 )
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.number_cells import (
@@ -29,6 +29,7 @@ from dessl.data.formats.number_cells import (
 )
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
+from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
 
@@ -57,7 +58,6 @@ def read_table(
 
     Raises:
         DataError: The file is wrong, or a cell is not what its column holds.
-        ImportError: PyArrow is not installed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -103,12 +103,9 @@ def encoded_table(
 ) -> RawData:
     """A table's features and labels under an encoding; without labels, all are missing."""
     warn_of_empty_rows(table, stacklevel=3)
-    return RawData(
-        encoding.features(table, max_bytes=max_bytes),
-        encoding.labels(table) if labels else np.full(len(table), -1, np.int64),
-        encoding.class_names,
-        feature_names=encoding.feature_names,
-    )
+    x = encoding.features(table, max_bytes=max_bytes)
+    y = encoding.labels(table) if labels else np.full(len(table), -1, np.int64)
+    return RawData(Part.of_arrays(x, y), encoding.class_names, feature_names=encoding.feature_names)
 
 
 def fit_encoding(
@@ -168,7 +165,7 @@ def _reasons(left_out: dict[str, str]) -> str:
     """Say why columns are left out, for each reason of a few."""
     names: dict[str, list[str]] = {}
     for name, why in left_out.items():
-        names.setdefault(why, []).append(repr(name))
+        names.setdefault(why, []).append(quoted(name))
     return "; ".join(
         f"{'each of ' * (len(some) > 1)}{few(some)} {why}" for why, some in names.items()
     )
@@ -180,22 +177,22 @@ def _check_named(
     twice = {label}.intersection((*categorical, *ignore)) | set(categorical).intersection(ignore)
     if twice:
         raise ValueError(
-            f"label, categorical and ignore must name different columns; {min(twice)!r} is in two "
-            "of them. Name it once."
+            f"label, categorical and ignore must name different columns; {quoted(min(twice))} is "
+            "in two of them. Name it once."
         )
     names = [*table.columns, *table.unread]
     for name in (label, *categorical, *ignore):
         if name not in table.columns and name not in table.unread:
             raise DataError.of(
                 table.source,
-                expected=f"a column {name!r}",
-                got=f"{', '.join(map(repr, names[:20]))}",
+                expected=f"a column {quoted(name)}",
+                got=few([quoted(other) for other in names], most=20),
                 do="Check the name; upper and lower case differ.",
             )
     for name in table.unread.keys() - set(ignore):
         raise DataError.of(
             table.source,
-            expected=f"numbers or text in column {name!r}",
+            expected=f"numbers or text in column {quoted(name)}",
             got=f"type {table.unread[name]}",
             do="Convert the column, or name it in ignore (--ignore on the command line).",
         )
@@ -237,7 +234,7 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     if not np.isfinite([mean, scale]).all() or not scale:
         raise DataError.of(
             table.source,
-            expected=f"numbers of ordinary size in column {column.name!r}",
+            expected=f"numbers of ordinary size in column {quoted(column.name)}",
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )

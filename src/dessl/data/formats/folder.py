@@ -9,19 +9,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl._checks import one_of, whole_number
-from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData
+from dessl._checks import one_of, quoted, whole_number
+from dessl.data.errors import DataError, few
 from dessl.data.formats.image_file import (
     MAX_PIXELS,
     Colour,
     ImageFacts,
+    facts_and_pixels,
     image_facts,
     largest_value,
     pixels,
 )
 from dessl.data.formats.reading import MAX_BYTES, byte_count, check_limit, check_name
-from dessl.data.label_marks import warn_of_doubtful
+from dessl.data.labels import warn_of_doubtful
+from dessl.data.parts import Part, RawData
 
 SUFFIXES = frozenset(
     ".png .jpg .jpeg .bmp .gif .tif .tiff .webp .ppm .pgm .pbm".split()  # noqa: SIM905
@@ -72,7 +73,7 @@ def read_image_folder(
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
-    do = f"name the subfolder {UNLABELLED[0]!r}"
+    do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
     paths = [path for files in labelled.values() for path in files] + unlabelled
     x, bits = read_images(
@@ -82,7 +83,57 @@ def read_image_folder(
     y = np.full(len(x), -1, np.int64)
     y[: sum(counts)] = np.repeat(np.arange(len(counts)), counts)
     names = tuple(path.relative_to(folder).as_posix() for path in paths)
-    return RawData(x, y, tuple(labelled), row_names=names, bits=bits)
+    return RawData(Part.of_arrays(x, y), tuple(labelled), row_names=names, bits=bits)
+
+
+def read_new_images(
+    folder: str | Path,
+    class_names: Sequence[str],
+    shape: Sequence[int],
+    *,
+    bits: int = 8,
+    labels: bool = True,
+    max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
+) -> RawData:
+    """Images as a trained model wants them, from one folder or from subfolders.
+
+    Args:
+        folder: Holds images, which then have no label; or subfolders named for the model's
+            classes (any of them), and ``unlabelled`` for images without a label.
+        class_names: The model's classes, in its order.
+        shape: (channels, height, width) of the model's images.
+        bits: How many bits the values of 16-bit images had in training; larger ones are clipped,
+            with a warning.
+        labels: Whether the subfolders are classes. If not, they may have any names, and no image
+            has a label.
+        max_pixels: An image with more pixels is refused before it is decoded.
+        max_bytes: The most bytes that all images together may take.
+
+    Raises:
+        DataError: There are no images, one is damaged, or a subfolder is none of the classes.
+    """
+    folder = Path(folder)
+    subfolders = class_folders(folder)
+    codes: list[int] = []
+    paths: list[Path] = []
+    for place in subfolders or [folder]:
+        files = image_files(place)
+        code = _label(place, class_names) if labels and subfolders else -1
+        paths += files
+        codes += [code] * len(files)
+    channels, height, width = shape
+    x, _ = read_images(
+        paths,
+        size=(height, width),
+        colour="grey" if channels == 1 else "rgb",
+        bits=bits,
+        max_pixels=max_pixels,
+        max_bytes=max_bytes,
+    )
+    names = tuple(path.relative_to(folder).as_posix() for path in paths)
+    rows = Part.of_arrays(x, np.array(codes, np.int64))
+    return RawData(rows, tuple(class_names), row_names=names)
 
 
 def read_images(
@@ -95,19 +146,46 @@ def read_images(
     max_bytes: int = MAX_BYTES,
 ) -> Images:
     """Image files as one uint8 array; see :func:`read_image_folder`."""
-    facts = [image_facts(path, max_pixels) for path in paths]
+    if colour is not None:
+        one_of("colour", colour, ("grey", "rgb"))
+    facts, early = _first_look(paths, colour, max_pixels, max_bytes)
     height, width = _common_size(facts) if size is None else _as_size(size)
     if colour is None:
         colour = "grey" if all(fact.grey for fact in facts) else "rgb"
-    one_of("colour", colour, ("grey", "rgb"))
     shape = (len(paths), 1 if colour == "grey" else 3, height, width)
     check_limit(paths[0].parent, byte_count(shape, 1), max_bytes)
     deep = [path for path, fact in zip(paths, facts, strict=True) if fact.deep]
     bits = _bits([largest_value(path, max_pixels) for path in deep], bits)
+    if early is not None and early.shape == shape:
+        return Images(early, bits)
     x = np.empty(shape, np.uint8)
     for row, path in zip(x, paths, strict=True):
         row[:] = pixels(path, height, width, colour, bits, max_pixels)
     return Images(x, bits)
+
+
+def _first_look(
+    paths: Sequence[Path], colour: Colour | None, max_pixels: int, max_bytes: int
+) -> tuple[list[ImageFacts], NDArray[np.uint8] | None]:
+    """The headers of all images; and their pixels, if all are small and of one size and colour."""
+    facts: list[ImageFacts] = []
+    x: NDArray[np.uint8] | None = None
+    for row, path in enumerate(paths):
+        if row and x is None:
+            facts.append(image_facts(path, max_pixels))
+            continue
+        fact, found = facts_and_pixels(path, colour, max_pixels)
+        facts.append(fact)
+        if found is None or (x is not None and x.shape[1:] != found.shape):
+            x = None
+            continue
+        if x is None:
+            shape = (len(paths), *found.shape)
+            if byte_count(shape, 1) > max_bytes:
+                continue
+            x = np.empty(shape, np.uint8)
+        x[row] = found
+    return facts, x
 
 
 def _bits(largest: Sequence[int], bits: int | None) -> int:
@@ -143,7 +221,7 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
         raise DataError.of(
             folder,
             expected="at least two subfolders, one for each class",
-            got=", ".join(labelled) or "none",
+            got=few(list(labelled)) or "none",
             do="Sort the labelled images into subfolders named for their class.",
         )
     return labelled, unlabelled
@@ -179,9 +257,12 @@ def class_folders(folder: Path) -> list[Path]:
 def image_files(folder: Path) -> list[Path]:
     """The images of one folder in order, refusing an empty one and anything else in it."""
     files = sorted(
-        path
-        for path in folder.iterdir()
-        if not path.name.startswith(".") and path.name.lower() not in CLUTTER
+        (
+            path
+            for path in folder.iterdir()
+            if not path.name.startswith(".") and path.name.lower() not in CLUTTER
+        ),
+        key=lambda path: path.name,
     )
     for path in files:
         check_name(path)
@@ -194,6 +275,19 @@ def image_files(folder: Path) -> list[Path]:
             do="Remove it, or give the folder whose subfolders are the classes.",
         )
     return files
+
+
+def _label(place: Path, class_names: Sequence[str]) -> int:
+    if place.name.lower() in UNLABELLED:
+        return -1
+    if place.name not in class_names:
+        raise DataError.of(
+            place,
+            expected=f"subfolders named {few([*class_names, UNLABELLED[0]], most=20)}",
+            got=f"{quoted(place.name)}",
+            do="Put images without a label into 'unlabelled', or all into one folder.",
+        )
+    return list(class_names).index(place.name)
 
 
 def _common_size(facts: Sequence[ImageFacts]) -> tuple[int, int]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData, RawPart, class_indices, digit_names, same_count
 from dessl.data.formats.reading import (
     FETCH_AGAIN,
     MAX_BYTES,
@@ -18,11 +17,14 @@ from dessl.data.formats.reading import (
     check_deflated,
     check_end,
     check_limit,
+    class_indices,
     exact_bytes,
     file_size,
     fill,
     reading,
+    same_count,
 )
+from dessl.data.parts import Part, RawData, digit_names
 
 ELEMENTS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 MAX_DIMENSIONS = 8
@@ -83,16 +85,16 @@ def read_mnist(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
         DataError: A file is missing or wrong.
     """
     folder = Path(folder)
-    x, y = _images_and_labels(folder, "train", max_bytes)
-    test = RawPart(*_images_and_labels(folder, "t10k", max_bytes))
-    if test.x.shape[1:] != x.shape[1:]:
+    train = Part.of_arrays(*_images_and_labels(folder, "train", max_bytes))
+    test = Part.of_arrays(*_images_and_labels(folder, "t10k", max_bytes))
+    if test.x.shape[1:] != train.x.shape[1:]:
         raise DataError.of(
             folder,
             expected="training and test images of one size",
-            got=f"{x.shape[2:]} and {test.x.shape[2:]}",
+            got=f"{tuple(train.x.shape[2:])} and {tuple(test.x.shape[2:])}",
             do="The files belong to different data sets.",
         )
-    return RawData(x, y, digit_names(), test=test)
+    return RawData(train, digit_names(), test=test)
 
 
 def idx_path(folder: Path, name: str) -> Path:

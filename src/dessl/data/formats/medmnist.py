@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import Labels, RawData, RawPart, class_indices, digit_names
-from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.reading import MAX_BYTES, Labels, class_indices
 from dessl.data.formats.zipped import Npz, open_npz
+from dessl.data.parts import Part, RawData, digit_names
 
 
 def read_medmnist(
@@ -41,10 +41,10 @@ def read_medmnist(
             raise DataError.of(
                 path,
                 expected="images of one shape in all parts",
-                got=f"{train.x.shape[1:]} and {part.x.shape[1:]}",
+                got=f"{tuple(train.x.shape[1:])} and {tuple(part.x.shape[1:])}",
                 do="Fetch the file again.",
             )
-    return RawData(train.x, train.y, tuple(class_names), validation=validation, test=test)
+    return RawData(train, tuple(class_names), validation=validation, test=test)
 
 
 def _labels(arrays: Npz, part: str) -> Labels:
@@ -68,7 +68,7 @@ def _labels(arrays: Npz, part: str) -> Labels:
     return class_indices(arrays.path, np.ascontiguousarray(arrays.array(name)), 256)
 
 
-def _part(arrays: Npz, part: str, labels: Labels, n_classes: int) -> RawPart:
+def _part(arrays: Npz, part: str, labels: Labels, n_classes: int) -> Part:
     n_images = arrays.header(f"{part}_images").shape[:1]
     if n_images != (len(labels),):
         raise DataError.of(
@@ -78,4 +78,4 @@ def _part(arrays: Npz, part: str, labels: Labels, n_classes: int) -> RawPart:
             do="Fetch the file again.",
         )
     y = class_indices(arrays.path, labels, n_classes)
-    return RawPart(arrays.images(f"{part}_images"), y)
+    return Part.of_arrays(arrays.images(f"{part}_images"), y)

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
+from dessl.data.errors import DataError, few
 from dessl.data.features import feature_tensor
-from dessl.data.formats.arrays import Labels, RawData, same_count
-from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.reading import MAX_BYTES, Labels, same_count
 from dessl.data.formats.zipped import Npz, open_npz
-from dessl.data.label_marks import warn_of_doubtful
-from dessl.data.labels import codes_by_name, label_codes
+from dessl.data.labels import codes_by_name, label_codes, warn_of_doubtful
+from dessl.data.parts import Part, RawData
 
 FEATURE_NAMES = ("x", "X", "images", "features")
 LABEL_NAMES = ("y", "Y", "labels")
@@ -43,7 +42,7 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     ...     np.savez(path, x=np.eye(3), y=["yes", "", "no"])
     ...     data = read_npz(path)
     >>> data.x.dtype, data.y.tolist(), data.class_names
-    (dtype('float32'), [1, -1, 0], ('no', 'yes'))
+    (torch.float32, [1, -1, 0], ('no', 'yes'))
     """
     with open_npz(path, max_bytes=max_bytes) as arrays:
         features = arrays.array(_name(arrays, FEATURE_NAMES, "features"))
@@ -54,7 +53,7 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     if names is None:
         warn_of_doubtful(class_names, where=f"{path}, labels", do='save "" in its place')
     same_count(Path(path), x, y)
-    return RawData(x, y, class_names)
+    return RawData(Part.of_arrays(x, y), class_names)
 
 
 def read_new_npz(
@@ -98,7 +97,7 @@ def read_new_npz(
         column = np.full(len(x), -1, np.int64)
     y = _new_labels(Path(path), column, class_names, own_names)
     same_count(Path(path), x, y)
-    return RawData(x, y, tuple(class_names))
+    return RawData(Part.of_arrays(x, y), tuple(class_names))
 
 
 def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
@@ -107,7 +106,7 @@ def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
         raise DataError.of(
             arrays.path,
             expected=f"the {what} under one of the names {', '.join(options)}",
-            got=f"the arrays {', '.join(arrays.names[:12]) or 'none'}",
+            got=f"the arrays {few(arrays.names, most=12) or 'none'}",
             do=f"Save them with numpy.savez(path, {options[0]}=...).",
         )
     return found[0]

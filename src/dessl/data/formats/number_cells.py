@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import COMMA_NUMBER, NUMBER, Column, arrow_module
 from dessl.data.formats.tables import Table
@@ -98,11 +99,14 @@ def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
 def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
     """The error of one or more columns whose cells are not all numbers."""
     first, *rest = columns
-    others = [f"{wrong.cell!r} in column {wrong.name!r} ({wrong.n_cells} cells)" for wrong in rest]
+    others = [
+        f"{quoted(wrong.cell)} in column {quoted(wrong.name)} ({wrong.n_cells} cells)"
+        for wrong in rest
+    ]
     return DataError.of(
         source,
-        expected=f"numbers {'with a decimal comma ' * first.comma}in column {first.name!r}",
-        got=f"{first.cell!r} in data row {first.row + 1} ({first.n_cells} such cells)"
+        expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
+        got=f"{quoted(first.cell)} in data row {first.row + 1} ({first.n_cells} such cells)"
         + (f"; likewise {few(others)}" if others else ""),
         do=f"Correct or empty the cell{'s' * bool(others)}; or, {NOT_A_NUMBER}",
     )
@@ -164,9 +168,9 @@ def _check_thousands(table: Table, column: Column, mark: str) -> None:
         cell = column.cell(row)
         raise DataError.of(
             table.source,
-            expected=f"numbers in column {column.name!r} of which some show what the "
+            expected=f"numbers in column {quoted(column.name)} of which some show what the "
             f"{'comma' if mark == ',' else 'point'} means",
-            got=f"{cell!r} in data row {row + 1}, which may be {cell.replace(mark, '.')} or "
+            got=f"{quoted(cell)} in data row {row + 1}, which may be {cell.replace(mark, '.')} or "
             f"{cell.replace(mark, '')}, and others like it",
             do="Write decimals with a point, whole numbers among them as 950.0, and thousands "
             f"without a mark; or, {NOT_A_NUMBER}",

@@ -5,13 +5,14 @@ import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
 
+Labels: TypeAlias = NDArray[np.int64]  # (n,), -1 where the label is missing
 MAX_BYTES = 8 * 2**30
 DEFLATE_RATIO = 1032  # no deflate stream (gzip, zip, zlib) can grow by more than this
 CHUNK = 2**20
@@ -154,6 +155,40 @@ def text_lines(path: Path, expected: str) -> tuple[str, ...]:
     with reading(path, expected, UnicodeDecodeError):
         text = path.read_bytes().decode("utf-8")
     return tuple(line.strip() for line in io.StringIO(text) if line.strip())
+
+
+def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: int = 0) -> Labels:
+    """Labels of a file as indices from 0, refusing any outside its classes.
+
+    Args:
+        path: The file, for the error.
+        labels: Numbers (n,) or (n, 1).
+        n_classes: How many classes the file may name.
+        first: The file's name for class 0.
+    """
+    flat = labels.reshape(-1)
+    inside = (flat >= first) & (flat < first + n_classes) & (flat == np.floor(flat))
+    if not inside.all():
+        outside = np.flatnonzero(~inside)
+        row = int(outside[0])
+        raise DataError.of(
+            path,
+            expected=f"labels from {first} to {first + n_classes - 1}",
+            got=f"label {flat[row]} at row {row} ({len(outside)} such rows)",
+            do="The file is damaged or of another data set: remove it, and fetch it again.",
+        )
+    return flat.astype(np.int64) - first
+
+
+def same_count(path: Path, x: NDArray[Any], y: NDArray[Any]) -> None:
+    """Refuse images and labels of different number."""
+    if len(x) != len(y):
+        raise DataError.of(
+            path,
+            expected="one label for each row",
+            got=f"{len(y)} labels for {len(x)} rows",
+            do="The files belong to different data sets or one of them is cut short.",
+        )
 
 
 def _cut_short(path: Path, promised: int, came: int) -> DataError:

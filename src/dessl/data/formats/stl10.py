@@ -6,16 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import Labels, RawData, RawPart, class_indices, same_count
 from dessl.data.formats.reading import (
     FETCH_AGAIN,
     MAX_BYTES,
+    Labels,
     check_limit,
+    class_indices,
     file_size,
     fill,
     reading,
+    same_count,
     text_lines,
 )
+from dessl.data.parts import Part, RawData
 
 SHAPE = (3, 96, 96)
 PIXELS = 3 * 96 * 96
@@ -56,7 +59,8 @@ def read_stl10(
     same_count(folder / "test_y.bin", test_x, test_labels)
     y = np.full(len(x), -1, np.int64)
     y[:n_train] = labels
-    return RawData(x, y, names, test=RawPart(test_x, test_labels))
+    rows, test = Part.of_arrays(x, y), Part.of_arrays(test_x, test_labels)
+    return RawData(rows, names, test=test)
 
 
 def swap_rows_and_columns(images: NDArray[np.uint8]) -> None:

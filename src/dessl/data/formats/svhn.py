@@ -1,60 +1,73 @@
-"""SVHN's cropped digits: MATLAB files with X (32, 32, 3, n) and y, where 10 stands for 0."""
+"""SVHN's cropped digits: MATLAB files with X (32, 32, 3, n) and y, where 10 stands for 0.
 
+SciPy reads the files, but not safely: 272 bytes are enough to crash the process. So only the
+publisher's own files are read, known by their checksums.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from dessl.data.download import has_checksum
 from dessl.data.errors import DataError
-from dessl.data.formats.arrays import RawData, RawPart, class_indices, digit_names, same_count
-from dessl.data.formats.matlab import read_matrices
-from dessl.data.formats.reading import MAX_BYTES
+from dessl.data.formats.reading import FETCH_AGAIN, class_indices, file_size, reading, same_count
 from dessl.data.formats.stl10 import swap_rows_and_columns
+from dessl.data.parts import Part, RawData, digit_names
+
+CHECKSUMS = {
+    "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+    "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
+}
+EXPECTED = "a MATLAB file with the arrays X and y"
 
 
-def read_svhn(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
+def read_svhn(folder: str | Path, *, checksums: Mapping[str, str] = CHECKSUMS) -> RawData:
     """SVHN's cropped digits, with the test file as the test part.
 
     Args:
         folder: Holds train_32x32.mat and test_32x32.mat.
-        max_bytes: The most bytes that one array may take.
+        checksums: ``"md5:..."`` of each file; a file with another one is refused unread.
 
     Returns:
         Images (n, 3, 32, 32) and the classes "0" to "9".
 
     Raises:
-        DataError: A file is missing or wrong.
+        DataError: A file is missing or is not the publisher's.
     """
-    folder = Path(folder)
-    train = read_cropped_digits(folder / "train_32x32.mat", max_bytes=max_bytes)
-    test = read_cropped_digits(folder / "test_32x32.mat", max_bytes=max_bytes)
-    return RawData(train.x, train.y, digit_names(), test=test)
+    train, test = (
+        _cropped_digits(Path(folder) / name, checksums[name])
+        for name in ("train_32x32.mat", "test_32x32.mat")
+    )
+    return RawData(train, digit_names(), test=test)
 
 
-def read_cropped_digits(path: str | Path, *, max_bytes: int = MAX_BYTES) -> RawPart:
-    """One file of cropped digits: train, test or extra.
+def _cropped_digits(path: Path, checksum: str) -> Part:
+    """Images (n, 3, 32, 32) and digits (n,) of one file."""
+    import scipy.io
 
-    Args:
-        path: The ``.mat`` file.
-        max_bytes: The most bytes that one array may take.
-
-    Returns:
-        Images (n, 3, 32, 32) and the digits (n,).
-
-    Raises:
-        DataError: The file is missing or wrong.
-    """
-    path = Path(path)
-    arrays = read_matrices(path, ("X", "y"), max_bytes=max_bytes)
-    pixels, labels = arrays["X"], arrays["y"]
+    file_size(path, EXPECTED)
+    with reading(path, EXPECTED):
+        right = has_checksum(path, checksum)
+    if not right:
+        raise DataError.of(
+            path,
+            expected=f"the publisher's file, with the checksum {checksum}",
+            got="another file",
+            do=FETCH_AGAIN,
+        )
+    with reading(path, EXPECTED, KeyError, TypeError, ValueError, NotImplementedError):
+        found = scipy.io.loadmat(path, variable_names=["X", "y"])
+        pixels, labels = np.asarray(found["X"]), np.asarray(found["y"])
     if pixels.shape[:3] != (32, 32, 3) or pixels.ndim > 4 or pixels.dtype != np.uint8:
         raise DataError.of(
             path,
             expected="X to be uint8 of shape (32, 32, 3, n)",
             got=f"{pixels.dtype} of shape {pixels.shape}",
-            do="Take the cropped digits (format 2), not the full numbers.",
+            do="Use the cropped digits (format 2), not the full numbers.",
         )
     # MATLAB drops a last dimension of one, and lays the first index out fastest.
     x = pixels.reshape(32, 32, 3, -1, order="F").T
     swap_rows_and_columns(x)
     same_count(path, x, labels.reshape(-1))
-    return RawPart(x, (class_indices(path, labels, 10, first=1) + 1) % 10)
+    return Part.of_arrays(x, (class_indices(path, labels, 10, first=1) + 1) % 10)

@@ -1,6 +1,8 @@
 """CSV and Parquet tables as columns of numbers or of text, before any encoding."""
 
+import codecs
 import csv
+import io
 import re
 import warnings
 from collections import Counter
@@ -11,11 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
-from dessl.data.formats.csv_header import csv_header
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
+DELIMITERS = (",", ";", "\t", "|")
+HEADER_BYTES = 2**20
+QUOTED = re.compile(r'(?:^|(?<=[,;\t|\n]))"[^"]*(?:""[^"]*)*"(?=[,;\t|\r\n]|$)')
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
 
 
@@ -71,7 +76,7 @@ def open_table(
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
-        got=f"suffix {suffix!r}",
+        got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
 
@@ -96,6 +101,43 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
             UserWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
+    """The column names of a CSV, and its delimiter: the one given, or else the likeliest.
+
+    Raises:
+        ValueError: The file, or its first line, is in another coding than UTF-8.
+    """
+    with path.open("rb") as file:
+        start_bytes = file.read(HEADER_BYTES)
+    if start_bytes.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError("UTF-16")
+    start = start_bytes.decode("utf-8-sig", errors="surrogateescape")
+    if delimiter is None:
+        delimiter = likely_delimiter(start)
+    names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
+    if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
+        raise ValueError("column names in another coding")  # bytes that are not UTF-8
+    return names, delimiter
+
+
+def likely_delimiter(start: str) -> str:
+    r"""The comma, semicolon, tab or bar that divides the first line, by the start of a CSV.
+
+    What stands in quotes does not count. One that is in the second line as often goes before the
+    others, then the most frequent.
+
+    >>> likely_delimiter('"age, in years";"height, cm";sick\n31;170,5;no\n')
+    ';'
+    """
+    first, second = [*QUOTED.sub("", start).split("\n", 2), ""][:2]
+
+    def likelihood(delimiter: str) -> tuple[bool, int]:
+        count = first.count(delimiter)
+        return 0 < count == second.count(delimiter), count
+
+    return max(DELIMITERS, key=likelihood)
 
 
 def _csv(path: Path, delimiter: str | None) -> Any:
@@ -167,7 +209,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError.of(
             path,
             expected="columns with different, non-empty names",
-            got=f"{repeated[0]!r} twice",
+            got=f"{quoted(repeated[0])} twice",
             do="Name each column once, in the first line.",
         )
 

@@ -15,7 +15,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl.data.errors import DataError
+from dessl._checks import quoted
+from dessl.data.errors import DataError, few
 from dessl.data.formats.reading import (
     FETCH_AGAIN,
     MAX_BYTES,
@@ -113,7 +114,7 @@ class Npz:
         if header.dtype != np.uint8 or header.fortran or not image_like or 0 in shape:
             raise DataError.of(
                 self.path,
-                expected=f"{name!r} to hold uint8 images (n, height, width[, 1 or 3])",
+                expected=f"{quoted(name)} to hold uint8 images (n, height, width[, 1 or 3])",
                 got=f"{header.dtype} of shape {shape}",
                 do="Check that the file is a 2D image set.",
             )
@@ -125,7 +126,7 @@ class Npz:
         if largest > sys.maxunicode:
             raise DataError.of(
                 self.path,
-                expected=f"text in {name!r}",
+                expected=f"text in {quoted(name)}",
                 got=f"the code point {largest:#x}",
                 do=FETCH_AGAIN,
             )
@@ -133,11 +134,10 @@ class Npz:
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
         if name not in self._members:
-            found = ", ".join(self.names[:12]) or "none"
             raise DataError.of(
                 self.path,
-                expected=f"an array named {name!r}",
-                got=f"the arrays {found}",
+                expected=f"an array named {quoted(name)}",
+                got=f"the arrays {few(self.names, most=12) or 'none'}",
                 do="Check that the file is what its name says.",
             )
         info = self._members[name]
@@ -148,7 +148,7 @@ class Npz:
             if promised != info.file_size - length:
                 raise DataError.of(
                     self.path,
-                    expected=f"{promised:,} bytes in {name!r}, as its header says",
+                    expected=f"{promised:,} bytes in {quoted(name)}, as its header says",
                     got=f"{info.file_size - length:,}",
                     do=FETCH_AGAIN,
                 )
@@ -170,7 +170,8 @@ class Npz:
         elif info.file_size > on_disk:
             raise DataError.of(
                 self.path,
-                expected=f"{info.file_size:,} bytes in {info.filename!r}, as the directory says",
+                expected=f"{info.file_size:,} bytes in {quoted(info.filename)}, as the archive's "
+                "directory says",
                 got=f"{on_disk:,}",
                 do=FETCH_AGAIN,
             )
@@ -206,7 +207,7 @@ def _array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
     """The header and the bytes it takes, parsed as literals: no code, no objects."""
     magic = exact_bytes(stream, 8, path)
     if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise DataError.of(path, expected="npy arrays", got=f"{magic!r}", do=FETCH_AGAIN)
+        raise DataError.of(path, expected="npy arrays", got=f"{quoted(magic)}", do=FETCH_AGAIN)
     width = 2 if magic[6] == 1 else 4
     length = int.from_bytes(exact_bytes(stream, width, path), "little")
     if length > MAX_HEADER:
@@ -221,7 +222,7 @@ def _array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
         raise DataError.of(
             path,
             expected="an npy header with a plain shape and number type",
-            got=f"{text[:80]!r}",
+            got=f"{quoted(text[:80])}",
             do="Arrays of Python objects are not read: save numbers or text instead.",
         ) from error
 

@@ -1,0 +1,77 @@
+"""The command line ``dessl``: one command a file, errors in one line, results for eyes or as JSON.
+
+Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2 an error that the
+user can mend, said in one line; 130 stopped by Ctrl-C.
+"""
+
+import io
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dessl._version import __version__
+from dessl.cli.datasets import datasets_app
+from dessl.cli.errors import MENDABLE, TYPED, complaint
+from dessl.cli.evaluate import evaluate
+from dessl.cli.fit import fit
+from dessl.cli.output import say
+from dessl.cli.predict import predict
+from dessl.cli.report import report
+from dessl_paper.command import reproduce
+from dessl_paper.demo_command import demo
+
+app = typer.Typer(
+    help="Safe semi-supervised learning through a debiased risk.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(fit)
+app.command()(predict)
+app.command()(evaluate)
+app.command()(report)
+app.command()(reproduce)
+app.add_typer(datasets_app, name="datasets")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dessl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Safe semi-supervised learning through a debiased risk."""
+
+
+def _from_home(argument: str) -> str:
+    """Put the home folder for a ~ that shells leave, as in --out=~/runs and "~/my scans"."""
+    home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
+    return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Args:
+        arguments: What was typed after ``dessl``; the process's own when not given.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # λ is in hardly any code page
+    try:
+        typed = tuple(map(_from_home, sys.argv[1:] if arguments is None else arguments))
+        TYPED.set(typed)
+        app(typed)
+    except MENDABLE as error:
+        say(f"dessl: {complaint(error)}", style="red")
+        sys.exit(2)

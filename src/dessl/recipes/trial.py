@@ -1,0 +1,203 @@
+"""A trial: one method and its complete-case twin on one data set, judged on rows held out of both.
+
+Rows are held out with a label and without one, each by the same share, before anything is trained:
+a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
+both kinds compare two models without bias. Copies of one row are held out together.
+"""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl.data import DataError, LabelDraw, Part, SemiData
+from dessl.data.copies import copy_groups, shared_rows, whole_groups
+from dessl.data.errors import few
+from dessl.data.labels import MISSING
+from dessl.evaluation.metrics import predicted_logits
+from dessl.recipes import Fitted, Recipe, fit
+from dessl.recipes.folds import FOLDS
+
+LEAST_LABELS = 10
+LEAST_TEST = 3  # labelled rows, for an interval
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was trained on what, and the logits of both models on the test rows, (n, classes)."""
+
+    data: SemiData
+    test: Part
+    fitted: Fitted
+    logits: Tensor
+    twin_logits: Tensor
+
+
+def split(
+    data: SemiData,
+    *,
+    test: Part | None = None,
+    share: float = 0.2,
+    labels: int | None = None,
+    seed: int = 0,
+) -> tuple[SemiData, Part]:
+    """Return the data to train on and the test rows, drawn completely at random.
+
+    Args:
+        data: All of it, with every label there is.
+        test: Test rows from elsewhere. The data's own test part is taken where there is one;
+            otherwise rows are held out of the data.
+        share: Of the labelled and of the unlabelled rows to hold out.
+        labels: How many labels to keep, test rows included, hiding the others; None for all.
+        seed: Of the draws.
+
+    Raises:
+        DataError: The labels are too few, or all of one class.
+
+    >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
+    >>> train, test = split(data, labels=40, share=0.25)
+    >>> train.n_labelled, train.n_unlabelled, int(test.labelled.sum()), len(test.y)
+    (30, 45, 10, 25)
+    """
+    share = _checks.number("share", share, low=0, high=1, open_low=True, open_high=True)
+    generator = torch.Generator().manual_seed(seed)
+    known, unknown = _drawn(data, labels, generator)
+    _check_labels(data, known)
+    if test is not None:
+        _check_shared(data, known, test)
+    elif data.test is not None:
+        test = data.test
+    if test is None or data.validation is not None:
+        groups = _groups(data, known, share)
+    if test is None:
+        labelled, beside = _test_rows(known, unknown, groups, share)
+        y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
+        test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        known, unknown = known[~labelled], unknown[~beside]
+    if int(test.labelled.sum()) < LEAST_TEST:
+        raise DataError.of(
+            "the test rows",
+            expected=f"at least {LEAST_TEST} with a label",
+            got=f"{int(test.labelled.sum())}",
+            do="Label some of them, or leave --test-file out.",
+        )
+    _check_classes(data, known)
+    # A validation part that the data came with has labels beyond the budget: some of ours instead.
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, groups, len(known) // 5)
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
+
+
+def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Rows whose label is kept and all others, each in a random order."""
+    known = data.labelled_rows.cpu()
+    known = known[torch.randperm(len(known), generator=generator)]
+    if labels is not None:
+        known = known[: _checks.whole_number("labels", labels, low=1, high=len(known))]
+    other = torch.ones(len(data), dtype=torch.bool)
+    other[known] = False
+    unknown = other.nonzero().flatten()
+    return known, unknown[torch.randperm(len(unknown), generator=generator)]
+
+
+def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
+    """How many rows with and without a label are held out, and may at most be copies of one."""
+    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+
+
+def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
+    """Numbers (n,), the same for copies of one row, where only some labels are known."""
+    y = torch.full((len(data),), MISSING)
+    y[known] = data.y.cpu()[known]
+    labelled, unlabelled = _counts(len(known), len(data) - len(known), share)
+    return copy_groups(data.x, y, labelled=labelled, unlabelled=unlabelled)
+
+
+def _test_rows(
+    known: Tensor, unknown: Tensor, groups: Tensor, share: float
+) -> tuple[Tensor, Tensor]:
+    """Which of the rows with a label and which of the others to hold out; copies go together."""
+    n_test, n_beside = _counts(len(known), len(unknown), share)
+    labelled = whole_groups(known, groups, n_test)
+    beside = torch.isin(groups[unknown], groups[known[labelled]])
+    free = ~torch.isin(groups[unknown], groups[known])
+    beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
+    return labelled, beside
+
+
+def _check_labels(data: SemiData, known: Tensor) -> None:
+    name = data.name or "the data"
+    if len(known) < LEAST_LABELS:
+        raise DataError.of(
+            name,
+            expected=f"at least {LEAST_LABELS} labelled rows, to train on and to judge by",
+            got=f"{len(known)} in {len(data)} rows",
+            do="Label more rows.",
+        )
+
+
+def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
+    """Warn of test rows that the models learn with their labels."""
+    judged = test.x[test.labelled], test.y[test.labelled]
+    if shared := shared_rows(data.x[known], data.y[known], *judged):
+        warnings.warn(
+            f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
+            "train on: the models know their labels, and are judged too kindly. Leave them out of "
+            "one of the two.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_classes(data: SemiData, known: Tensor) -> None:
+    """Refuse labels to train on that are all of one class; warn of a class that has none."""
+    trained = set(data.y.cpu()[known].tolist())
+    if len(trained) < 2:
+        raise DataError.of(
+            data.name or "the data",
+            expected="labels of two classes at least to train on",
+            got=f"only {data.class_names[trained.pop()]!r}",
+            do="Label rows of the other classes too.",
+        )
+    absent = [name for number, name in enumerate(data.class_names) if number not in trained]
+    if absent:
+        warnings.warn(
+            f"no label of the class(es) {few(absent)} is left to train on: the model cannot "
+            "learn them. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def run_trial(
+    data: SemiData,
+    test: Part,
+    recipe: Recipe,
+    *,
+    out: Path | None = None,
+    progress: bool = True,
+) -> Trial:
+    """Train a recipe and its complete-case twin, and look at the test rows once.
+
+    Args:
+        data: To train on.
+        test: Rows held out of it, or from elsewhere.
+        recipe: Of :func:`dessl.recipes.recipe_for`.
+        out: Folder for checkpoints, from which the training is gone on with.
+        progress: Whether to show progress bars, where there is a terminal.
+    """
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    x = test.x.to(data.device)
+    logits = {  # the model may be its own twin: then the rows are gone through once
+        model: predicted_logits(model, x, transform=lambda x: x).double().cpu()
+        for model in {fitted.model, fitted.complete_case}
+    }
+    return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])

@@ -1,0 +1,1 @@
+"""What runs gave: the record of one, averages over many, comparisons and verdicts."""

@@ -1,0 +1,150 @@
+"""Record: what one run gave, as one JSON file, OUT/runs/KEY.json."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from dessl._entries import EntryError, Measured, Numbers, read_as
+from dessl._files import write_whole
+from dessl.data import DataError
+from dessl.training import Event
+
+RUNS = "runs"
+EVENTS = 50  # most of a history that a record keeps
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run: what it was, how it went, and what came of it.
+
+    Attributes:
+        experiment: Name.
+        profile: One of the profiles.
+        key: Of the cell, unique in an experiment.
+        data: Name of the data set, which says where it is rebuilt or made up.
+        labels: Labels that were drawn, validation included.
+        method: Name of the method.
+        title: Its title.
+        risk: What was minimised.
+        lam: λ.
+        seed: Of the split.
+        settings: All there is to know to run it again.
+        metrics: On the test set, by name; per-class accuracies and the reliability diagram too.
+        arrays: Curves of experiments that give some.
+        history: Evaluations during the run, thinned to ``EVENTS``.
+        training: Selected step, steps done, mode, seconds (a run's share, where several were
+            trained at once), runs that were, and whether the run diverged.
+        made_with: Versions, machine and commit.
+    """
+
+    experiment: str
+    profile: str
+    key: str
+    data: str
+    labels: int
+    method: str
+    title: str
+    risk: str
+    lam: float
+    seed: int
+    settings: dict[str, Any]
+    metrics: dict[str, Numbers]
+    training: dict[str, Any]
+    made_with: dict[str, Any]
+    arrays: dict[str, Numbers] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, entries: Any, source: Path) -> Self:
+        """Read one back.
+
+        Raises:
+            DataError: It is no record.
+        """
+        known = {one.name for one in dataclasses.fields(cls)}
+        if not isinstance(entries, dict) or not set(entries) <= known:
+            raise damaged(source, "other entries than a record's")
+        try:
+            record = read_as(cls, entries)
+            _check_free_entries(record)
+        except EntryError as error:
+            raise damaged(source, str(error)) from error
+        return record
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What is shown of a record's entries whose names are free."""
+
+    data: dict[str, Any]
+    steps: int
+    seconds: float
+    evaluated_at: list[int]
+    validation: list[dict[str, Measured]]
+
+
+def _check_free_entries(record: Record) -> None:
+    training, history = record.training, record.history
+    shown = {
+        "data": record.settings.get("data") or {},
+        "steps": training.get("steps") or 0,
+        "seconds": training.get("seconds") or 0,
+        "evaluated_at": [event.get("step") for event in history],
+        "validation": [event.get("validation") or {} for event in history],
+    }
+    read_as(_Shown, shown)
+
+
+def write_record(out: Path, record: Record) -> None:
+    """Write a record, whole or not at all."""
+    text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False, ensure_ascii=False)
+    write_whole(out / RUNS / f"{record.key}.json", text + "\n")
+
+
+def read_records(out: Path) -> list[Record]:
+    """Every record in a folder, by name.
+
+    Raises:
+        DataError: A file is no record, or a copy of another.
+    """
+    records = []
+    for file in sorted((out / RUNS).glob("*.json")):
+        record = Record.from_dict(read_json(file), file)
+        if record.key != file.stem:  # a copy would count as one more split
+            raise damaged(file, f"that of {record.key!r}")
+        own = f"{record.method}-lam{record.lam:.4g}-seed{record.seed}"
+        if not record.key.endswith(f"-{own}"):  # so would a copy with another key
+            raise damaged(file, f"that of {own!r}")
+        records.append(record)
+    return records
+
+
+def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:
+    """At most ``EVENTS`` of a history, evenly spaced, the last among them."""
+    n = len(history)
+    chosen: Iterable[int] = range(n)
+    if n > EVENTS:
+        chosen = sorted({round((k + 1) * n / EVENTS) - 1 for k in range(EVENTS)})
+    return [json.loads(history[k].as_line()) for k in chosen]
+
+
+def read_json(path: Path) -> Any:
+    """What a file of the folder holds.
+
+    Raises:
+        DataError: It is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise damaged(path, str(error)[:200]) from error
+
+
+def damaged(path: Path, why: str, what: str = "a run") -> DataError:
+    """The error of a file that is not what it should be."""
+    return DataError.of(
+        path, expected=f"JSON of {what}", got=why, do="The file is damaged: remove it, run again."
+    )

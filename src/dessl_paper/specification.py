@@ -1,0 +1,213 @@
+"""Experiment: what one experiment runs at one profile, and its grid of cells.
+
+A cell is one run: a data set, a method, λ and a split. What stands in the TOML files is read and
+checked by :mod:`dessl_paper.catalogue`.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._entries import check_name
+from dessl.data import LabelDraw, draw_labels
+from dessl.data.labels import MISSING
+from dessl.objective import RiskKind
+from dessl.training import TrainPlan
+
+Profile = Literal["smoke", "fast", "paper"]
+Curve = Literal["validation", "test"]
+
+
+@dataclass(frozen=True)
+class DataSetting:
+    """A data set and which of its labels are used.
+
+    Attributes:
+        name: In the catalogue of :mod:`dessl.data`.
+        labels: Labels that a split draws, validation included.
+        validation: How many of them are held out.
+        draw: ``"mcar"`` or ``"balanced"``.
+        label_noise: Share of all labels that are redrawn, in the test set too.
+        rows: Use at most this many rows of training and of test; 0 for all.
+        generated: Whether rows are generated if the set is not on disk.
+    """
+
+    name: str
+    labels: int
+    validation: int = 0
+    draw: Literal["mcar", "balanced"] = "mcar"
+    label_noise: float = 0.0
+    rows: int = 0
+    generated: bool = False
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row or curve: a risk with its unlabelled term.
+
+    Attributes:
+        name: In file names and in ``targets.toml``.
+        title: In tables and figures.
+        risk: What is minimised.
+        lams: Every λ it is run at; only 0 in the complete case.
+        surrogate: The unlabelled term: its ``name`` and settings.
+        plan: Settings of its plan that differ from the experiment's.
+        every_label: Whether it is given all labels, for comparison.
+    """
+
+    name: str
+    title: str
+    risk: RiskKind
+    lams: tuple[float, ...]
+    surrogate: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    every_label: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment at one profile.
+
+    Attributes:
+        name: Of the file.
+        profile: ``"smoke"``, ``"fast"`` or ``"paper"``.
+        kind: One of :data:`dessl_paper.kinds.KINDS`.
+        title: What it is, in a few words.
+        paper: Its place in the paper.
+        targets: Path of the paper's numbers in ``targets.toml``; empty if it prints none.
+        metrics: The metrics that tables and figures show.
+        notes: Settings of ours that no source gives, and differences from the paper.
+        data: The data sets.
+        seeds: Number of splits.
+        population: Train at most this many runs at once; 0 for one after another.
+        curve: ``"validation"``, or ``"test"`` to watch the test set during a run from which
+            nothing is selected.
+        model: Its ``name`` and settings.
+        views: ``mean`` and ``std`` of the normalisation, and the settings of each view of a term.
+        plan: Of the training, without λ, risk and seed.
+        methods: Rows and curves.
+        settings: Further settings that the kind needs.
+    """
+
+    name: str
+    profile: Profile
+    kind: str
+    title: str
+    paper: str
+    targets: str
+    metrics: tuple[str, ...]
+    notes: tuple[str, ...]
+    data: tuple[DataSetting, ...]
+    seeds: int
+    population: int
+    curve: Curve
+    model: Mapping[str, Any]
+    views: Mapping[str, Any]
+    plan: Mapping[str, Any]
+    methods: tuple[Method, ...]
+    settings: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, as JSON takes it."""
+        return dataclasses.asdict(self)
+
+    def method(self, name: str) -> Method:
+        """The method of a name."""
+        known = {method.name: method for method in self.methods}
+        _checks.one_of("method", name, tuple(known))
+        return known[name]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: what it is trained on and how.
+
+    Attributes:
+        data: The data set and its labels.
+        method: Risk and unlabelled term.
+        lam: λ.
+        seed: Of the split, the initial weights and the streams; shared by a split's methods.
+    """
+
+    data: DataSetting
+    method: Method
+    lam: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Name of its files.
+
+        >>> method = Method("pl", "PseudoLabel", "ssl", (0.1,))
+        >>> Cell(DataSetting("mnist", 1000), method, 0.1, 3).key
+        'mnist-1000-pl-lam0.1-seed3'
+        """
+        labels = "all" if self.method.every_label else self.data.labels
+        return f"{self.data.name}-{labels}-{self.method.name}-lam{self.lam:.4g}-seed{self.seed}"
+
+    def plan(self, experiment: Experiment) -> TrainPlan:
+        """How it is trained."""
+        own = {"lam": self.lam, "risk": self.method.risk, "seed": self.seed}
+        return TrainPlan.from_dict({**experiment.plan, **self.method.plan, **own})
+
+    def draw(self, y: Tensor) -> LabelDraw:
+        """Which labels it is given: the same for all methods of a split."""
+        every = self.method.every_label
+        return draw_labels(
+            y,
+            int((y != MISSING).sum()) if every else self.data.labels,
+            how="mcar" if every else self.data.draw,
+            n_validation=self.data.validation,
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+
+
+def cells_of(experiment: Experiment) -> list[Cell]:
+    """Every run of an experiment, the splits of one setting beside each other."""
+    cells = [
+        Cell(data, method, lam, seed)
+        for data in experiment.data
+        for method in experiment.methods
+        for lam in method.lams
+        for seed in range(experiment.seeds)
+    ]
+    keys = [cell.key for cell in cells]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(
+            f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
+            "would overwrite each other. Use other numbers of labels, or λ that differ in four "
+            "digits."
+        )
+    return cells
+
+
+def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:
+    """Cells that can be trained at once: the same data, term and plan, except for λ and risk."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)
+        groups.setdefault(repr(shared), []).append(cell)
+    for group in groups.values():
+        most = experiment.population or 1
+        for first in range(0, len(group), most):
+            yield group[first : first + most]
+
+
+def common_name(cells: list[Cell]) -> str:
+    """Name of a folder for some cells: of the one, or of all together."""
+    if len(cells) == 1:
+        return cells[0].key
+    keys = "\n".join(cell.key for cell in cells)
+    return f"{len(cells)}-runs-{hashlib.sha256(keys.encode()).hexdigest()[:12]}"
+
+
+def check_metrics(experiment: Experiment, known: Collection[str], source: str) -> None:
+    """Refuse metrics that the runs of an experiment do not have."""
+    for number, metric in enumerate(experiment.metrics):
+        check_name(metric, known, source=source, at=f"metrics[{number}]")

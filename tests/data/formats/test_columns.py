@@ -1,0 +1,83 @@
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dessl.data.errors import DataError
+from dessl.data.formats.fitting import read_table
+
+
+def table(path: Path, labels: list[object]) -> Path:
+    frame = pd.DataFrame({"n": np.arange(len(labels)) % 4, "y": labels})
+    frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "Unlabelled", "#N/A", "<NA>", "none", "-", "N.A."])
+@pytest.mark.parametrize("others", [("0", "1"), ("k0", "k1")])
+def test_a_label_that_may_stand_for_none_is_warned_of(
+    tmp_path: Path, word: str, others: tuple[str, str]
+) -> None:
+    path = table(tmp_path / "a.csv", [*others, word] * 4)
+    with pytest.warns(
+        UserWarning, match=f"column 'y': '{re.escape(word)}' is taken .* empty the cell"
+    ) as caught:
+        data, _ = read_table(path, label="y")
+    assert caught[0].filename == __file__
+    assert sorted(data.class_names) == sorted([*others, word])
+
+
+def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="column 'y': 'Yes' and 'yes' are taken for") as caught:
+        read_table(table(tmp_path / "a.csv", ["yes", "no", "Yes"] * 4), label="y")
+    assert caught[0].filename == __file__
+
+
+def test_minus_one_is_warned_of_among_whole_numbers(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="column 'y': '-1' is taken for a class"):
+        data, _ = read_table(table(tmp_path / "a.csv", [0, 1, -1] * 4), label="y")
+    assert data.class_names == ("-1", "0", "1")
+
+
+@pytest.mark.parametrize("mark", ["-1", "-1.0"])
+def test_minus_one_beside_text_is_refused_as_it_is_elsewhere(tmp_path: Path, mark: str) -> None:
+    path = table(tmp_path / "a.csv", ["k0", "k1", mark] * 4)
+    with pytest.raises(
+        DataError,
+        match=r"labels in column 'y'; got '-1' together with text such as 'k0'.* Empty the",
+    ):
+        read_table(path, label="y")
+
+
+@pytest.mark.parametrize("labels", [["-1", "1"], ["-", "+"], ["-1", "1.5"]])
+def test_codings_of_two_classes_are_silent(tmp_path: Path, labels: list[str]) -> None:
+    data, _ = read_table(table(tmp_path / "a.csv", labels * 6), label="y")
+    assert set(data.class_names) == set(labels)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_measurements_are_no_classes(tmp_path: Path, suffix: str) -> None:
+    values = np.random.default_rng(0).normal(size=200).round(3)
+    values[::3] = np.nan
+    with pytest.raises(
+        DataError,
+        match=r"classes in the label column 'y'; got \d+ different numbers in 133 labelled rows, "
+        r"such as .* Numbers to predict are not classes\.",
+    ):
+        read_table(table(tmp_path / f"a{suffix}", list(values)), label="y")
+
+
+def test_measurements_with_a_mark_for_missing_are_none_either(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="got 20 different numbers in 20 labelled rows"):
+        read_table(
+            table(tmp_path / "a.csv", [*(f"{k}.5" for k in range(20)), *["?"] * 30]), label="y"
+        )
+
+
+def test_grades_with_a_fraction_and_few_whole_numbers_are_classes(tmp_path: Path) -> None:
+    grades = table(tmp_path / "a.csv", ["1.0", "1.3", "1.7", "2.0"] * 3)
+    assert read_table(grades, label="y")[0].class_names == ("1", "1.3", "1.7", "2")
+    numbers = table(tmp_path / "b.csv", [5, 10, 7, ""])
+    assert read_table(numbers, label="y")[0].class_names == ("5", "7", "10")

@@ -1,0 +1,113 @@
+"""``dessl demo``: the numbers it prints and writes are those of its runs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from dessl.cli.output import show_facts
+from dessl.report.folder import read_facts
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "new" / "run"
+
+
+def test_demo_writes_facts_and_a_report_and_goes_on_from_there(cli: Cli, folder: Path) -> None:
+    code, out, err = cli("demo", "--steps", 12, "--seeds", 3, "--out", folder)
+    assert code == 0, err
+    assert str(folder / "report.html") in out
+    assert "complete case" in out
+    facts = read_facts(folder)
+    assert facts.command == f"dessl demo --steps 12 --seeds 3 --out {folder}"
+    assert facts.verdict.sentence in out
+    assert [(run.method, run.seed) for run in facts.runs] == [
+        (method, seed)
+        for method in ("complete case", "PseudoLabel", "DePseudoLabel", "all labels")
+        for seed in range(3)
+    ]
+    assert {(point.risk, point.lam) for point in facts.sweep} == {
+        (risk, lam) for risk in ("ssl", "debiased") for lam in (0.1, 0.5, 1.0, 2.0)
+    }
+    at_half = [p.metrics for p in facts.sweep if (p.risk, p.lam) == ("debiased", 0.5)]
+    debiased = [run.metrics for run in facts.runs if run.method == "DePseudoLabel"]
+    assert at_half == [{name: metrics[name] for name in at_half[0]} for metrics in debiased]
+    assert {"accuracy", "cross_entropy", "brier", "ece"} <= set(at_half[0])
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert facts.verdict.sentence in page
+    assert "Choice of λ" in page
+    assert "benefit ratio" in page
+    again, out, _ = cli("demo", "--steps", 12, "--seeds", 3, "--out", folder, "--json")
+    assert again == 0
+    runs = json.loads(out)["runs"]  # trained already: the same runs, and nothing but JSON on stdout
+    assert [run["metrics"]["brier"] for run in runs] == [
+        pytest.approx(run.metrics["brier"]) for run in facts.runs
+    ]
+
+
+def test_comparisons_are_scipys_paired_t_tests(folder: Path) -> None:
+    facts = read_facts(folder)
+    assert len(facts.comparisons) == 8
+    for one in facts.comparisons:
+        values = [facts.values(name, one.metric) for name in (one.method, "complete case")]
+        wanted = stats.ttest_rel(*values)
+        assert one.p_value == pytest.approx(wanted.pvalue)
+        assert (one.low, one.high) == pytest.approx(tuple(wanted.confidence_interval(0.95)))
+
+
+def test_a_folder_with_another_run_is_refused(cli: Cli, folder: Path) -> None:
+    code, _, err = cli("demo", "--steps", 13, "--seeds", 3, "--out", folder)
+    assert code == 2
+    assert "another run (" in err
+    assert "Choose another folder" in err
+
+
+def test_a_report_of_something_else_is_left_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    (tmp_path / "report.html").write_text("mine")
+    code, _, err = cli("demo", "--steps", 2, "--seeds", 2, "--out", tmp_path)
+    assert code == 2
+    assert "holds report.html, training of something else than dessl demo. Choose another" in err
+    assert (tmp_path / "report.html").read_text() == "mine"
+
+
+def test_the_report_can_be_written_again(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    before = (folder / "report.html").read_bytes()
+    (folder / "report.html").unlink()
+    code, out, _ = cli("report", folder)
+    assert code == 0
+    assert str(folder / "report.html") in out
+    assert (folder / "report.html").stat().st_size == len(before)
+    assert cli("report", folder, folder)[0] == 2
+    code, out, _ = cli("report", folder, folder, "--out", tmp_path / "both.html", "--json")
+    assert code == 0
+    assert json.loads(out)["report"] == str(tmp_path / "both.html")
+    assert (tmp_path / "both.html").stat().st_size > len(before)
+
+
+def test_the_readme_shows_the_committed_result(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parent.parent.parent
+    facts = read_facts(root / "results" / "demo-digits")
+    show_facts(facts)
+    shown = capsys.readouterr().out
+    readme = [line.split() for line in (root / "README.md").read_text(encoding="utf-8").split("\n")]
+    for method in facts.methods:
+        (row,) = (line for line in shown.split("\n") if f"│ {method.name} " in line and "±" in line)
+        assert row.replace("│", " ").split() in readme
+    assert facts.verdict.outcome == "cannot tell"
+
+
+def test_a_difference_of_nothing_has_no_minus(capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(__file__).parent.parent.parent
+    facts = read_facts(root / "results" / "demo-digits")
+    one = replace(facts.comparisons[0], metric="brier", difference=-1e-5, low=-0.5, high=-1e-9)
+    show_facts(replace(facts, comparisons=(one,)))
+    shown = capsys.readouterr().out
+    assert "-0.000" not in shown
+    assert "-0.500 to 0.000" in shown

@@ -1,0 +1,107 @@
+"""A trial's rows: held out with a label and without, once, completely at random."""
+
+import warnings
+
+import pytest
+import torch
+
+from dessl.data import DataError, Part, SemiData
+from dessl.recipes.trial import split
+
+
+def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
+    """Each row's one feature is its number, so that rows can be followed."""
+    y = torch.where(torch.arange(n) % n < labelled, torch.arange(n) % 2, -1)
+    return SemiData(torch.arange(n).float()[:, None], y, **parts)  # type: ignore[arg-type]
+
+
+def test_every_row_has_one_place_and_keeps_its_own_label() -> None:
+    data = rows()
+    train, test = split(data, share=0.25, seed=3)
+    held_out = test.x[:, 0].long()
+    places = torch.cat((train.labelled_rows, train.unlabelled_rows, held_out))
+    assert places.sort().values.tolist() == list(range(100))
+    assert test.y.tolist() == data.y[held_out].tolist()
+    assert (int(test.labelled.sum()), len(test.y)) == (15, 25)
+
+
+def test_hidden_labels_are_hidden_from_the_test_rows_too() -> None:
+    train, test = split(rows(labelled=100), labels=20, share=0.25)
+    assert (train.n_labelled, train.n_unlabelled) == (15, 60)
+    assert (int(test.labelled.sum()), int((~test.labelled).sum())) == (5, 20)
+
+
+def test_every_labelled_row_is_held_out_equally_often() -> None:
+    counts = torch.zeros(100)
+    for seed in range(400):
+        _, test = split(rows(), share=0.2, seed=seed)
+        counts[test.x[:, 0].long()] += 1
+    # 12 of 60 labelled and 8 of 40 unlabelled rows at each seed: 80 of 400, deviation 8.
+    assert counts.sum() == 400 * 20
+    assert float((counts - 80).abs().max()) < 5 * 8
+
+
+def test_a_test_part_takes_the_place_of_held_out_rows() -> None:
+    part = (torch.full((5, 1), -1.0), torch.tensor([0, 1, 0, 1, 0]))
+    train, test = split(rows(test=part))
+    assert (train.n_labelled, train.n_unlabelled, len(test.y)) == (60, 40, 5)
+    own = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, 1, -1]))
+    assert split(rows(test=part), test=own)[1] is own
+
+
+def test_test_rows_that_are_trained_on_are_warned_of() -> None:
+    data = rows()
+    both = Part(data.x[45:75], data.y[45:75])
+    with pytest.warns(UserWarning, match="15 of the 15 labelled test rows are among"):
+        split(data, test=both)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        split(data, test=Part(data.x[:30], 1 - data.y[:30]))  # other labels: other cases
+        split(data, test=Part(data.x[:30] + 0.5, data.y[:30]))
+        few = SemiData(data.x % 4, data.y)  # rows that are often equal
+        split(few, test=Part(few.x[30:60].clone(), few.y[30:60].clone()))
+
+
+def test_a_publishers_validation_part_does_not_enlarge_the_budget() -> None:
+    part = (torch.zeros(50, 1), torch.arange(50) % 2)
+    train, _ = split(rows(labelled=100, validation=part, test=part), labels=30)
+    assert train.validation is not None
+    assert (train.n_labelled, len(train.validation.y), train.n_unlabelled) == (24, 6, 70)
+
+
+def test_draws_of_one_seed_are_the_same() -> None:
+    (one, _), (two, _), (other, _) = (split(rows(), seed=seed) for seed in (5, 5, 6))
+    assert one.labelled_rows.equal(two.labelled_rows)
+    assert not one.labelled_rows.equal(other.labelled_rows)
+
+
+def test_too_few_labels_are_refused() -> None:
+    with pytest.raises(DataError, match="at least 10 labelled rows"):
+        split(rows(labelled=9))
+    with pytest.raises(ValueError, match="labels must be between 1 and 60; got 61"):
+        split(rows(), labels=61)
+    two = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, -1, -1]))
+    with pytest.raises(DataError, match="at least 3 with a label; got 2"):
+        split(rows(), test=two)
+    with pytest.raises(ValueError, match=r"share must lie in \(0, 1\)"):
+        split(rows(), share=1.0)
+
+
+def test_classes_without_a_label_to_train_on_are_said() -> None:
+    y = torch.full((50,), -1)
+    y[:20], y[20] = torch.arange(20) % 2, 2
+    data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
+    with_rare = [seed for seed in range(30) if 20 in _trained_rows(data, seed)]
+    assert 15 < len(with_rare) < 30  # 17 of its 21 labels stay, so the rare one does in 4 of 5
+    without = next(seed for seed in range(30) if seed not in with_rare)
+    with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare is left to train on"):
+        split(data, seed=without)
+    one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
+    with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
+        split(one)
+
+
+def _trained_rows(data: SemiData, seed: int) -> list[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return split(data, seed=seed)[0].labelled_rows.tolist()
