@@ -266,7 +266,7 @@ def gaps(
 
 def table(found: dict[str, dict[str, Gap]], teachers: Sequence[str], *, sign: int = 1) -> str:
     """One line a method: mean difference, and cells that are surely worse or better."""
-    head = "| method | cells | mean | surely worse | surely better | worst cell |"
+    head = "| method | cells | mean (95 % over cells) | surely worse | surely better | worst cell |"
     lines = [head, "|---|" + "---:|" * 5]
     for method, every in found.items():
         rows = [gap for key, gap in every.items() if key.split(", ")[2] in teachers]
@@ -274,11 +274,12 @@ def table(found: dict[str, dict[str, Gap]], teachers: Sequence[str], *, sign: in
             continue
         low, high = (sum(gap.low > 0 for gap in rows), sum(gap.high < 0 for gap in rows))
         worse, better = (low, high) if sign > 0 else (high, low)
-        mean = sum(gap.mean for gap in rows) / len(rows)
+        mean = f"{sum(gap.mean for gap in rows) / len(rows):+.3f}"
+        if len(rows) > 1:
+            over = mean_interval([gap.mean for gap in rows])
+            mean += f" ({over.low:+.3f} to {over.high:+.3f})"
         worst = sign * max(sign * gap.mean for gap in rows)
-        lines.append(
-            f"| {method} | {len(rows)} | {mean:+.3f} | {worse} | {better} | {worst:+.3f} |"
-        )
+        lines.append(f"| {method} | {len(rows)} | {mean} | {worse} | {better} | {worst:+.3f} |")
     return "\n".join(lines)
 
 

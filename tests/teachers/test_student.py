@@ -96,6 +96,7 @@ def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
     report = taught("good", at_prediction=True).report
     truth = float((answers("good").argmax(1) == rows()[1]).double().mean())
     quality = report.teachers[0]
+    assert quality.accuracy is not None
     assert quality.accuracy.low <= truth <= quality.accuracy.high
     assert quality.calibration_error is not None
     assert quality.trust > 0.3
@@ -168,6 +169,17 @@ def test_several_teachers_hard_and_soft_some_rows_unanswered() -> None:
     tensors, settings = found.state()
     again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
     assert torch.equal(again.predict_log_proba(x, new), found.predict_log_proba(x, new))
+
+
+def test_a_teacher_without_answers_to_gold_rows_is_not_judged_and_not_used() -> None:
+    said = [None if row < 60 else NAMES[int(c)] for row, c in enumerate(rows()[1][:600])]
+    found = learn_from_answers(data(), Answers.of(said, NAMES), at_prediction=True, setting=SHORT)
+    assert found.report.teachers[0].accuracy is None
+    assert "too few answers" in str(found.report)
+    assert found.report.teachers[0].trust == 0
+    again = Taught.from_state(found.state())
+    assert again.report == found.report
+    json.dumps(found.state().settings, allow_nan=False)
 
 
 @cache

@@ -33,6 +33,7 @@ from dessl.teachers.taught import (
     Taught,
     TaughtReport,
     TeacherQuality,
+    passes,
 )
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
@@ -125,7 +126,7 @@ def _choice(school: School, parts: Parts) -> Choice:
     both = torch.stack([losses(logs[0], gold.y), losses(pooled, gold.y)])
     needed = NEEDED[bool(parts.corrections)]
     error = float((both[1] - both[0]).std()) / math.sqrt(len(gold.y))
-    kept = bool(both[0].mean() - both[1].mean() > needed * error)
+    kept = passes(float(both[0].mean() - both[1].mean()), error, needed)
     drawn, folds = school.drawn(parts)
     accuracy = estimate_metric(
         "accuracy",
@@ -152,7 +153,7 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     y = school.gold_y[there[school.gold_rows]]
     rest = school.judged_rows[there[school.judged_rows]]
     said, heard = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
-    accuracy = Interval(float("nan"), 0.0, 1.0)
+    accuracy = None
     if len(gold) >= 3:
         found = estimate_metric("accuracy", said, y, heard if len(rest) else None)
         accuracy = Interval(found.value, found.low, found.high)

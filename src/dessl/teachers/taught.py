@@ -37,8 +37,8 @@ class TeacherQuality:
     Attributes:
         name: Of the teacher.
         answered: Share of all rows that it answered.
-        accuracy: Of its most likely class on gold rows that it answered; unlabelled rows narrow the
-            interval where its probabilities go with its hits.
+        accuracy: Of its most likely class on gold rows that it answered, None for fewer than three;
+            unlabelled rows narrow the interval where its probabilities go with its hits.
         calibration_error: Debiased expected calibration error; None for answers without
             probabilities, or too few rows.
         confidence: Its mean probability of its most likely class; None likewise.
@@ -47,19 +47,30 @@ class TeacherQuality:
 
     name: str
     answered: float
-    accuracy: Interval
+    accuracy: Interval | None
     calibration_error: float | None
     confidence: float | None
     trust: float
 
     def __str__(self) -> str:
-        words = f"{self.name}: accuracy {self.accuracy} on gold rows"
+        words = f"{self.name}: "
+        words += f"accuracy {self.accuracy}" if self.accuracy else "too few answers"
+        words += " on gold rows"
         if self.confidence is not None and self.calibration_error is not None:
             words += f"; mean confidence {self.confidence:.3f}"
             words += f", calibration error {self.calibration_error:.3f}"
         if self.answered < 1:
             words += f"; it answered {self.answered:.1%} of the rows"
         return words + "."
+
+
+def passes(gain: float, standard_error: float, needed: float) -> bool:
+    """The gate: whether a lower loss counts.
+
+    >>> passes(0.01, 0.02, 0.0), passes(0.01, 0.02, 1.0), passes(0.0, 0.02, 0.0)
+    (True, False, False)
+    """
+    return gain > needed * standard_error
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,8 @@ class Choice:
     @property
     def kept(self) -> bool:
         """Whether the pool is used rather than the gold-only networks."""
-        return self.gold_only_loss - self.pooled_loss > self.needed * self.standard_error
+        gain = self.gold_only_loss - self.pooled_loss
+        return passes(gain, self.standard_error, self.needed)
 
     @property
     def why(self) -> str:
@@ -147,7 +159,7 @@ class TaughtReport:
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
         """Read what :meth:`as_dict` gave, also after a trip through JSON."""
         teachers = tuple(
-            TeacherQuality(**{**one, "accuracy": Interval(**one["accuracy"])})
+            TeacherQuality(**{**one, "accuracy": one["accuracy"] and Interval(**one["accuracy"])})
             for one in found["teachers"]
         )
         more = None if found["with_answers"] is None else _choice(found["with_answers"])
