@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.augment import Weak
 from dessl.data import LabelDraw, SemiData, draw_labels, load
-from dessl.evaluation import Metrics, evaluate
+from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import RiskKind
+from dessl.results.record import Record, thinned
 from dessl.schedules import LinearRamp
 from dessl.surrogates import PseudoLabel
 from dessl.training import TrainPlan, TrainResult
@@ -76,24 +77,13 @@ class DemoPlan:
 
 
 @dataclass(frozen=True)
-class DemoRun:
-    """One run: its method, λ and seed, how it was trained, and its metrics on the test rows."""
-
-    method: str
-    lam: float
-    seed: int
-    result: TrainResult
-    metrics: Metrics
-
-
-@dataclass(frozen=True)
 class DemoResult:
     """All runs, those at other λ apart, and the data with the labels of the first seed."""
 
     plan: DemoPlan
     data: SemiData
-    runs: tuple[DemoRun, ...]
-    sweep: tuple[DemoRun, ...]
+    runs: tuple[Record, ...]
+    sweep: tuple[Record, ...]
 
 
 def run_demo(
@@ -119,7 +109,7 @@ def run_demo(
         if risk != "complete_case"
     ]
 
-    def trained(settings: Sequence[Setting], labels: int, folder: str) -> tuple[DemoRun, ...]:
+    def trained(settings: Sequence[Setting], labels: int, folder: str) -> tuple[Record, ...]:
         place = out / folder if out else None
         return _trained(plan, data, settings, labels, place, progress=progress)
 
@@ -138,7 +128,7 @@ def _trained(
     out: Path | None,
     *,
     progress: bool,
-) -> tuple[DemoRun, ...]:
+) -> tuple[Record, ...]:
     """Every seed of some settings as one population."""
     seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
     draws = {seed: _drawn(plan, data.y, labels, seed) for seed in seeds}
@@ -149,10 +139,9 @@ def _trained(
     results = train_population(
         network, surrogate, data, runs, plan.training, transform=shown, out=out, progress=progress
     )
-    assert data.test is not None  # noqa: S101 (the catalogue's digits have a test part)
     names = [name for name, *_ in settings for _ in seeds]
     return tuple(
-        DemoRun(name, run.lam, run.seed, result, _measured(result, data.test.x, data.test.y))
+        _record(name, run, result, data)
         for name, run, result in zip(names, runs, results, strict=True)
     )
 
@@ -175,5 +164,29 @@ def shown(x: Tensor) -> Tensor:
     return VIEW(x, torch.Generator(x.device))
 
 
-def _measured(result: TrainResult, x: Tensor, y: Tensor) -> Metrics:
-    return evaluate(result.model, x, y, transform=shown)
+def _record(method: str, run: PopulationRun, result: TrainResult, data: SemiData) -> Record:
+    assert data.test is not None  # noqa: S101 (the catalogue's digits have a test part)
+    metrics = evaluate(result.model, data.test.x, data.test.y, transform=shown)
+    lam = 0.0 if run.risk == "complete_case" else run.lam
+    return Record(
+        experiment="demo",
+        profile="",
+        key=f"{method.replace(' ', '_')}-lam{lam:.4g}-seed{run.seed}",
+        data=data.name,
+        labels=len(run.draw.labelled) + len(run.draw.validation),
+        method=method,
+        title=method,
+        risk=run.risk,
+        lam=lam,
+        seed=run.seed,
+        settings={},
+        metrics=metrics.as_dict(),
+        training={
+            "selected_step": result.step,
+            "steps": result.steps,
+            "mode": result.mode,
+            "seconds": round(result.seconds, 3),
+        },
+        made_with={},
+        history=thinned(result.history),
+    )

@@ -11,8 +11,8 @@ import typer
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import LARGEST_SEED, AsJson
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.report.folder import FACTS, MODEL, REPORT, TRAINING, write_facts
 from dessl.report.page import write_report
+from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, write_facts
 from dessl_paper.demo import FEW_LABELS, DemoPlan, run_demo
 from dessl_paper.report.demo import demo_facts
 

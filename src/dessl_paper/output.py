@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dessl.cli.output import say, show, show_json
-from dessl.report.measures import metric_text, written
+from dessl.evaluation.metrics.vocabulary import metric_text, written
 from dessl_paper.cells import cells_of
 from dessl_paper.report.wording import heading
 from dessl_paper.report.write import SUMMARY, write_reproduction

@@ -35,14 +35,14 @@ def test_a_run_of_the_demonstration_is_the_run_that_train_gives() -> None:
     wanted = evaluate(alone.model, data.test.x, data.test.y, transform=shown)
     found = result.runs[5]
     assert (found.method, found.seed) == ("DePseudoLabel", 5)
-    assert found.metrics.cross_entropy == pytest.approx(wanted.cross_entropy, rel=0.02)
-    assert found.result.history[0].loss == pytest.approx(alone.history[0].loss, rel=0.02)
+    assert found.metrics["cross_entropy"] == pytest.approx(wanted.cross_entropy, rel=0.02)
+    assert found.history[0]["loss"] == pytest.approx(alone.history[0].loss, rel=0.02)
 
 
 def test_all_labels_are_all_but_those_that_choose_the_step() -> None:
     result = run_demo(DemoPlan(steps=60, seeds=2), progress=False)
     accuracy = {
-        method: [run.metrics.accuracy for run in result.runs if run.method == method]
+        method: [run.metrics["accuracy"] for run in result.runs if run.method == method]
         for method in (ALL_LABELS, "complete case")
     }
     assert min(accuracy[ALL_LABELS]) > max(accuracy["complete case"])

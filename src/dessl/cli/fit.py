@@ -19,10 +19,9 @@ from dessl.data import DataError, SemiData
 from dessl.recipes import Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
 from dessl.recipes.trial import HeldOut, Trial, run_trial, split
-from dessl.report.facts import RunFacts
-from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
 from dessl.report.page import write_report
-from dessl.report.trial import trial_facts
+from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
+from dessl.results.trial import trial_facts
 from dessl.saved import SavedModel
 
 HOLD_OUT = 0.2  # share of the rows to judge by

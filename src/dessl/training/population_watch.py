@@ -9,8 +9,8 @@ from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.functional import log_probabilities
-from dessl.training.plan import HIGHER_IS_BETTER
 from dessl.training.stacked_model import StackedModel, State
 
 AT_ONCE = 2**16  # rows of all models in a forward pass
@@ -88,4 +88,4 @@ class Validation:
 
 def _all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
     metrics = metrics_from_logits(logits, y)
-    return {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
+    return {name: getattr(metrics, name) for name in METRICS}

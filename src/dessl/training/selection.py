@@ -4,7 +4,8 @@ import math
 import warnings
 from dataclasses import dataclass
 
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.evaluation.metrics.vocabulary import higher_is_better
+from dessl.training.plan import TrainPlan
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Selection:
                 )
             self.waited += 1
             return False
-        higher = HIGHER_IS_BETTER[plan.select]
+        higher = higher_is_better(plan.select)
         ahead = value > self.value if higher else value < self.value
         better = ahead or math.isnan(self.value)
         self.waited = 0 if better else self.waited + 1

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.mode import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates.base import Rows, Surrogate
 from dessl.theory import optimal_lambda
 from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, bad_values
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 
 ROWS_AT_ONCE = 512
 LEAST_ROWS = 3  # for a slope with an error
@@ -71,7 +72,7 @@ def watched(
     if bad := bad_values({"logits": logits}):  # the last step's update went too far
         raise NotFiniteError(bad)
     metrics = metrics_from_logits(logits, part.y)
-    values = {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
+    values = {name: getattr(metrics, name) for name in METRICS}
     if len(part.y) < LEAST_ROWS:
         return Watch(values, None, None)
     held_out = len(data.validation_rows) > 0

@@ -4,8 +4,8 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from dessl.evaluation.metrics.vocabulary import higher_is_better
 from dessl.evaluation.statistics import holm, paired_t_test, wilcoxon_test
-from dessl.report.measures import higher_is_better
 from dessl_paper.report.averages import number
 from dessl_paper.report.paper import printed
 from dessl_paper.report.results import Block, Results

@@ -1,14 +1,12 @@
 """The demonstration's facts."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from dessl.evaluation import Metrics
-from dessl.report.data import data_facts
-from dessl.report.facts import MethodFacts, RunFacts, RunResult, SweepPoint
-from dessl.report.seeds import seed_comparisons
-from dessl.report.verdict import verdict
+from dessl.results.comparisons import method_comparisons
+from dessl.results.facts import DataFacts, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
+from dessl.results.verdict import verdict
 from dessl_paper.demo import ALL_LABELS, METHODS, DemoResult
 
 PRIMARY = ("DePseudoLabel", "cross_entropy")  # what the verdict is about, chosen beforehand
@@ -26,30 +24,17 @@ def demo_facts(
         warnings: What was warned of.
     """
     plan, data = result.plan, result.data
-    runs = tuple(
-        RunResult(
-            run.method,
-            run.seed,
-            run.metrics.as_dict(),
-            run.result.step,
-            run.result.steps,
-            [asdict(event) for event in run.result.history],
-        )
-        for run in result.runs
-    )
-    comparisons = seed_comparisons(runs, list(METHODS))
+    comparisons = method_comparisons(result.runs, list(METHODS))
     main = next(one for one in comparisons if (one.method, one.metric) == PRIMARY)
     return RunFacts(
         title=f"Digits with {plan.labels} labels: does unlabelled data help?",
         command=command,
-        data=data_facts(data, test=len(data.test.y) if data.test else 0),
+        data=DataFacts.of(data, test=len(data.test.y) if data.test else 0),
         methods=_methods(plan.lam),
-        runs=runs,
+        runs=result.runs,
         comparisons=comparisons,
         sweep=tuple(
-            SweepPoint(METHODS[run.method], run.lam, run.seed, _numbers(run.metrics))
-            for run in (*result.runs, *result.sweep)
-            if METHODS.get(run.method, "complete_case") != "complete_case"
+            replace(run, metrics=_numbers(run.metrics), history=[]) for run in result.sweep
         ),
         verdict=verdict(main, plan.labels),
         settings={"demonstration": asdict(plan), "training": plan.training.as_dict()},
@@ -67,6 +52,6 @@ def _methods(lam: float) -> tuple[MethodFacts, ...]:
     )
 
 
-def _numbers(metrics: Metrics) -> dict[str, Any]:
+def _numbers(metrics: dict[str, Any]) -> dict[str, Any]:
     """Metrics that are one number: a sweep is drawn from those, and shows no class or bin."""
-    return {name: value for name, value in metrics.as_dict().items() if isinstance(value, float)}
+    return {name: value for name, value in metrics.items() if isinstance(value, float)}

@@ -4,11 +4,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dessl.report.figure import section
-from dessl.report.figure import table as html_table
-from dessl.report.html import Markup, element
+from dessl.report.html import Markup, element, section
+from dessl.report.html import table as html_table
 from dessl.report.page import whole_page
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl_paper.report.findings.all import summary
 from dessl_paper.report.findings.finding import HEADINGS, Finding
 from dessl_paper.report.results import Results

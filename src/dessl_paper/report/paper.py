@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from dessl.report.measures import measure_of
+from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl_paper.report.results import Block, Results
 from dessl_paper.targets import paper_targets, targets_at
 
@@ -125,7 +125,7 @@ def _medical(table: Mapping[str, Any], data: str, method: str, metric: str) -> P
 
 
 def _scaled(metric: str, entry: Any) -> Printed:
-    scale = 100 if measure_of(metric).percent else 1
+    scale = metric_named(metric).unit
     if entry is None:
         return NOTHING
     if isinstance(entry, list):

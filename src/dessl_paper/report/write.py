@@ -6,10 +6,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dessl._files import write_whole
-from dessl.report.folder import shown_from
-from dessl.report.latex import latex_fragment
-from dessl.report.markdown import markdown_list, markdown_table, markdown_text
-from dessl.report.table import Table
+from dessl.report.page import shown_from
+from dessl.report.tables import Table, latex_fragment, markdown_list, markdown_table, markdown_text
 from dessl.results.record import RUNS
 from dessl_paper.folder import EXPERIMENT
 from dessl_paper.report.figures.all import figures_of

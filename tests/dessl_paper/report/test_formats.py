@@ -3,9 +3,15 @@ import re
 
 import pytest
 
-from dessl.report.latex import latex_fragment, latex_table, latex_text
-from dessl.report.markdown import markdown_list, markdown_table, markdown_text
-from dessl.report.table import Table
+from dessl.report.tables import (
+    Table,
+    latex_fragment,
+    latex_table,
+    latex_text,
+    markdown_list,
+    markdown_table,
+    markdown_text,
+)
 from dessl_paper.specification import experiment_names, load_experiment
 
 ODD = Table(

@@ -10,7 +10,7 @@ import pytest
 from dessl_paper.report.write import write_reproduction
 
 ROOT = Path(__file__).parents[3]
-DRIVER = runpy.run_path(str(Path(__file__).parents[2] / "report" / "page" / "browser.py"))
+DRIVER = runpy.run_path(str(Path(__file__).parents[2] / "report" / "browser.py"))
 
 SHOWN = """(() => {
   const pictures = [...document.querySelectorAll('img')];

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl_paper.report.results import Results, read_results
 from dessl_paper.report.tables.all import tables_of
 from dessl_paper.specification import load_experiment

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dessl.evaluation.metrics.vocabulary import metric_text
 from dessl_paper.report.averages import Average, average
 from dessl_paper.report.classes import benefit_ratios, class_accuracies, class_names
 from dessl_paper.report.figures.panels import legend_below
@@ -36,7 +37,7 @@ def classes_figure(results: Results) -> dict[str, bytes] | None:
 
     rates = {block: class_accuracies(results, block) for block in results.blocks}
     rates = {block: rows for block, rows in rates.items() if rows}
-    drawn = [(block, rows, "accuracy, %", 100.0) for block, rows in rates.items()]
+    drawn = [(block, rows, metric_text("accuracy"), 100.0) for block, rows in rates.items()]
     drawn += [
         (block, {name: [average([x]) for x in row] for name, row in ratios.items()}, RATIO, 1.0)
         for block, rows in rates.items()

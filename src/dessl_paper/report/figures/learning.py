@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from dessl.report.averages import over_steps
-from dessl.report.measures import higher_is_better
+from dessl.evaluation.metrics.vocabulary import higher_is_better
+from dessl.results.averages import over_steps
 from dessl.results.record import Record
 from dessl_paper.report.averages import number
 from dessl_paper.report.figures.panels import legend_below, panels

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dessl.report.measures import measure_of, shown_range
+from dessl.evaluation.metrics.vocabulary import metric_named
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def scale(metric: str) -> float:
     """100 for shares, 1 for anything else."""
-    return 100.0 if measure_of(metric).percent else 1.0
+    return metric_named(metric).unit
 
 
 def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
@@ -20,7 +20,7 @@ def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
     >>> inside((-500.0, 60.0), "accuracy"), inside((20.0, 60.0), "accuracy")
     ((-3.0, 60.0), (20.0, 60.0))
     """
-    least, most = shown_range(metric)
+    least, most = metric_named(metric).range
     low, high = max(limits[0], least), min(limits[1], most)
     room = 0.05 * (high - low)
     return max(limits[0], least - room), min(limits[1], most + room)

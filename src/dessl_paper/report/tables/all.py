@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl_paper.report.results import Results, Shape
 from dessl_paper.report.tables.methods import method_tables
 from dessl_paper.report.tables.probe import probe_tables

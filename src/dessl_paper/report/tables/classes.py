@@ -1,7 +1,7 @@
 """Tables class by class: accuracies, and benefit ratios with their spread over the classes."""
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.tables import Table
 from dessl_paper.report.classes import (
     benefit_ratios,
     class_accuracies,

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.tables import Table
 from dessl.results.record import Record
 from dessl_paper.report.averages import average, number, values_of
 from dessl_paper.report.paper import printed

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.tables import Table
 from dessl_paper.report.averages import average, values_of
 from dessl_paper.report.comparison import Comparison, over_lambda
 from dessl_paper.report.paper import printed

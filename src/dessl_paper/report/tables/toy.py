@@ -1,7 +1,7 @@
 """The table of the toy example: what each method makes of the overlap, beside truth and paper."""
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.tables import Table
 from dessl_paper.report.averages import average, values_of
 from dessl_paper.report.paper import printed
 from dessl_paper.report.results import Block, Results

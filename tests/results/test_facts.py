@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from dessl.data import DataError
-from dessl.report.facts import RunFacts
-from dessl.report.folder import read_facts, write_facts
+from dessl.results.facts import RunFacts, read_facts, write_facts
 
 Build = Callable[..., RunFacts]
 
@@ -61,13 +60,13 @@ def test_wrong_entries_are_named(
     complaint: str,
 ) -> None:
     (tmp_path / "facts.json").write_text(json.dumps(change(small_facts().as_dict())))
-    with pytest.raises(DataError, match="expected the facts of a run, version 1") as caught:
+    with pytest.raises(DataError, match="expected the facts of a run, version 2") as caught:
         read_facts(tmp_path)
     assert complaint in str(caught.value)
 
 
 def test_a_folder_without_facts_and_damaged_facts_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no facts\.json\. Give the folder that dessl fit"):
+    with pytest.raises(DataError, match=r"no facts\.json\. Give the --out folder"):
         read_facts(tmp_path)
     (tmp_path / "facts.json").write_text("{")
     with pytest.raises(DataError, match="expected JSON"):

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dessl.report.facts import RunFacts
-from dessl.report.folder import write_facts
+from dessl.results.facts import RunFacts, write_facts
 
 
 @pytest.mark.parametrize(
@@ -14,7 +13,7 @@ from dessl.report.folder import write_facts
     [
         (lambda entries: entries.update(methods=[]), "0 methods and 6 runs"),
         (lambda entries: entries.update(runs=[]), "3 methods and 0 runs"),
-        (lambda entries: entries["methods"].pop(), "method 'DePseudoLabel', which is none of"),
+        (lambda entries: entries["methods"].pop(), "method 'DePseudoLabel', which is not one of"),
         (lambda entries: entries["methods"][1].update(lam=None), "lam None"),
         (lambda entries: entries["runs"][0]["history"][0].pop("loss"), "'loss'"),
         (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "metrics 'abc'"),

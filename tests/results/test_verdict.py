@@ -2,8 +2,9 @@
 
 import pytest
 
-from dessl.report.facts import Comparison
-from dessl.report.verdict import verdict
+from dessl.evaluation.metrics.vocabulary import amount
+from dessl.results.comparisons import Comparison
+from dessl.results.verdict import verdict
 
 SEEDS, ROWS = "paired t-test over seeds", "debiased, paired over rows"
 
@@ -15,9 +16,9 @@ SEEDS, ROWS = "paired t-test over seeds", "debiased, paired over rows"
         ("accuracy", -0.03, -0.01, "hurt"),
         ("brier", 0.01, 0.03, "hurt"),
         ("cross_entropy", -0.03, -0.01, "helped"),
-        ("brier", -0.01, 0.03, "cannot tell"),
-        ("accuracy", 0.0, 0.03, "cannot tell"),
-        ("accuracy", float("nan"), float("nan"), "cannot tell"),
+        ("brier", -0.01, 0.03, "no clear difference"),
+        ("accuracy", 0.0, 0.03, "no clear difference"),
+        ("accuracy", float("nan"), float("nan"), "no clear difference"),
     ],
 )
 def test_outcome(metric: str, low: float, high: float, outcome: str) -> None:
@@ -25,10 +26,10 @@ def test_outcome(metric: str, low: float, high: float, outcome: str) -> None:
     one = Comparison(metric, "Ours", "complete case", middle, low, high, 0.01, 0.95, SEEDS, 5)
     found = verdict(one, 100)
     assert found.outcome == outcome
-    assert f"{middle:+.3f}" in found.sentence
+    assert amount(metric, middle, signed=True) in found.sentence
     assert "p = 0.010" in found.sentence
 
 
 def test_one_cannot_tell_from_the_labels_that_the_comparison_had() -> None:
     one = Comparison("brier", "Ours", "complete case", 0.0, -0.1, 0.1, 0.9, 0.95, ROWS, 7)
-    assert verdict(one, 100).sentence.startswith("Cannot tell from 7 labels whether")
+    assert verdict(one, 100).sentence.startswith("No clear difference with 7 labels")

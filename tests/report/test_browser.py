@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dessl.report.facts import RunFacts
 from dessl.report.page import write_report
+from dessl.results.facts import RunFacts
 
 DRIVER = runpy.run_path(str(Path(__file__).with_name("browser.py")))
 

@@ -2,51 +2,11 @@ import dataclasses
 import math
 import re
 
-import numpy as np
 import pytest
 
-from dessl.report.axis import Axis
-from dessl.report.facts import MethodFacts, RunFacts
+from dessl.report.classes import benefit_ratios, class_accuracies
 from dessl.report.page import report_html
-from dessl.report.sections.learning_curves import risk_parts
-from dessl.report.sections.per_class import benefit_ratios, class_accuracies
-from dessl.report.sections.reliability import pooled
-from dessl.report.sections.sweep import over_lambda
-
-
-def test_pooled_bins_are_those_of_all_predictions_together(facts: RunFacts) -> None:
-    runs = [run for run in facts.runs if run.method == "PseudoLabel"]
-    bins = pooled(runs)
-    assert sum(b.rows for b in bins) == sum(run.metrics["n"] for run in runs)
-    right = sum(b.rows * b.accuracy for b in bins)
-    assert right == pytest.approx(sum(r.metrics["n"] * r.metrics["accuracy"] for r in runs))
-
-
-def test_the_parts_add_up_to_the_risk(facts: RunFacts) -> None:
-    method = facts.methods[2]
-    runs = [run for run in facts.runs if run.method == method.name]
-    parts = risk_parts(method, runs)
-    assert len(parts) == 4
-    *terms, risk = ([value for _, value in line] for line in parts.values())
-    assert np.sum(terms, axis=0) == pytest.approx(risk, abs=1e-6)
-    assert len(risk_parts(facts.methods[0], runs[:1])) == 1
-
-
-def test_sweep_means_are_over_seeds(facts: RunFacts) -> None:
-    curves = over_lambda(facts.sweep, "accuracy")
-    at = [p.metrics["accuracy"] for p in facts.sweep if p.risk == "ssl" and p.lam == 3.0]
-    assert len(at) == 2
-    assert curves["ssl"][3.0].mean == pytest.approx(np.mean(at))
-
-
-def test_a_plot_of_shares_ends_at_100_per_cent(facts: RunFacts) -> None:
-    assert Axis.of([96.0, 96.0], within=(0, 100)).high == 100
-    assert Axis.of([0.0, 0.0], within=(0, math.inf)).low == 0
-    page = report_html([facts])
-    over = re.search(r"<svg[^>]*><title>accuracy over λ</title><desc>(.*?)</desc>", page)
-    assert over
-    at = np.mean([p.metrics["accuracy"] for p in facts.sweep if p.risk == "ssl" and p.lam == 3])
-    assert f"{100 * at:.1f} at λ = 3" in over[1]
+from dessl.results.facts import MethodFacts, RunFacts
 
 
 def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
@@ -132,11 +92,3 @@ def test_of_many_classes_of_one_method_the_worst_are_drawn(facts: RunFacts) -> N
     assert "The 24 classes with the lowest accuracies of 60." in page
     drawn = re.findall(r"<text[^>]*><title>(kind \d+)</title>", page)
     assert set(drawn) >= {f"kind {number}" for number in range(40, 60)}
-
-
-@pytest.mark.parametrize("values", [[0.0], [3.0, 3.0], [math.nan], [-1e-9, 1e-9], [1e6, 2e6]])
-def test_an_axis_holds_its_values_between_round_ends(values: list[float]) -> None:
-    axis = Axis.of(values)
-    assert axis.low < axis.high
-    assert all(0 <= axis.share(value) <= 1 for value in values if math.isfinite(value))
-    assert len({text for _, text in axis.ticks}) == len(axis.ticks) <= 12

@@ -1,14 +1,16 @@
-"""Per class: each method's accuracy, and its benefit ratio where full supervision was trained."""
+"""Per class: each method's accuracy, and its benefit ratio where there is a run with all labels."""
 
 import math
+from typing import NamedTuple
 
 from dessl.evaluation.metrics.benefit import benefit_ratio
-from dessl.report.averages import runs_of
-from dessl.report.axis import Axis
-from dessl.report.facts import RunFacts
-from dessl.report.figure import figure, section, series_styles, table
-from dessl.report.html import Child, Markup, named
-from dessl.report.plot import Plot
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text
+from dessl.report.chart import INK, Chart, legend
+from dessl.report.html import Child, Markup, figure, named, section, table
+from dessl.report.scores import looks
+from dessl.results.averages import average
+from dessl.results.averages import number as as_number
+from dessl.results.facts import RunFacts
 
 MOST = 24  # classes that are drawn; the table has them all
 PICTURE = 8  # of them in one picture
@@ -16,11 +18,19 @@ ROW = 12  # height of a bar
 FARTHEST = 2.0  # benefit ratio that is drawn: a class with little to gain can have any
 
 ByMethod = dict[str, list[float]]  # for each method, a value for each class
-PER_CENT = Axis(0, 100, tuple((float(tick), str(tick)) for tick in range(0, 101, 25)))
 
 
-def per_class_section(facts: RunFacts) -> Markup | None:
-    """Bars of accuracy for each class and method, and of benefit ratios where there are."""
+class Shown(NamedTuple):
+    """What bars show: its text, the factor of its values, and the ends of its axis."""
+
+    text: str
+    unit: float
+    low: float
+    high: float
+
+
+def classes_section(facts: RunFacts) -> Markup | None:
+    """Bars of accuracy for each class and method, and of benefit ratios where there are any."""
     found = {method.name: class_accuracies(facts, method.name) for method in facts.methods}
     known = {name: values for name, values in found.items() if values}
     if not known:
@@ -30,36 +40,32 @@ def per_class_section(facts: RunFacts) -> Markup | None:
         for number in range(len(facts.data.class_names))
         if any(not math.isnan(values[number]) for values in known.values())
     ]
-    drawn = sorted(classes, key=lambda number: _rank(known, number))[:MOST]
+    drawn = sorted(sorted(classes, key=lambda number: _rank(known, number))[:MOST])
     caption = "Accuracy on the test rows of each class, mean over the runs of a method."
     if len(drawn) < len(classes):
         which = "largest differences" if len(known) > 1 else "lowest accuracies"
         caption += f" The {MOST} classes with the {which} of {len(classes)}."
+    accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
+    pictures = [_bars(facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
     ratios = benefit_ratios(facts, known)
-    pictures = _pictures(facts, known, sorted(drawn), ("accuracy, %", 100, PER_CENT))
     if ratios:
         caption += " Benefit ratio: the share of what all labels would bring that a method brings."
-        shown = [value for values in ratios.values() for value in values]
-        axis = Axis.of(
-            [min(max(value, -FARTHEST), FARTHEST) for value in shown], include=[0.0, 1.0]
-        )
-        pictures += _pictures(facts, ratios, sorted(drawn), ("benefit ratio", 1, axis))
-    styles = series_styles(facts)
-    key = {name: styles[name] for name in known}
+        values = [v for of in ratios.values() for v in of if not math.isnan(v)]
+        low = max(-FARTHEST, min([0.0, *values]))
+        shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
+        pictures += [_bars(facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
+    styles = looks(facts)
+    key = legend({name: styles[name] for name in known})
     numbers = _numbers(facts, known, ratios, classes)
-    return section("Classes", figure(caption, *pictures, key=key, numbers=numbers))
+    return section("Classes", figure(caption, *pictures, legend=key, numbers=numbers))
 
 
 def class_accuracies(facts: RunFacts, method: str) -> list[float]:
     """Mean accuracy of each class over the runs of a method; NaN where no test row has it."""
-    lists = [run.metrics.get("per_class_accuracy") or [] for run in runs_of(facts, method)]
+    lists = [run.metrics.get("per_class_accuracy") or [] for run in facts.runs_of(method)]
     if not lists or any(len(values) != len(facts.data.class_names) for values in lists):
         return []
-    means = []
-    for values in zip(*lists, strict=True):
-        known = [float(value) for value in values if value is not None]
-        means.append(math.fsum(known) / len(known) if known else math.nan)
-    return means
+    return [average([as_number(value) for value in of]).mean for of in zip(*lists, strict=True)]
 
 
 def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
@@ -79,7 +85,7 @@ def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
 
 
 def evenly(numbers: list[int], most: int) -> list[list[int]]:
-    """Numbers in as few lists of at most so many as there can be, and as equal as can be.
+    """Numbers in lists of at most so many, as few and as equal as possible.
 
     >>> evenly([0, 1, 2, 3, 4], 4)
     [[0, 1, 2], [3, 4]]
@@ -94,38 +100,31 @@ def _rank(found: ByMethod, number: int) -> float:
     return min(values) - max(values) if len(found) > 1 else values[0]
 
 
-def _pictures(
-    facts: RunFacts, found: ByMethod, drawn: list[int], scale: tuple[str, float, Axis]
-) -> list[Markup]:
-    return [_picture(facts, found, part, scale) for part in evenly(drawn, PICTURE)]
-
-
-def _picture(
-    facts: RunFacts, found: ByMethod, drawn: list[int], scale: tuple[str, float, Axis]
-) -> Markup:
-    """Bars from zero, a group for each class; ``scale`` is what they show, its unit and axis."""
-    what, unit, axis = scale
-    names, styles = facts.data.class_names, series_styles(facts)
-    longest = max(len(names[number]) for number in drawn)
+def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown) -> Markup:
+    """Bars from zero, a group for each class."""
+    names, styles = facts.data.class_names, looks(facts)
     group = len(found) + 0.7  # bars of a class, and the room to the next
-    total = group * len(drawn)
-    height, left = round(64 + ROW * total), min(112, max(44, 16 + 7 * longest))
-    plot = Plot(axis, Axis(0, total, ()), what, "class", height=height, left=left)
-    marks = [plot.line([(0, 0), (0, total)], "zero")] if axis.low < 0 else []
+    height = round(64 + ROW * group * len(drawn))
+    left = min(112, max(44, 16 + 7 * max(len(names[number]) for number in drawn)))
+    chart = Chart.of(shown.text, "class", height=height, left=left)
+    axes = chart.axes
+    if shown.low < 0:
+        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
     for place, number in enumerate(drawn):
-        top = total - place * group
-        marks.append(plot.row_label(names[number], top - len(found) / 2))
+        top = place * group
+        chart.row_label(names[number], top + len(found) / 2, left)
         for row, (method, values) in enumerate(found.items()):
             if not math.isnan(values[number]):
-                end = min(max(unit * values[number], axis.low), axis.high)
-                corners = (0, top - row - 0.08), (end, top - row - 0.92)
-                marks.append(plot.box(*corners, f"bar {styles[method]}"))
+                end = min(max(shown.unit * values[number], shown.low), shown.high)
+                axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
+    axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
+    axes.locator_params(axis="x", nbins=5)
     described = "; ".join(
         f"{names[number]}: "
-        + ", ".join(f"{name} {_briefly(unit * values[number])}" for name, values in found.items())
+        + ", ".join(f"{name} {_briefly(shown.unit * of[number])}" for name, of in found.items())
         for number in drawn
     )
-    return plot.svg(f"{what} of each class", described, *marks)
+    return chart.svg(f"{shown.text} of each class", described)
 
 
 def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:
@@ -143,8 +142,8 @@ def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[i
 
 
 def _number(value: float, decimals: int) -> str:
-    return "–" if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
+    return NONE if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
 
 
 def _briefly(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3g}"
+    return NONE if math.isnan(value) else f"{value:.3g}"

@@ -1,7 +1,6 @@
 """A trial's facts: both models on the test rows, their comparison, and the verdict."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from torch import Tensor
@@ -9,24 +8,16 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.recipes.trial import HeldOut, Trial
-from dessl.report.data import data_facts
-from dessl.report.facts import (
-    Comparison,
-    Estimate,
-    MethodFacts,
-    Outcome,
-    RunFacts,
-    RunResult,
-    Verdict,
-)
-from dessl.report.verdict import verdict
+from dessl.recipes.trial import Trial
+from dessl.results.comparisons import OVER_ROWS, Comparison
+from dessl.results.facts import DataFacts, Estimate, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
+from dessl.results.record import Record, thinned
+from dessl.results.verdict import Outcome, Verdict, verdict
 from dessl.training import TrainResult
 
-TWIN = "complete case"
-PRIMARY: MetricName = "brier"  # proper, and bounded: few labels are enough for its interval
-TEST = "debiased, paired over rows"
+COMPLETE_CASE = "complete case"
+PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
 PREFIX = {"debiased": "De", "ssl": "", "complete_case": ""}
 
 
@@ -36,7 +27,7 @@ def method_name(surrogate: str, risk: str) -> str:
     >>> method_name("PseudoLabel", "debiased"), method_name("PseudoLabel", "ssl")
     ('DePseudoLabel', 'PseudoLabel')
     """
-    return TWIN if risk == "complete_case" else PREFIX[risk] + surrogate
+    return COMPLETE_CASE if risk == "complete_case" else PREFIX[risk] + surrogate
 
 
 def trial_facts(
@@ -54,25 +45,25 @@ def trial_facts(
         trial: Of :func:`dessl.recipes.trial.run_trial`.
         surrogate: Its name in ``dessl.SURROGATES``.
         command: The command line that made it.
-        seconds: That it took.
-        settings: What else was set, by name.
-        warnings: What was warned of.
+        seconds: Time taken.
+        settings: Other settings, by name.
+        warnings: Shown on the way.
     """
     fitted, test = trial.fitted, trial.test
     plan = fitted.recipe.plan
-    name = method_name(type(fitted.recipe.surrogate).__name__, plan.risk)
-    methods = [MethodFacts(TWIN, "complete_case", surrogate, 0.0)]
-    runs = [_run(TWIN, trial.twin_logits, test, fitted.complete_results, plan.seed)]
+    methods = [MethodFacts(COMPLETE_CASE, "complete_case", surrogate, 0.0)]
+    runs = [_record(trial, methods[0], trial.twin_logits, fitted.complete_results)]
     comparisons: tuple[Comparison, ...] = ()
     if fitted.used_unlabelled:
+        name = method_name(type(fitted.recipe.surrogate).__name__, plan.risk)
         methods.append(MethodFacts(name, plan.risk, surrogate, fitted.lam))
-        runs.append(_run(name, trial.logits, test, fitted.results, plan.seed))
+        runs.append(_record(trial, methods[1], trial.logits, fitted.results))
         comparisons = tuple(_comparisons(trial, name))
     n_test = int(test.labelled.sum())
     return RunFacts(
         title=f"{trial.data.name}: does unlabelled data help?",
         command=command,
-        data=data_facts(trial.data, test=n_test, test_unlabelled=len(test.y) - n_test),
+        data=DataFacts.of(trial.data, test=n_test, test_unlabelled=len(test.y) - n_test),
         methods=tuple(methods),
         runs=tuple(runs),
         comparisons=comparisons,
@@ -90,14 +81,34 @@ def trial_facts(
     )
 
 
-def _run(
-    method: str, logits: Tensor, test: HeldOut, results: Sequence[TrainResult], seed: int
-) -> RunResult:
+def _record(
+    trial: Trial, method: MethodFacts, logits: Tensor, results: Sequence[TrainResult]
+) -> Record:
     """One model on the labelled test rows; the history is its first network's."""
+    test, seed, first = trial.test, trial.fitted.recipe.plan.seed, results[0]
     metrics = metrics_from_logits(logits[test.labelled], test.y[test.labelled].cpu())
-    first = results[0]
-    history = [asdict(event) for event in first.history]
-    return RunResult(method, seed, metrics.as_dict(), first.step, first.steps, history)
+    return Record(
+        experiment="fit",
+        profile="",
+        key=f"{method.risk}-lam{method.lam:.4g}-seed{seed}",
+        data=trial.data.name,
+        labels=trial.data.n_labelled,
+        method=method.name,
+        title=method.name,
+        risk=method.risk,
+        lam=method.lam,
+        seed=seed,
+        settings={},
+        metrics=metrics.as_dict(),
+        training={
+            "selected_step": first.step,
+            "steps": first.steps,
+            "mode": first.mode,
+            "seconds": round(sum(result.seconds for result in results), 3),
+        },
+        made_with={},
+        history=thinned(first.history),
+    )
 
 
 def _compared(trial: Trial) -> Iterator[MetricName]:
@@ -106,7 +117,8 @@ def _compared(trial: Trial) -> Iterator[MetricName]:
     both = (trial.logits, trial.twin_logits)
     if int(trial.test.labelled.sum()) < FEW_LABELS:
         return
-    if all(bool((logits.softmax(1) > 0).all()) for logits in both):  # where it may be infinite, not
+    # Where a probability is zero it may be infinite.
+    if all(bool((logits.softmax(1) > 0).all()) for logits in both):
         yield "cross_entropy"
 
 
@@ -118,8 +130,8 @@ def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
             metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known]
         )
         yield Comparison(
-            metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
-            found.confidence, TEST, found.n_labelled,
+            metric, name, COMPLETE_CASE, found.difference, found.low, found.high, found.p_value,
+            found.confidence, OVER_ROWS, found.n_labelled,
         )  # fmt: skip
 
 
@@ -129,7 +141,7 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
         return
     metrics = tuple(_compared(trial))
     for method in methods:
-        logits = trial.twin_logits if method.name == TWIN else trial.logits
+        logits = trial.twin_logits if method.name == COMPLETE_CASE else trial.logits
         p = logits.softmax(1)
         for metric in metrics:
             found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
@@ -145,10 +157,10 @@ def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
             return verdict(one, trial.data.n_labelled)
     if not trial.data.n_unlabelled:
         return Verdict(
-            "cannot tell",
-            "Every row has a label: the complete case was trained, and there was nothing "
-            "unlabelled to learn from.",
+            "no clear difference",
+            "Every row has a label: only the complete case was trained, as there are no unlabelled "
+            "rows to learn from.",
         )
     check = trial.fitted.check
-    outcome: Outcome = "hurt" if check and check.clearly_hurt else "cannot tell"
+    outcome: Outcome = "hurt" if check and check.clearly_hurt else "no clear difference"
     return Verdict(outcome, f"The complete case was kept. {trial.fitted.verdict}")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dessl.report.facts import Estimate, MethodFacts, RunFacts
 from dessl.report.html import element, escaped
 from dessl.report.page import embedded_json, report_html, write_report
+from dessl.results.facts import Estimate, MethodFacts, RunFacts
 
 VOID = {"br", "hr", "link", "meta"}
 
@@ -82,7 +82,7 @@ def test_the_same_facts_give_the_same_bytes(facts: RunFacts, tmp_path: Path) -> 
 
 
 def test_a_report_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="one run at least; got none"):
+    with pytest.raises(ValueError, match="at least one run; got none"):
         report_html([])
 
 
@@ -133,7 +133,7 @@ def test_all_labels_are_no_rival_of_the_others(facts: RunFacts) -> None:
     assert row
     cells = row[1].split("</td>")[:-1]
     assert ["★" in cell for cell in cells] == [False, True, False, False]
-    assert "of a row, all labels aside;" in page
+    assert "not counting all labels;" in page
 
 
 def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> None:

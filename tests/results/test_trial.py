@@ -8,10 +8,11 @@ from scipy import stats
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
+from dessl.evaluation.metrics.vocabulary import written
 from dessl.recipes import recipe_for
 from dessl.recipes.held_out import held_out_check
 from dessl.recipes.trial import Trial, run_trial, split
-from dessl.report.trial import trial_facts
+from dessl.results.trial import trial_facts
 
 
 def trial(lam: float, n_unlabelled: int = 200) -> Trial:
@@ -44,7 +45,7 @@ def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     assert found.difference == pytest.approx(wanted.difference, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
     assert (found.n, facts.data.test, facts.data.test_unlabelled) == (60, 60, 100)
-    assert f"{found.difference:+.3f}" in facts.verdict.sentence
+    assert written("brier", found.difference, signed=True) in facts.verdict.sentence
     assert {(one.method, one.metric) for one in facts.estimates} == {
         (method, metric)
         for method in ("complete case", "DePseudoLabel")
@@ -92,7 +93,7 @@ def test_networks_are_counted_as_trained() -> None:
 def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
     assert (len(kept.methods), kept.comparisons) == (1, ())
-    assert kept.verdict.outcome == "cannot tell"
+    assert kept.verdict.outcome == "no clear difference"
     assert kept.verdict.sentence.startswith("The complete case was kept.")
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
     assert whole.verdict.sentence.startswith("Every row has a label")
@@ -100,7 +101,8 @@ def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
 
 
 @pytest.mark.parametrize(
-    ("added", "outcome"), [([0.4, 0.6, 0.5, 0.7], "hurt"), ([0.9, -0.6, 0.5, -0.1], "cannot tell")]
+    ("added", "outcome"),
+    [([0.4, 0.6, 0.5, 0.7], "hurt"), ([0.9, -0.6, 0.5, -0.1], "no clear difference")],
 )
 def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
     added: list[float], outcome: str
@@ -114,4 +116,4 @@ def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
         dataclasses.replace(done, fitted=fitted), surrogate="entropy", command="", seconds=1.0
     )
     worse = stats.ttest_1samp(added, 0).confidence_interval(0.95).low > 0
-    assert facts.verdict.outcome == outcome == ("hurt" if worse else "cannot tell")
+    assert facts.verdict.outcome == outcome == ("hurt" if worse else "no clear difference")
