@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 
-from dessl.cli.device import device_named
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
-from dessl.cli.options import AsJson
+from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import noted_warnings, say, show_json
 from dessl.cli.sources import nearest
 from dessl_paper.output import Announcer, show_experiments, show_results, written_report
@@ -34,7 +33,6 @@ Profile = Annotated[
         "the paper's protocol at a smaller budget, minutes on a GPU. paper: the full budget."
     ),
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 Seeds = Annotated[
     int | None, typer.Option(min=1, help="How many splits; if not given, the profile's.")
 ]

@@ -241,7 +241,7 @@ class TestWeights:
         some = np.concatenate([np.flatnonzero(y == code)[:11] for code in (0, 1)])
         X, y = X[some], np.array(["barbera", "grignolino"])[y[some]]
         weights = np.where(y == "barbera", 60.3, 1.0)
-        with pytest.warns(UserWarning, match="7 of 22 labelled rows are left out") as caught:
+        with pytest.warns(UserWarning, match="7 of 22 labelled rows are dropped") as caught:
             clf = DeSSLClassifier(**FAST).fit(X, y, sample_weight=weights)
         assert caught[0].filename == __file__
         assert clf.predict_proba(X)[:, 1].min() > 0
@@ -455,7 +455,7 @@ class TestSaved:
         [
             ({"classes": {}}, "damaged: 'kind'"),
             ({"classes": {"kind": "f"}, "n_iter_": 3}, "damaged: could not convert string to fl"),
-            ({"estimator": "another"}, "no DeSSLClassifier saved"),
+            ({"estimator": "another"}, "not saved by DeSSLClassifier"),
         ],
     )
     def test_damage_is_said(self, tmp_path: Path, rows: tuple, change: dict, message: str) -> None:
