@@ -14,9 +14,9 @@ from dessl.results.facts import RunFacts, write_facts
         (lambda entries: entries.update(methods=[]), "0 methods and 6 runs"),
         (lambda entries: entries.update(runs=[]), "3 methods and 0 runs"),
         (lambda entries: entries["methods"].pop(), "method 'DePseudoLabel', which is not one of"),
-        (lambda entries: entries["methods"][1].update(lam=None), "lam None"),
+        (lambda entries: entries["methods"][1].update(lam=None), "methods[1].lam"),
         (lambda entries: entries["runs"][0]["history"][0].pop("loss"), "'loss'"),
-        (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "metrics 'abc'"),
+        (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "runs[0].metrics.ece"),
         (lambda entries: entries["runs"][0]["metrics"].update(ece=[]), "cannot be shown"),
     ],
 )

@@ -8,7 +8,6 @@ bytes.
 import io
 import math
 import re
-import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -284,47 +283,6 @@ def _rounded(text: str) -> str:
 
 def _drawable(text: str) -> str:
     return FORBIDDEN.sub("\ufffd", " ".join(text.splitlines()))
-
-
-def headline(figure: "Figure", *lines: str) -> None:
-    """Put a title over a figure, its lines folded where the figure is too narrow for them."""
-    width = int(figure.get_figwidth() * 11)
-    figure.suptitle("\n".join(textwrap.fill(_drawable(line), width) for line in lines))
-
-
-def panels(count: int, width: float = 4.1, height: float = 3.1) -> "tuple[Figure, list[Axes]]":
-    """A figure of so many panels, sizes in inches: three in a row at most, four as two by two."""
-    from matplotlib.figure import Figure
-
-    columns = 2 if count == 4 else min(count, 3)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(max(width * columns, 5.5), height * rows + 0.9), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for spare in axes[count:]:
-        spare.set_axis_off()
-    return figure, axes[:count]
-
-
-def legend_below(figure: "Figure", axes: "Axes", order: list[str], columns: int = 4) -> None:
-    """One legend for all panels, its entries in the given order and others after them.
-
-    It has so many columns, or as many as the figure is wide enough for.
-    """
-    handles, names = axes.get_legend_handles_labels()
-    ranked = sorted(
-        zip(names, handles, strict=True),
-        key=lambda entry: order.index(entry[0]) if entry[0] in order else len(order),
-    )
-    for count in range(max(1, min(len(ranked), columns)), 0, -1):
-        legend = figure.legend(
-            [handle for _, handle in ranked],
-            [name for name, _ in ranked],
-            loc="outside lower center",
-            ncols=count,
-        )
-        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
-            return
-        legend.remove()
 
 
 def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:

@@ -1,0 +1,128 @@
+"""How figures look and are laid out: one style for each method, panels, legend and axes."""
+
+import textwrap
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dessl.evaluation.metrics.vocabulary import metric_named
+from dessl.report import chart
+from dessl_paper.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Pictures: TypeAlias = dict[str, bytes]  # PNG and SVG, by file ending
+
+# Okabe and Ito's colours, safe for the colour-blind: warm for usual methods, cool for debiased.
+USUAL = ("#d55e00", "#e69f00", "#cc79a7")
+DEBIASED = ("#0072b2", "#56b4e9", "#009e73")
+OTHERS = ("#8c6d31", "#7b4bab")
+WIDTH, HEIGHT = 4.1, 3.1  # of one panel, in inches
+
+
+class Style(chart.Look):
+    """One method's look."""
+
+    def of_paper(self) -> dict[str, Any]:
+        """What the paper's takes: thin and dotted, marks left open."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": ":",
+            "linewidth": 1.0,
+            "markerfacecolor": "none",
+            "markersize": 4.5,
+        }
+
+
+def styles(results: Results) -> dict[str, Style]:
+    """The style of each method, the same in every figure."""
+    found: dict[str, Style] = {}
+    twins = results.twins()
+    for number, (usual, debiased) in enumerate(twins):
+        found[usual] = Style(USUAL[number % len(USUAL)], "s")
+        found[debiased] = Style(DEBIASED[number % len(DEBIASED)], "o")
+    lone = [name for name in results.methods if name not in found]
+    for name in lone:
+        if name == "complete_case":
+            found[name] = Style("#555555", "D", "--")
+        elif results.risk(name) == "complete_case":
+            found[name] = Style("#111111", "^", "-.")
+        else:
+            found[name] = Style(OTHERS[len(found) % len(OTHERS)], "v")
+    return found
+
+
+def shown_text(text: str) -> str:
+    r"""Text that matplotlib draws as it is: on one line, and no mathematics between dollars.
+
+    >>> print(shown_text("a $x^2$"))
+    a \$x^2\$
+    """
+    return " ".join(text.splitlines()).replace("$", r"\$")
+
+
+def shown_titles(results: Results) -> dict[str, str]:
+    """The title of each method as figures show it."""
+    return {name: shown_text(title) for name, title in results.methods.items()}
+
+
+def headline(figure: "Figure", *lines: str) -> None:
+    """Put a title over a figure, its lines folded where the figure is too narrow for them."""
+    width = int(figure.get_figwidth() * 11)
+    figure.suptitle("\n".join(textwrap.fill(shown_text(line), width) for line in lines))
+
+
+def drawing() -> AbstractContextManager[None]:
+    """A context in which matplotlib draws as these figures want it."""
+    return chart.drawing(chart.SETTINGS | {"font.size": 9.0, "grid.color": "#e3e6e8"})
+
+
+def panels(count: int) -> "tuple[Figure, list[Axes]]":
+    """A figure with so many panels, at most three in a row and four as two by two."""
+    from matplotlib.figure import Figure
+
+    columns = 2 if count == 4 else min(count, 3)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(max(WIDTH * columns, 5.5), HEIGHT * rows + 0.9), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for spare in axes[count:]:
+        spare.set_axis_off()
+    return figure, axes[:count]
+
+
+def legend_below(figure: "Figure", axes: "Axes", order: list[str], columns: int = 4) -> None:
+    """One legend for all panels, its entries in the given order and others after them.
+
+    It has so many columns, or as many as the figure is wide enough for.
+    """
+    handles, names = axes.get_legend_handles_labels()
+    ranked = sorted(
+        zip(names, handles, strict=True),
+        key=lambda entry: order.index(entry[0]) if entry[0] in order else len(order),
+    )
+    for count in range(max(1, min(len(ranked), columns)), 0, -1):
+        legend = figure.legend(
+            [handle for _, handle in ranked],
+            [name for name, _ in ranked],
+            loc="outside lower center",
+            ncols=count,
+        )
+        if count == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
+
+
+def scale(metric: str) -> float:
+    """100 for shares, 1 for anything else."""
+    return metric_named(metric).unit
+
+
+def numbered(stem: str, names: list[str]) -> list[str]:
+    """The stem for the first, and the stem with its name for any other.
+
+    >>> numbered("figure", ["a", "b"])
+    ['figure', 'figure-b']
+    """
+    return [stem if place == 0 else f"{stem}-{name}" for place, name in enumerate(names)]
