@@ -35,15 +35,14 @@ STOREYS = [
 ]
 # The same for the modules of dessl_paper; ``kinds`` is one of them.
 PAPER_STOREYS = [
-    ("specification", "averages", "toy_training", "demo"),
+    ("specification", "toy_training"),
     ("sources", "results"),
     ("training", "targets"),
     ("comparison", "wording", "figures"),
     ("findings", "made_with"),
     ("kinds",),
     ("catalogue", "run", "writing"),
-    ("report",),
-    ("command", "demo_command"),
+    ("command", "demo"),
     ("__init__",),
 ]
 ENTRANCES = {"__init__", "__main__"}  # they hand out names from everywhere
@@ -150,7 +149,7 @@ def test_imports_go_one_way() -> None:
 def test_the_product_knows_only_the_commands_of_the_paper() -> None:
     assert paper_imports(SOURCE) == [
         "cli/main.py imports dessl_paper.command",
-        "cli/main.py imports dessl_paper.demo_command",
+        "cli/main.py imports dessl_paper.demo",
         "cli/report.py imports dessl_paper.command",
     ]
 

@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.device import device_named
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
-from dessl.cli.options import AsJson
+from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.sources import nearest
-from dessl.report.measures import metric_text, written
+from dessl.evaluation.metrics.vocabulary import metric_text, written
 from dessl_paper.catalogue import PROFILES, experiment_names, load_experiment
 from dessl_paper.run import run_experiment
 from dessl_paper.specification import Experiment, Profile, cells_of
@@ -45,7 +44,6 @@ ProfileOption = Annotated[
         "the paper's protocol at a smaller budget, minutes on a GPU. paper: the full budget."
     ),
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Number of splits; default: the profile's.")]
 Resume = Annotated[bool, typer.Option(help="Resume from the runs in the folder.")]
 Out = Annotated[

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from dessl_paper.averages import Average, average, values_of
+from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed, printed
@@ -169,7 +169,7 @@ def difference_text(results: Results, one: Comparison) -> str:
     if one.n < 2:
         return f"{said} (one split, no test)"
     low, high = (written(one.metric, end, signed=True) for end in (one.low, one.high))
-    return f"{said} ({low} to {high}, p = {p_text(one.p_two_sided)}, {one.n} splits)"
+    return f"{said} ({low} to {high}, p = {p_text(one.p_value)}, {one.n} splits)"
 
 
 def with_paper(found: Sequence[Comparison]) -> list[Comparison]:

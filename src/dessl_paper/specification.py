@@ -93,6 +93,7 @@ class Experiment:
         plan: Of the training, without λ, risk and seed.
         methods: Rows and curves.
         settings: Further settings that the kind needs.
+        first_seed: Seed of the first split.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Experiment:
     plan: Mapping[str, Any]
     methods: tuple[Method, ...]
     settings: Mapping[str, Any]
+    first_seed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
@@ -175,7 +177,7 @@ def cells_of(experiment: Experiment) -> list[Cell]:
         for data in experiment.data
         for method in experiment.methods
         for lam in method.lams
-        for seed in range(experiment.seeds)
+        for seed in range(experiment.first_seed, experiment.first_seed + experiment.seeds)
     ]
     keys = [cell.key for cell in cells]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):

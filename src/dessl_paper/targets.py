@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from dessl._entries import read_toml
-from dessl.report.measures import measure_of
+from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl_paper.results import Block, Results
 
 NEAR = 0.03  # relative distance at which two λ count as one
@@ -154,7 +154,7 @@ def _medical(table: Mapping[str, Any], data: str, method: str, metric: str) -> P
 
 
 def _scaled(metric: str, entry: Any) -> Printed:
-    scale = 100 if measure_of(metric).percent else 1
+    scale = metric_named(metric).unit
     if entry is None:
         return NOTHING
     if isinstance(entry, list):

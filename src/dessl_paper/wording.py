@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable
 
-from dessl.report import measures
-from dessl.report.measures import NONE, measure_of, metric_text
-from dessl_paper.averages import Average
+from dessl.evaluation.metrics import vocabulary
+from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text
+from dessl.results.averages import Average
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed
 
 HEADINGS = {
-    "ece": "ECE, %",
     "overlap_posterior": "mean p(1|x) on [1.2, 2.8]",
     "training_cross_entropy": "training cross-entropy",
     "oracle": "risk on all test rows (oracle)",
@@ -39,8 +38,7 @@ def plain(metric: str) -> str:
     >>> plain("ece"), plain("worst_class_accuracy")
     ('ECE', 'worst-class accuracy')
     """
-    special = {"ece": "ECE", "worst_class_accuracy": "worst-class accuracy"}
-    return special.get(metric, measure_of(metric).text)
+    return metric_named(metric).words
 
 
 def written(metric: str, value: float, *, signed: bool = False) -> str:
@@ -49,7 +47,7 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
     >>> written("accuracy", 0.91234), written("brier", -0.0123, signed=True)
     ('91.23', '−0.012')
     """
-    return measures.written(metric, value, signed=signed, decimals=2)
+    return vocabulary.written(metric, value, signed=signed, decimals=2)
 
 
 def amount(metric: str, value: float) -> str:
@@ -58,8 +56,7 @@ def amount(metric: str, value: float) -> str:
     >>> amount("accuracy", -0.0252), amount("cross_entropy", 0.1)
     ('2.52 points', '0.100')
     """
-    size = written(metric, abs(value))
-    return f"{size} points" if measure_of(metric).percent else size
+    return vocabulary.amount(metric, abs(value), decimals=2)
 
 
 def ours_text(metric: str, found: Average) -> str:

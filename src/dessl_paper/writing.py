@@ -11,16 +11,13 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl._json import finite
-from dessl.report.figure import section
-from dessl.report.figure import table as html_table
-from dessl.report.folder import shown_from
-from dessl.report.html import Markup, element
-from dessl.report.latex import latex_fragment
-from dessl.report.markdown import markdown_list, markdown_table, markdown_text
-from dessl.report.page import whole_page
-from dessl.report.table import Table
+from dessl.report.html import Markup, element, section
+from dessl.report.html import table as html_table
+from dessl.report.page import shown_from, whole_page
+from dessl.report.tables import Table, latex_fragment, markdown_list, markdown_table, markdown_text
+from dessl.results.averages import average, values_of
 from dessl.results.record import RUNS
-from dessl_paper.averages import average, values_of
+from dessl_paper.comparison import Comparison
 from dessl_paper.findings import HEADINGS, Finding, counted
 from dessl_paper.kinds import kind_of
 from dessl_paper.made_with import foot_lines, repeats_note
@@ -159,11 +156,18 @@ def summary_entries(results: Results, findings: Sequence[Finding]) -> dict[str, 
         "findings": [dataclasses.asdict(one) for one in findings],
         "means": [one for block in results.blocks for one in _means(results, block)],
         "comparisons": [
-            finite(block._asdict() | dataclasses.asdict(one))
+            finite(block._asdict() | _compared(one))
             for block in results.blocks
             for one in kind.comparisons(results, block)
         ],
     }
+
+
+def _compared(one: Comparison) -> dict[str, Any]:
+    """A comparison's numbers by the names that summaries have always had."""
+    entries = dataclasses.asdict(one)
+    entries["p_two_sided"] = entries.pop("p_value")
+    return {key: value for key, value in entries.items() if key not in ("test", "confidence")}
 
 
 def _means(results: Results, block: Block) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ def test_both_directions_are_scipys(swept: Results, metric: str, better: str) ->
     assert one.difference == pytest.approx(np.mean(a) - np.mean(b), rel=1e-9)
     assert one.p_better == pytest.approx(stats.ttest_rel(a, b, alternative=better).pvalue)
     assert one.p_worse == pytest.approx(stats.ttest_rel(a, b, alternative=worse).pvalue)
-    assert one.p_two_sided == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert one.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert one.p_wilcoxon == pytest.approx(stats.wilcoxon(a, b).pvalue)
     low, high = stats.ttest_rel(a, b).confidence_interval(0.95)
     assert (one.low, one.high) == pytest.approx((low, high))
@@ -99,7 +99,7 @@ def test_diverged_unknown_and_missing_splits_are_left_out(swept: Results) -> Non
     one = compared(few, few.blocks[0], "accuracy", "de_pl", "pl", 10.0, 10.0)
     a, b = (by_split(swept, method, 10.0, "accuracy")[3:] for method in ("de_pl", "pl"))
     assert one.n == 3
-    assert one.p_two_sided == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert one.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue)
 
 
 @pytest.mark.parametrize("method", ["pl", "de_pl"])
@@ -116,7 +116,7 @@ def test_an_infinite_split_leaves_no_difference_and_no_test(swept: Results, meth
     assert one.n == 6
     assert not one.clear
     numbers = [one.difference, one.low, one.high, one.p_better, one.p_worse]
-    numbers += [one.p_two_sided, one.p_wilcoxon, one.holm_better, one.holm_worse]
+    numbers += [one.p_value, one.p_wilcoxon, one.holm_better, one.holm_worse]
     assert all(map(math.isnan, numbers))
     others = [test.p_better for test in tests if test.lam != 10.0]
     assert others

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from dessl_paper.averages import Average
+from dessl.results.averages import Average
+from dessl.results.comparisons import OVER_SEEDS
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.comparison import Comparison
 from dessl_paper.findings import Finding, Level, agreement, counted, direction_finding, with_sign
@@ -24,6 +25,13 @@ def swept(
         for method, values in (("pl", usual), ("de_pl", debiased))
     }
     return results_of(experiment, cells)
+
+
+def comparison(metric: str, difference: float, p_value: float, paper: float) -> Comparison:
+    ends = (float("nan"), float("nan"))
+    return Comparison(
+        metric, "de_pl", "pl", difference, *ends, p_value, 0.95, OVER_SEEDS, 3, 1.0, paper=paper
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +63,7 @@ def test_levels_meet_where_the_intervals_do(ours: Average, paper: Printed, meets
 )
 def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outcome: str) -> None:
     found = [
-        Comparison("ece", "de_pl", "pl", 1.0, 3, sign, p_two_sided=0.01 if sure else 0.5, paper=0.1)
+        comparison("ece", sign, 0.01 if sure else 0.5, paper=0.1)
         for sign, sure in zip(signs, clear, strict=True)
     ]
     assert agreement(found) == outcome
@@ -64,10 +72,7 @@ def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outc
 def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
     results_of: Callable[..., Results],
 ) -> None:
-    equal, other = (
-        Comparison("auc", "de_pl", "pl", 1.0, 3, -0.02, p_two_sided=0.01, paper=paper)
-        for paper in (0.0, -0.01)
-    )
+    equal, other = (comparison("auc", -0.02, 0.01, paper=paper) for paper in (0.0, -0.01))
     assert with_sign([equal, other]) == [other]
     results = swept(results_of, [0.9], [0.3])
     found = direction_finding(results, equal)

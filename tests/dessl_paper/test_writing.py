@@ -18,7 +18,7 @@ from PIL import Image
 
 from dessl.cli.main import main
 from dessl.data import DataError
-from dessl.report.latex import latex_text
+from dessl.report.tables import latex_text
 from dessl.results.record import Record
 from dessl_paper.catalogue import experiment_names, load_experiment
 from dessl_paper.findings import Finding
@@ -158,7 +158,7 @@ def test_the_command_tells_a_reproduction_from_a_run(
 ROOT = Path(__file__).parents[2]
 
 
-DRIVER = runpy.run_path(str(Path(__file__).parents[1] / "report" / "page" / "browser.py"))
+DRIVER = runpy.run_path(str(Path(__file__).parents[1] / "report" / "browser.py"))
 
 
 SHOWN = """(() => {

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dessl.evaluation import metrics_from_probabilities
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.schedules import FixMatchCosine, Ramp
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 
 
 def test_a_plan_is_the_same_after_json() -> None:
@@ -29,7 +30,7 @@ def test_numpy_s_numbers_become_json_s() -> None:
 
 def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
     metrics = metrics_from_probabilities([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1])
-    for name in HIGHER_IS_BETTER:
+    for name in METRICS:
         assert isinstance(getattr(metrics, name), float)
 
 

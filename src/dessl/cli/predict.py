@@ -14,7 +14,7 @@ from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
 from dessl.data import DataError
-from dessl.report.folder import MODEL, TWIN
+from dessl.results.facts import MODEL, TWIN
 from dessl.saved import SavedModel, load_model
 
 Twin = Annotated[

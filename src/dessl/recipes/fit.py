@@ -15,11 +15,12 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
 from dessl.recipes.defaults import Architecture, Recipe
-from dessl.recipes.folds import HeldOutParts, held_out_parts
 from dessl.recipes.held_out import (
     HeldOutCheck,
+    HeldOutParts,
     held_out_check,
     held_out_lambda,
+    held_out_parts,
     losses_and_h,
 )
 from dessl.recipes.predictor import Predictor

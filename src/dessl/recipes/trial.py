@@ -19,7 +19,7 @@ from dessl.data.errors import few
 from dessl.data.labels import MISSING
 from dessl.evaluation.metrics import predicted_logits
 from dessl.recipes import Fitted, Recipe, fit
-from dessl.recipes.folds import FOLDS
+from dessl.recipes.held_out import FOLDS
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dessl import _checks
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.objective import RiskKind
 from dessl.risk import COMPLETE_CASE, RISKS, Bound, On, check_options, risk_named
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
@@ -15,20 +16,6 @@ from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
 Optimiser = Literal["sgd", "adamw", "muon"]
 Precision = Literal["float32", "bf16"]
 Switch = Literal["auto", "on", "off"]
-
-HIGHER_IS_BETTER: dict[str, bool] = {
-    "accuracy": True,
-    "balanced_accuracy": True,
-    "worst_class_accuracy": True,
-    "macro_f1": True,
-    "auc": True,
-    "cross_entropy": False,
-    "brier": False,
-    "ece": False,
-    "adaptive_ece": False,
-    "debiased_ece": False,
-}
-"""The validation metrics that a model can be selected by."""
 
 EVALUATIONS = 20  # in a run whose plan does not say
 
@@ -122,7 +109,7 @@ class TrainPlan:
         _checks.one_of("precision", self.precision, ("float32", "bf16"))
         _checks.one_of("compile", self.compile, ("auto", "on", "off"))
         _checks.one_of("graph", self.graph, ("auto", "on", "off"))
-        _checks.one_of("select", self.select, ("last", *HIGHER_IS_BETTER))
+        _checks.one_of("select", self.select, ("last", *METRICS))
         _checks.one_of("ties", self.ties, ("first", "last"))
         for name in ("nesterov", "include_labelled"):
             _checks.true_or_false(name, getattr(self, name))

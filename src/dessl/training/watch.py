@@ -13,13 +13,14 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.mode import evaluating
 from dessl.functional import log_probabilities
 from dessl.risk import RISKS
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import optimal_lambda
 from dessl.training.guard import NotFiniteError, bad_values
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 
 LEAST_ROWS = 3  # for a slope with an error
@@ -102,7 +103,7 @@ def watched(
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return every metric that a model can be selected by, of logits (n, classes)."""
     metrics = metrics_from_logits(logits, y)
-    return {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
+    return {name: getattr(metrics, name) for name in METRICS}
 
 
 @dataclass(frozen=True)

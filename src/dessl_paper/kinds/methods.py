@@ -7,21 +7,19 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dessl.report.averages import over_steps
-from dessl.report.measures import NONE, higher_is_better
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE, higher_is_better
+from dessl.report.chart import inside, pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, number, over_steps, values_of
 from dessl.results.record import Record
-from dessl_paper.averages import average, number, values_of
 from dessl_paper.comparison import Comparison, compared
 from dessl_paper.figures import (
     Pictures,
     drawing,
     headline,
-    inside,
     legend_below,
     numbered,
     panels,
-    pictures,
     scale,
     shown_text,
     shown_titles,

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from dessl.data.publishers import DATASETS
 from dessl.evaluation.metrics import benefit_ratio
-from dessl.report.measures import NONE
-from dessl.report.table import Table
-from dessl_paper.averages import Average, average, number
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text
+from dessl.report.chart import inside, pictures
+from dessl.report.tables import Table
+from dessl.results.averages import Average, average, number
 from dessl_paper.figures import (
     Pictures,
     drawing,
     headline,
-    inside,
     legend_below,
-    pictures,
     shown_text,
     shown_titles,
     styles,
@@ -148,7 +147,7 @@ def classes_figure(results: Results) -> Pictures | None:
 
     rates = {block: class_accuracies(results, block) for block in results.blocks}
     rates = {block: rows for block, rows in rates.items() if rows}
-    drawn = [(block, rows, "accuracy, %", 100.0) for block, rows in rates.items()]
+    drawn = [(block, rows, metric_text("accuracy"), 100.0) for block, rows in rates.items()]
     drawn += [
         (block, {name: [average([x]) for x in row] for name, row in ratios.items()}, RATIO, 1.0)
         for block, rows in rates.items()

@@ -17,13 +17,14 @@ from dessl._json import finite
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import evaluate
+from dessl.evaluation.metrics.vocabulary import NONE
 from dessl.evaluation.mode import evaluating
 from dessl.evaluation.risk_quality import oracle_lambda
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.report.chart import pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, number, values_of
 from dessl.results.record import Record
 from dessl.surrogates import SURROGATES
-from dessl_paper.averages import average, number, values_of
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import (
     DEBIASED,
@@ -33,7 +34,6 @@ from dessl_paper.figures import (
     legend_below,
     numbered,
     panels,
-    pictures,
 )
 from dessl_paper.findings import Finding, Level, Outcome, gap, level
 from dessl_paper.kinds.risk_curves import (

@@ -25,6 +25,8 @@ from dessl.evaluation.risk_quality import (
     risk_over_lambda,
     variance_ratio_over_lambda,
 )
+from dessl.report.chart import pictures
+from dessl.results.averages import number
 from dessl.results.record import Record
 from dessl.surrogates import (
     SURROGATES,
@@ -35,8 +37,7 @@ from dessl.surrogates import (
     named_surrogate,
 )
 from dessl.surrogates.base import as_is
-from dessl_paper.averages import number
-from dessl_paper.figures import Pictures, drawing, headline, panels, pictures
+from dessl_paper.figures import Pictures, drawing, headline, panels
 from dessl_paper.findings import Finding
 from dessl_paper.results import Results
 from dessl_paper.specification import Experiment

@@ -8,24 +8,21 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
-from dessl_paper.averages import Average, average, values_of
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.chart import inside, lambda_axis, pictures, zero_place
+from dessl.report.tables import Table
+from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison, over_lambda
 from dessl_paper.figures import (
     Pictures,
     Style,
     drawing,
     headline,
-    inside,
-    lambda_axis,
     legend_below,
     numbered,
-    pictures,
     scale,
     shown_titles,
     styles,
-    zero_place,
 )
 from dessl_paper.findings import (
     Finding,

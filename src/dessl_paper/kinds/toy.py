@@ -16,21 +16,14 @@ from torch import Tensor
 
 from dessl._entries import EntryError, check_call, check_name, read_as
 from dessl.data import SemiData
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.chart import pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, values_of
 from dessl.results.record import Record
 from dessl.training.progress import progress_bar
-from dessl_paper.averages import average, values_of
 from dessl_paper.comparison import Comparison
-from dessl_paper.figures import (
-    Pictures,
-    drawing,
-    headline,
-    numbered,
-    pictures,
-    shown_titles,
-    styles,
-)
+from dessl_paper.figures import Pictures, drawing, headline, numbered, shown_titles, styles
 from dessl_paper.findings import Finding, Level, gap, level
 from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl.training import train
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.kinds import probe

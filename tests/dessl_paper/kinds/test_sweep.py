@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.findings import Finding
 from dessl_paper.kinds import sweep

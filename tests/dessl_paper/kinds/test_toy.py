@@ -10,7 +10,7 @@ import torch
 
 from dessl.data.toy import two_uniforms
 from dessl.objective import RiskKind
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl.results.record import Record, read_records
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.kinds import toy
