@@ -11,6 +11,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from dessl._entries import Measured
+
+CLEAR = 1.96  # standard errors
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -22,7 +26,7 @@ class Gain:
     """
 
     mean: float
-    standard_error: float
+    standard_error: Measured
 
     @classmethod
     def of(cls, before: Tensor, after: Tensor, groups: Tensor | None = None) -> Self:
@@ -40,6 +44,11 @@ class Gain:
         n = len(sums)
         error = float(sums.square().sum() * n / (n - 1)) ** 0.5 / len(fall) if n > 1 else math.inf
         return cls(mean, error)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is further from 0 than chance takes it in 95 of 100 cases."""
+        return abs(self.mean) > CLEAR * self.standard_error
 
     @property
     def change(self) -> str:
