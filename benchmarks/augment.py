@@ -11,7 +11,6 @@ processes: all on one batch, or, as workers do, each on a batch of its own.
 import argparse
 import json
 import os
-import platform
 import statistics
 import threading
 import time
@@ -29,6 +28,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from dessl.augment import Strong, StrongDraw
+from machine import cores, machine
 from pillow_views import PillowViews
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -158,23 +158,6 @@ def in_two_steps(
     return apply(images, strong.draw(images, generator))
 
 
-def machine() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
-    cpu = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        cpu = names[0].split(":")[1].strip() if names else cpu
-    return {
-        "cpu": cpu,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "pillow": PIL.__version__,
-    }
-
-
 def summary(rates: list[float]) -> dict[str, Any]:
     """Return the median and spread of rates, in images per second."""
     return {
@@ -192,7 +175,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="512 on a CPU, 4096 on a GPU")
     parser.add_argument("--images", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=machine()["cores"] or 1)
+    parser.add_argument("--workers", type=int, default=cores())
     parser.add_argument("--out", type=Path)
     parser.add_argument("--smoke", action="store_true", help="seconds, not minutes")
     arguments = parser.parse_args()
@@ -217,7 +200,7 @@ def main() -> None:
     results = {name: summary(values) for name, values in rates.items()}
     usual = results["Pillow in workers"]["median"]
     report = {
-        "machine": machine(),
+        "machine": machine(pillow=PIL.__version__),
         "setting": {
             "images": f"{len(images)} of 3×32×32, {source}",
             "device": arguments.device,

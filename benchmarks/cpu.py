@@ -13,7 +13,6 @@ of a run on 50,000 images of 32 × 32 × 3, read every hundred steps.
 import argparse
 import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from dessl.augment import Weak
 from dessl.models import MLP, LeNet, MedCNN
 from dessl.surrogates import Entropy, PseudoLabel
 from dessl.training import Event, TrainPlan, train
+from machine import machine
 
 LAM = 0.5
 SIZES = {"labelled_batch": 72, "unlabelled_batch": 400}
@@ -180,13 +180,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         (1, 0.0, 20) if options.smoke else (options.turns, options.seconds, options.steps)
     )
     found = {
-        "machine": {
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-        },
+        "machine": machine(),
         "memory": memory(steps, 2000 if options.smoke else 50_000),
         "overhead": {},
     }

@@ -10,8 +10,6 @@ counted by ``torch.utils.flop_counter`` (two for a multiplication and an additio
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +23,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dessl.models import MODELS
+from machine import machine
 
 
 class Case(NamedTuple):
@@ -176,22 +175,15 @@ def measured(name: str, setting: Setting, peak: float, *, compiled: bool) -> Res
     )
 
 
-def machine(setting: Setting) -> dict[str, Any]:
-    """What the numbers were measured on."""
-    return {
-        "device": torch.cuda.get_device_name(setting.device) if setting.on_cuda else "CPU",
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version() if setting.on_cuda else None,
-        "precision": "bf16 autocast" if setting.on_cuda else "float32",
-        "windows": setting.windows,
-        "seconds_per_window": setting.seconds,
-        "smoke": setting.smoke,
-    }
+def measured_on(setting: Setting) -> dict[str, Any]:
+    """What the numbers were measured on, and how."""
+    return machine(
+        cudnn=torch.backends.cudnn.version() if setting.on_cuda else None,
+        precision="bf16 autocast" if setting.on_cuda else "float32",
+        windows=setting.windows,
+        seconds_per_window=setting.seconds,
+        smoke=setting.smoke,
+    )
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -214,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     windows, seconds = (1, 0.0) if options.smoke else (options.windows, options.seconds)
     setting = Setting(device, windows, seconds, options.smoke)
     torch.backends.cudnn.benchmark = True
-    facts = machine(setting)
+    facts = measured_on(setting)
     peak = peak_flops(setting)
     print(", ".join(f"{key} {value}" for key, value in facts.items()))
     print(f"peak, a matrix product in the same run: {peak / 1e12:.2f} Tflop/s\n")

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dessl.results.machine import machine_facts
+from machine import machine
 
 PAGE = Path(__file__).parent.parent / "docs" / "your-own-surrogate.md"
 DRAWS = 6
@@ -50,7 +50,7 @@ def main() -> None:
         }
         for risk in draws[0]
     }
-    result = {"machine": machine_facts(), "topics found": ranges, "draws": draws}
+    result = {"machine": machine(), "topics found": ranges, "draws": draws}
     out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -42,7 +42,7 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from dessl.data import load
 from dessl.estimator import DeSSLClassifier
 from dessl.evaluation import metrics_from_probabilities
-from dessl.results.machine import machine_facts
+from machine import machine
 from peers_table import table
 
 SEEDS = range(100, 105)  # draws that no default of ours was chosen on
@@ -192,9 +192,9 @@ def write(out: Path, found: list[dict[str, Any]]) -> None:
     before = json.loads(place.read_text())["results"] if place.exists() else []
     rows = [row for row in before if (row["task"], row["method"]) not in new] + found
     rows.sort(key=lambda row: list(TASKS).index(row["task"]))
-    content = {"machine": machine_facts(), "results": rows}
+    content = {"machine": machine(), "results": rows}
     place.write_text(json.dumps(content, indent=1) + "\n")
-    (out / "peers.md").write_text(table(rows, machine_facts()))
+    (out / "peers.md").write_text(table(rows, machine()))
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ from torch import Tensor
 
 from dessl.data import SemiData, draw_labels
 from dessl.models import LeNet
-from dessl.results.machine import machine_facts
 from dessl.surrogates import PseudoLabel
-from dessl.training.loop import train
 from dessl.training.plan import TrainPlan
 from dessl.training.population import PopulationRun, built_population
+from dessl.training.run import train
+from machine import machine
 
 EPOCHS = 1024
 THRESHOLD = 0.95
@@ -147,12 +147,12 @@ def population_rate(
         for _ in range(count):
             began = time.perf_counter()
             for step in range(population.done, population.next_stop()):
-                population.step(step)
+                population.take(step)
             population.done = population.next_stop()
             population.observe(began)
 
     epochs(2)
-    steps = setting.epochs * population.epoch_steps
+    steps = setting.epochs * plan.epoch_steps(population.members[0].n_labelled)
     seconds = windows(lambda: epochs(setting.epochs), setting)
     mode = population.results()[0].mode
     found = rate(way, len(runs), len(runs) * steps, seconds)
@@ -231,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="where to write the results as JSON")
     options = parser.parse_args(argv)
     setting = SMOKE if options.smoke or not torch.cuda.is_available() else FIGURE
-    report = {"machine": machine_facts(), "smoke": setting is SMOKE} | measured(setting)
+    report = {"machine": machine(), "smoke": setting is SMOKE} | measured(setting)
     print(", ".join(f"{key} {value}" for key, value in report["machine"].items()))
     for way, runs, median, slowest, fastest in (found.values() for found in report["rates"]):
         spread = f"({slowest:,.0f} to {fastest:,.0f})"

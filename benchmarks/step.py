@@ -12,7 +12,6 @@ operand once a kernel, batch statistics as one more pass) at the rate of a large
 
 import argparse
 import json
-import platform
 import statistics
 import time
 from collections.abc import Sequence
@@ -27,10 +26,10 @@ from dessl import SemiData
 from dessl.augment import Strong, Weak
 from dessl.models import wrn_28_2
 from dessl.surrogates import FixMatch
-from dessl.training.accelerate import Accelerated
 from dessl.training.plan import TrainPlan
 from dessl.training.run import Run
 from floor import device_rates, least_time, wait
+from machine import machine
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 PLAN = TrainPlan(
@@ -75,7 +74,6 @@ class Way:
         views = {"mean": MEAN, "std": STD, "dtype": dtype}
         surrogate = FixMatch(weak=Weak(**views), strong=Strong(**views), targets=targets)
         self.run = Run(wrn_28_2(), surrogate, data, plan, None)
-        self.take = Accelerated(self.run.step)
         self.device = data.device
         self.rates: list[float] = []
         began = time.perf_counter()
@@ -86,9 +84,7 @@ class Way:
         """Take steps, as the loop does, and wait for the last."""
         run = self.run
         for step in range(run.done, run.done + count):
-            rows = torch.cat(run.batches.draw())
-            plan = run.plan
-            self.take(rows, plan.learning_rate_at(step, run.steps), plan.lam_at(step, run.steps))
+            run.take(step)
         run.done += count
         wait(self.device)
 
@@ -129,7 +125,7 @@ def report(ways: dict[str, Way], device: torch.device) -> dict[str, Any]:
             least_time(passes(way), flops, bandwidth, device),
         )
         rows[name] = {
-            "mode": way.take.mode,
+            "mode": way.run.accelerated.mode,
             "steps/s": rate,
             "slowest": min(way.rates),
             "fastest": max(way.rates),
@@ -148,7 +144,7 @@ def report(ways: dict[str, Way], device: torch.device) -> dict[str, Any]:
     }
     print("step time, debiased over ssl:", ratios)
     return {
-        "machine": machine(device),
+        "machine": machine(),
         "peak Tflop/s": flops / 1e12,
         "copy TB/s": bandwidth / 1e12,
         "ways": rows,
@@ -160,16 +156,6 @@ def ratio(ways: dict[str, Way], name: str) -> float:
     """Return the median over windows of the step time's ratio to the ssl run's."""
     pairs = zip(ways[name].rates, ways[f"{name}, ssl"].rates, strict=True)
     return statistics.median(ssl / debiased for debiased, ssl in pairs)
-
-
-def machine(device: torch.device) -> dict[str, Any]:
-    """What the numbers were measured on."""
-    return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:

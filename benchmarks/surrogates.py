@@ -15,8 +15,6 @@ import argparse
 import copy
 import json
 import math
-import os
-import platform
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -34,6 +32,7 @@ from dessl.evaluation import evaluate
 from dessl.models import MLP
 from dessl.objective import RiskKind, objective
 from dessl.surrogates import SURROGATES, Entropy, FixMatch, Rows, Surrogate
+from machine import cores, machine
 from surrogates_table import table
 
 N_LABELLED, N_VALIDATION, SEEDS = 100, 20, 5
@@ -228,13 +227,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{result.risk:14s} accuracy {result.accuracy:.3f}  ce {result.cross_entropy:.3f}",
             flush=True,
         )
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version()}
-    machine |= {"torch": torch.__version__, "seconds": round(time.perf_counter() - begin)}
-    page = table(results, machine)
+    measured_on = machine(cpus=cores(), seconds=round(time.perf_counter() - begin))
+    page = table(results, measured_on)
     print(page)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        report = {"machine": machine, "setting": setting._asdict(), "results": results}
+        report = {"machine": measured_on, "setting": setting._asdict(), "results": results}
         (options.out / "results.json").write_text(json.dumps(report, indent=1) + "\n")
         (options.out / "table.md").write_text(page)
 

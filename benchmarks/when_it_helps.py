@@ -24,7 +24,7 @@ from sklearn.datasets import make_moons
 
 from dessl.estimator import DeSSLClassifier
 from dessl.evaluation import metrics_from_probabilities, paired_t_test
-from dessl.results.machine import machine_facts
+from machine import machine
 
 SEEDS = 5
 N_LABELLED, N_UNLABELLED, N_TEST = 40, 960, 2_000
@@ -107,7 +107,7 @@ def main() -> None:
         r for name in ("moons", "cloud") for seed in range(SEEDS) for r in measured(name, seed)
     ]
     out.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine_facts(), "results": found}
+    content = {"machine": machine(), "results": found}
     (out / "when_it_helps.json").write_text(json.dumps(content, indent=1) + "\n")
     (out / "when_it_helps.md").write_text(table(found))
     print(table(found))

@@ -1,25 +1,85 @@
-"""Dataclasses read back from what JSON holds, by their annotations."""
+"""The one reader of TOML and JSON: dataclasses read by their annotations, checked at every depth.
+
+An entry that is unknown, missing or of the wrong type is an :class:`EntryError`, which names the
+file, the path of the entry in it (``data[0].labels``), what was expected and what came.
+"""
 
 import dataclasses
+import difflib
+import inspect
 import math
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 T = TypeVar("T")
 Measured = Annotated[float, "null is NaN, and 'Infinity' is ∞"]
 Numbers = Annotated[Any, "Measured, and lists and dicts of them, left as JSON has them"]
 
+WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "text",
+    list: "a list",
+    tuple: "a list",
+    Sequence: "a list",
+    dict: "a table",
+    Mapping: "a table",
+    NoneType: "null",
+}
 
-def read_as(kind: type[T], entries: Any) -> T:
-    """The dataclass that ``dataclasses.asdict`` gave, after a trip through JSON.
+
+class EntryError(ValueError):
+    """An entry of a file is unknown, missing or of the wrong type."""
+
+
+class File(Protocol):
+    """A file that can be read as text: a path, or a resource of a package."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read_text(self, encoding: str) -> str: ...
+
+
+def read_toml(file: File) -> dict[str, Any]:
+    """Read a TOML file.
+
+    Raises:
+        EntryError: It is not TOML; the message says in which line.
+    """
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:  # what tomllib and the decoding of text raise
+        raise EntryError(f"{file.name} must be TOML; got {error}.") from error
+
+
+def read_as(kind: type[T], entries: Any, *, source: str = "", at: str = "") -> T:
+    """Read a dataclass from the entries of a TOML or JSON file.
+
+    It is what ``dataclasses.asdict`` gave, after a trip through JSON.
 
     Args:
         kind: A dataclass of texts, numbers, dicts, dataclasses, and lists and tuples of them. A
             float is finite; :data:`Measured` is one that may be NaN or ∞.
         entries: A dict.
+        source: The file, for errors.
+        at: Path of the entries in it, for errors.
 
     Raises:
-        TypeError: An entry is unknown, absent, or of the wrong kind.
+        EntryError: An entry is unknown, missing or of the wrong type.
 
     >>> @dataclasses.dataclass
     ... class Point:
@@ -27,72 +87,223 @@ def read_as(kind: type[T], entries: Any) -> T:
     ...     at: tuple[Measured, ...]
     >>> read_as(Point, {"name": "a", "at": [1.5, None]})
     Point(name='a', at=(1.5, nan))
-    >>> read_as(Point, {"name": "a", "att": []})
+    >>> read_as(Point, {"name": "a", "att": []}, source="a.toml")
     Traceback (most recent call last):
-    TypeError: Point has no entry 'att'
+    dessl._entries.EntryError: a.toml has no entry 'att'; did you mean 'at'?
+    >>> read_as(Point, {"name": "a", "at": [1.5, "two"]}, source="a.toml")
+    Traceback (most recent call last):
+    dessl._entries.EntryError: a.toml: at[1] must be a number, null or 'Infinity'; got 'two'
     """
-    if not isinstance(entries, dict):
-        raise TypeError(f"{type(entries).__name__} in place of {kind.__name__}")
     hints = get_type_hints(kind, include_extras=True)
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    none = dataclasses.MISSING
+    needed = [one.name for one in fields if one.default is none and one.default_factory is none]
+    place = _Place(source, at, kind.__name__)
+    hints = {one.name: hints[one.name] for one in fields}
+    return kind(**_checked(hints, needed, entries, place))
+
+
+def check_call(
+    function: Callable[..., object],
+    entries: Any,
+    *,
+    given: Collection[str] = (),
+    source: str = "",
+    at: str = "",
+) -> None:
+    """Refuse a table that is not made of arguments of a function or a class.
+
+    Args:
+        function: What the table is going to be passed to.
+        entries: The table.
+        given: Arguments that come from elsewhere and may not stand in the table.
+        source: The file, for errors.
+        at: Path of the table in it, for errors.
+
+    Raises:
+        EntryError: An argument is unknown, missing or of the wrong type.
+
+    >>> def view(*, flip: bool = True, shift: float = 0.125): ...
+    >>> check_call(view, {"shift": 2})
+    >>> check_call(view, {"flip": "no"}, source="a.toml", at="views.weak")
+    Traceback (most recent call last):
+    dessl._entries.EntryError: a.toml: views.weak.flip must be true or false; got 'no'
+    """
+    try:
+        hints = get_type_hints(function.__init__ if inspect.isclass(function) else function)
+    except NameError:  # an annotation that only a type checker can resolve
+        hints = {}
+    taken = [
+        one
+        for one in inspect.signature(function).parameters.values()
+        if one.name not in given and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    needed = [one.name for one in taken if one.default is one.empty]
+    known = {one.name: hints.get(one.name, Any) for one in taken}
+    _checked(known, needed, entries, _Place(source, at, getattr(function, "__name__", "it")))
+
+
+def check_name(name: object, known: Collection[str], *, source: str = "", at: str = "") -> None:
+    """Refuse a name that is not known.
+
+    >>> check_name("acuracy", ["accuracy", "brier"], at="metrics[0]")
+    Traceback (most recent call last):
+    dessl._entries.EntryError: metrics[0] must be one of 'accuracy', 'brier'; got 'acuracy'; did
+        you mean 'accuracy'?
+    """
+    if name not in known:
+        allowed = ", ".join(map(repr, known)) or "nothing"
+        hint = _near(name, known)
+        raise _Place(source, at, "the name").wrong(f"one of {allowed}", name, hint)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where an entry stands: the file, the path in it, and what a whole file is called."""
+
+    source: str
+    at: str
+    what: str
+
+    def entry(self, name: str) -> "_Place":
+        return dataclasses.replace(self, at=f"{self.at}.{name}" if self.at else name)
+
+    def item(self, number: int) -> "_Place":
+        return dataclasses.replace(self, at=f"{self.at}[{number}]")
+
+    def __str__(self) -> str:
+        parts = [part for part in (self.source, self.at) if part]
+        return ": ".join(parts) or self.what
+
+    def wrong(self, expected: str, value: object, hint: str = "") -> EntryError:
+        return EntryError(f"{self} must be {expected}; got {value!r:.60}{hint}")
+
+
+def _checked(
+    hints: Mapping[str, Any], needed: Sequence[str], entries: Any, place: _Place
+) -> dict[str, Any]:
+    """The entries of a table as their annotations want them."""
+    if not isinstance(entries, Mapping):
+        raise place.wrong("a table", entries)
     for name in entries:
         if name not in hints:
-            raise TypeError(f"{kind.__name__} has no entry {name!r}")
-    taken = {name: _value(hints[name], value, name) for name, value in entries.items()}
-    absent = [name for name in _needed(kind) if name not in taken]
-    if absent:
-        raise TypeError(f"{kind.__name__} is missing {', '.join(absent)}")
-    return kind(**taken)
+            hint = _near(name, hints) or f"; it has {', '.join(hints) or 'none'}"
+            raise EntryError(f"{place} has no entry {name!r}{hint}")
+    taken = {name: _value(hints[name], value, place.entry(name)) for name, value in entries.items()}
+    if missing := [name for name in needed if name not in taken]:
+        raise EntryError(f"{place} is missing {', '.join(missing)}")
+    return taken
 
 
-def _needed(kind: Any) -> list[str]:
-    none = dataclasses.MISSING
-    return [
-        one.name
-        for one in dataclasses.fields(kind)
-        if one.default is none and one.default_factory is none
-    ]
+def _near(name: object, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _value(hint: Any, value: Any, name: str) -> Any:
-    if dataclasses.is_dataclass(hint):
-        return read_as(hint, value)  # type: ignore[arg-type]
-    origin, inner = get_origin(hint), get_args(hint)
+def _value(hint: Any, value: Any, place: _Place) -> Any:
     if hint is Any:
         return value
-    if origin is Literal:
-        if value not in inner:
-            raise TypeError(f"{name} {value!r}")
-        return value
-    if origin in (tuple, list):
-        return origin(_value(inner[0], entry, name) for entry in _of(list, value, name))
-    if origin in (dict, Mapping):
-        return {key: _value(inner[1], entry, name) for key, entry in _of(dict, value, name).items()}
-    if hint in (float, Measured):
-        return _number(value, name, finite=hint is float)
+    if dataclasses.is_dataclass(hint):
+        return read_as(hint, value, source=place.source, at=place.at)  # type: ignore[arg-type]
     if hint == Numbers:
-        _check_numbers(value, name)
+        _check_numbers(value, place)
         return value
-    return _of(hint, value, name)
+    if hint in (float, Measured):
+        return _number(value, place, finite=hint is float)
+    origin = get_origin(hint)
+    if origin is Literal:
+        check_name(value, get_args(hint), source=place.source, at=place.at)
+        return value
+    if origin in (Union, UnionType):
+        return _either(hint, value, place)
+    if origin in (tuple, list, Sequence):
+        return _list(hint, value, place)
+    if origin in (dict, Mapping):
+        return _table(hint, value, place)
+    return _of(hint, value, place)
 
 
-def _number(value: Any, name: str, *, finite: bool) -> float:
+def _list(hint: Any, value: Any, place: _Place) -> Any:
+    if not isinstance(value, list | tuple):
+        raise place.wrong("a list", value)
+    inner = get_args(hint)
+    fixed = get_origin(hint) is tuple and inner[-1] is not ...
+    if fixed and len(value) != len(inner):
+        raise place.wrong(f"a list of {len(inner)}", value)
+    hints = inner if fixed else [inner[0]] * len(value)
+    found = [
+        _value(one, entry, place.item(k))
+        for k, (one, entry) in enumerate(zip(hints, value, strict=True))
+    ]
+    return found if get_origin(hint) is list else tuple(found)
+
+
+def _table(hint: Any, value: Any, place: _Place) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise place.wrong("a table", value)
+    keys, values = get_args(hint)
+    for key in value:
+        if get_origin(keys) is Literal:
+            check_name(key, get_args(keys), source=place.source, at=f"an entry of {place.at}")
+        elif not isinstance(key, str):
+            raise place.wrong("a table with text for names", value)
+    return {key: _value(values, entry, place.entry(key)) for key, entry in value.items()}
+
+
+def _either(hint: Any, value: Any, place: _Place) -> Any:
+    for one in get_args(hint):
+        try:
+            return _value(one, value, place)
+        except EntryError:
+            continue
+    words = dict.fromkeys(_words(one) for one in get_args(hint) if not _never(one))
+    raise place.wrong(" or ".join(words), value)
+
+
+def _words(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, get_args(hint)))}"
+    if origin in (tuple, list, Sequence):
+        return f"a list of {_words(get_args(hint)[0]).removeprefix('a ')}s"
+    found = WORDS.get(origin or hint)
+    return found or f"a {getattr(hint, '__name__', 'value')}, which a file cannot hold"
+
+
+def _number(value: Any, place: _Place, *, finite: bool) -> float:
     if not finite and (value is None or value in ("Infinity", "-Infinity")):
         return math.nan if value is None else float(value)
-    number = float(_of((int, float), value, name))
-    if finite and not math.isfinite(number):
-        raise TypeError(f"{name} {value!r}")
-    return number
+    expected = "a finite number" if finite else "a number, null or 'Infinity'"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place.wrong(expected, value)
+    if finite and not math.isfinite(value):
+        raise place.wrong(expected, value)
+    return float(value)
 
 
-def _check_numbers(value: Any, name: str) -> None:
-    if isinstance(value, dict | list):
-        for entry in value.values() if isinstance(value, dict) else value:
-            _check_numbers(entry, name)
+def _check_numbers(value: Any, place: _Place) -> None:
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            _check_numbers(entry, place.entry(name))
+    elif isinstance(value, list):
+        for k, entry in enumerate(value):
+            _check_numbers(entry, place.item(k))
     else:
-        _number(value, name, finite=False)
+        _number(value, place, finite=False)
 
 
-def _of(kind: Any, value: Any, name: str) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TypeError(f"{name} {value!r:.60}")
+def _of(hint: Any, value: Any, place: _Place) -> Any:
+    if (
+        _never(hint)
+        or not isinstance(value, hint)
+        or (isinstance(value, bool) and hint is not bool)
+    ):
+        raise place.wrong(_words(hint), value)
     return value
+
+
+def _never(hint: Any) -> bool:
+    """Whether no entry of a file can be of a type: a function, say."""
+    return get_origin(hint) is None and (
+        not inspect.isclass(hint) or getattr(hint, "_is_protocol", False)
+    )

@@ -1,56 +1,65 @@
 """``dessl reproduce``: the paper's experiments, run again and put beside the paper's numbers."""
 
 import dataclasses
+import json
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from dessl.cli.device import device_named
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson
-from dessl.cli.output import noted_warnings, say, show_json
+from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.sources import nearest
-from dessl_paper.output import Announcer, show_experiments, show_results, written_report
-from dessl_paper.report.write import is_reproduction
-from dessl_paper.specification import Experiment, experiment_names, load_experiment
-from dessl_paper.sweep import run_experiment
+from dessl.report.measures import metric_text, written
+from dessl_paper.catalogue import PROFILES, experiment_names, load_experiment
+from dessl_paper.run import run_experiment
+from dessl_paper.specification import Experiment, Profile, cells_of
+from dessl_paper.wording import heading
+from dessl_paper.writing import SUMMARY, is_reproduction, write_reproduction
 
 __all__ = ["is_reproduction", "reproduce", "written_report"]
 
-RUNS = Path("runs")  # not results/, which holds what we ran ourselves
+RUNS = Path("runs")  # not results/, which has our own runs
+WIDTH = 24  # of the bar over an experiment's runs
+COLUMNS = 4  # metrics that fit side by side in a terminal
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="An experiment; 'list' to see which there are; 'all' to run them all."
+        metavar="NAME", help="An experiment, 'list' to list them, or 'all' to run them all."
     ),
 ]
-Profile = Annotated[
-    Literal["smoke", "fast", "paper"],
+ProfileOption = Annotated[
+    Profile,
     typer.Option(
-        help="smoke: seconds on a CPU, on made-up rows where the data set is not on disk. fast: "
+        help="smoke: seconds on a CPU, with generated rows if the data set is not on disk. fast: "
         "the paper's protocol at a smaller budget, minutes on a GPU. paper: the full budget."
     ),
 ]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, help="How many splits; if not given, the profile's.")
-]
-Resume = Annotated[bool, typer.Option(help="Go on with what is in the folder.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Number of splits; default: the profile's.")]
+Resume = Annotated[bool, typer.Option(help="Resume from the runs in the folder.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder for the results; if not given, runs/NAME. With 'all', DIR/NAME for each.",
+        help="Folder for the results; default: runs/NAME. With 'all', DIR/NAME for each.",
     ),
 ]
 
 
 def reproduce(
     name: Name,
-    profile: Profile = "fast",
+    profile: ProfileOption = "fast",
     device: Device = "auto",
     seeds: Seeds = None,
     resume: Resume = True,
@@ -59,8 +68,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper again; write tables and figures beside the paper's numbers.
 
-    Each run leaves a JSON file as it finishes. What was broken off goes on
-    where it stopped, with the same command.
+    Each run writes a JSON file as it finishes. The same command resumes an
+    interrupted experiment.
 
     Example: dessl reproduce list
 
@@ -85,7 +94,7 @@ def reproduce(
         show_json(summary)
 
 
-def _experiment(name: str, profile: str, seeds: int | None) -> Experiment:
+def _experiment(name: str, profile: Profile, seeds: int | None) -> Experiment:
     names = experiment_names()
     if name not in names:
         raise ValueError(
@@ -99,10 +108,8 @@ def _experiment(name: str, profile: str, seeds: int | None) -> Experiment:
 def _run(
     experiment: Experiment, out: Path, device: torch.device, *, resume: bool, as_json: bool
 ) -> dict[str, Any]:
-    """Run one experiment, write its report, show it (but for JSON) and return its summary."""
+    """Run one experiment, write its report, show it unless as JSON, and return its summary."""
     writable_folder(out)
-    if experiment.kind == "toy":
-        torch.set_num_threads(1)  # so small a network only waits for a second thread
     announcer = Announcer(experiment.name)
     with noted_warnings(), resumable(out):
         run_experiment(experiment, out, device=device, resume=resume, notice=announcer)
@@ -139,3 +146,107 @@ def _run_all(
         say(f"dessl: {name} failed. {reason}", style="red")
     if failed:
         raise typer.Exit(1)
+
+
+def show_experiments(*, as_json: bool) -> None:
+    """Print every experiment with its place in the paper and its runs at each profile."""
+    rows: list[dict[str, Any]] = []
+    for name in experiment_names():
+        profiles = {profile: load_experiment(name, profile) for profile in PROFILES}
+        rows.append(
+            {
+                "name": name,
+                "what": profiles["paper"].title,
+                "paper": profiles["paper"].paper,
+                "runs": {key: len(cells_of(each)) for key, each in profiles.items()},
+            }
+        )
+    if as_json:
+        show_json(rows)
+        return
+    table = Table(title="dessl reproduce NAME --profile smoke|fast|paper")
+    table.add_column("name", no_wrap=True)
+    table.add_column("what, and where in the paper")
+    table.add_column("runs: smoke, fast, paper", justify="right")
+    for row in rows:
+        counts = ", ".join(str(count) for count in row["runs"].values())
+        table.add_row(row["name"], f"{row['what']} ({row['paper']})", counts, end_section=True)
+    Console().print(table)
+
+
+@dataclass
+class Announcer:
+    """Prints to stderr, before each training, how many of an experiment's runs are done.
+
+    Args:
+        experiment: Its name.
+    """
+
+    experiment: str
+    began: float = field(default_factory=time.perf_counter)
+    before: int | None = None  # runs that an earlier command had finished
+
+    def __call__(self, name: str, done: int, total: int) -> None:
+        """Print one line."""
+        self.before = done if self.before is None else self.before
+        filled = WIDTH * done // total
+        bar = "━" * filled + "─" * (WIDTH - filled)
+        say(f"{self.experiment} {bar} {done}/{total}{self._left(done, total)}  {name}")
+
+    def _left(self, done: int, total: int) -> str:
+        here = done - (self.before or 0)
+        if here == 0:
+            return ""
+        minutes = (time.perf_counter() - self.began) / here * (total - done) / 60
+        return f", about {minutes:.0f} min left" if minutes >= 1 else ", less than a minute left"
+
+
+def written_report(folder: Path) -> tuple[list[Path], dict[str, Any]]:
+    """Write the report of a folder of records; return its files and their summary."""
+    files = write_reproduction(folder)
+    return files, json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def show_results(summary: dict[str, Any], files: list[Path]) -> None:
+    """Print the means beside the paper's, what agrees with it, and the files."""
+    means = summary["means"]
+    for data, labels in dict.fromkeys((mean["data"], mean["labels"]) for mean in means):
+        chosen = [mean for mean in means if (mean["data"], mean["labels"]) == (data, labels)]
+        Console().print(_means_table(f"{data}, {labels:,} labels", chosen))
+    show("Ours, with the paper's in brackets if it gives one.")
+    show(summary["summary"])
+    for path in files:
+        if path.suffix in (".md", ".html", ".png"):
+            show(f"Written: {path}")
+
+
+def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
+    """A row for each method and λ, or for each metric if there are too many for columns."""
+    metrics = list(dict.fromkeys(mean["metric"] for mean in means))
+    runs = list(dict.fromkeys((mean["title"], mean["lam"]) for mean in means))
+    cells = {(mean["title"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}
+    table = Table(title=Text(title), box=SIMPLE)
+    if len(metrics) > COLUMNS:
+        table.add_column("metric")
+        for method, lam in runs:
+            table.add_column(Text(f"{method}, λ = {lam:.3g}"), justify="right")
+        for metric in metrics:
+            found = [cells.get((*run, metric), "–") for run in runs]
+            table.add_row(Text(heading(metric)), *found)
+        return table
+    table.add_column("method", no_wrap=True)
+    table.add_column("λ", justify="right")
+    for metric in metrics:
+        table.add_column(Text(metric_text(metric)), justify="right")
+    for method, lam in runs:
+        found = [cells.get((method, lam, metric), "–") for metric in metrics]
+        table.add_row(method, f"{lam:.3g}", *found)
+    return table
+
+
+def _cell(mean: dict[str, Any]) -> str:
+    metric = mean["metric"]
+    ours = "∞" if mean["mean"] is None else written(metric, mean["mean"])
+    if mean["half_width"] is not None:
+        ours += f" ± {written(metric, mean['half_width'])}"
+    return ours if mean["paper"] is None else f"{ours} ({written(metric, mean['paper'])})"

@@ -1,24 +1,27 @@
-"""Experiment: one TOML file of the paper's experiments, read for one profile and checked.
+"""Experiment: what one experiment runs at one profile, and its grid of cells.
 
-A file says what the paper did, or which other file it is ``like`` and what it does otherwise. Its
-profiles (``smoke``, ``fast``, ``paper``) are tables of what they do otherwise. Either is laid over
-the rest: tables are merged, anything else is replaced.
+A cell is one run: a data set, a method, λ and a split. What stands in the TOML files is read and
+checked by :mod:`dessl_paper.catalogue`.
 """
 
 import dataclasses
-import tomllib
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from dessl import _checks
+from dessl._entries import check_name
+from dessl.data import LabelDraw, draw_labels
+from dessl.data.labels import MISSING
 from dessl.objective import RiskKind
 from dessl.training import TrainPlan
 
-PROFILES = ("smoke", "fast", "paper")
-Kind = Literal["training", "probe", "toy"]
-T = TypeVar("T")
+Profile = Literal["smoke", "fast", "paper"]
+Curve = Literal["validation", "test"]
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,18 @@ class DataSetting:
 
     Attributes:
         name: In the catalogue of :mod:`dessl.data`.
-        labels: How many labels a split draws, validation included.
+        labels: Labels that a split draws, validation included.
         validation: How many of them are held out.
         draw: ``"mcar"`` or ``"balanced"``.
-        label_noise: Share of all labels that are redrawn, the test set's too.
-        rows: Most rows of training and of test that are used; 0 for all.
-        generated: Whether rows are made up where the set is not on disk.
+        label_noise: Share of all labels that are redrawn, in the test set too.
+        rows: Use at most this many rows of training and of test; 0 for all.
+        generated: Whether rows are generated if the set is not on disk.
     """
 
     name: str
     labels: int
     validation: int = 0
-    draw: str = "mcar"
+    draw: Literal["mcar", "balanced"] = "mcar"
     label_noise: float = 0.0
     rows: int = 0
     generated: bool = False
@@ -49,12 +52,12 @@ class Method:
     """One row or curve: a risk with its unlabelled term.
 
     Attributes:
-        name: In files and in ``targets.toml``.
+        name: In file names and in ``targets.toml``.
         title: In tables and figures.
         risk: What is minimised.
-        lams: Every λ it is run at; 0 alone in the complete case.
+        lams: Every λ it is run at; only 0 in the complete case.
         surrogate: The unlabelled term: its ``name`` and settings.
-        plan: What its plan has of its own.
+        plan: Settings of its plan that differ from the experiment's.
         every_label: Whether it is given all labels, for comparison.
     """
 
@@ -73,28 +76,28 @@ class Experiment:
 
     Attributes:
         name: Of the file.
-        profile: One of ``PROFILES``.
-        kind: ``"training"``, ``"probe"`` (a trained model is looked at), or ``"toy"``.
+        profile: ``"smoke"``, ``"fast"`` or ``"paper"``.
+        kind: One of :data:`dessl_paper.kinds.KINDS`.
         title: What it is, in a few words.
-        paper: Where in the paper it stands.
-        targets: Path of the paper's numbers in ``targets.toml``; empty where it prints none.
+        paper: Its place in the paper.
+        targets: Path of the paper's numbers in ``targets.toml``; empty if it prints none.
         metrics: The metrics that tables and figures show.
-        notes: What no source gives and is a setting of ours, and what differs from the paper.
+        notes: Settings of ours that no source gives, and differences from the paper.
         data: The data sets.
-        seeds: How many splits.
-        population: Most runs that are trained at once; 0 for one after another.
-        curve: ``"validation"``, or ``"test"`` to watch the test set over a run from which
+        seeds: Number of splits.
+        population: Train at most this many runs at once; 0 for one after another.
+        curve: ``"validation"``, or ``"test"`` to watch the test set during a run from which
             nothing is selected.
         model: Its ``name`` and settings.
-        views: ``mean`` and ``std`` of the normalisation, and what each view of a term does.
-        plan: Of the training, but for λ, risk and seed.
+        views: ``mean`` and ``std`` of the normalisation, and the settings of each view of a term.
+        plan: Of the training, without λ, risk and seed.
         methods: Rows and curves.
-        settings: What the experiment's own kind needs besides.
+        settings: Further settings that the kind needs.
     """
 
     name: str
-    profile: str
-    kind: Kind
+    profile: Profile
+    kind: str
     title: str
     paper: str
     targets: str
@@ -103,7 +106,7 @@ class Experiment:
     data: tuple[DataSetting, ...]
     seeds: int
     population: int
-    curve: str
+    curve: Curve
     model: Mapping[str, Any]
     views: Mapping[str, Any]
     plan: Mapping[str, Any]
@@ -111,7 +114,7 @@ class Experiment:
     settings: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give everything as JSON takes it."""
+        """Everything, as JSON takes it."""
         return dataclasses.asdict(self)
 
     def method(self, name: str) -> Method:
@@ -121,119 +124,90 @@ class Experiment:
         return known[name]
 
 
-def experiment_names() -> list[str]:
-    """Every experiment there is, in alphabetical order.
+@dataclass(frozen=True)
+class Cell:
+    """One run: what it is trained on and how.
 
-    >>> experiment_names()[-1]
-    'toy'
+    Attributes:
+        data: The data set and its labels.
+        method: Risk and unlabelled term.
+        lam: λ.
+        seed: Of the split, the initial weights and the streams; shared by a split's methods.
     """
-    files = (resources.files("dessl_paper") / "experiments").iterdir()
-    names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
-    return sorted(name for name in names if name != "targets")
 
+    data: DataSetting
+    method: Method
+    lam: float
+    seed: int
 
-def load_experiment(name: str, profile: str = "fast") -> Experiment:
-    """Read an experiment as a profile has it.
+    @property
+    def key(self) -> str:
+        """Name of its files.
 
-    >>> load_experiment("mnist", "paper").seeds
-    10
-    """
-    _checks.one_of("experiment", name, tuple(experiment_names()))
-    _checks.one_of("profile", profile, PROFILES)
-    entries = _entries(name)
-    profiles = entries.pop("profiles", {})
-    for key in profiles:
-        _checks.one_of(f"a profile of {name}", key, PROFILES)
-    return experiment_from(name, profile, laid_over(entries, profiles.get(profile, {})))
+        >>> method = Method("pl", "PseudoLabel", "ssl", (0.1,))
+        >>> Cell(DataSetting("mnist", 1000), method, 0.1, 3).key
+        'mnist-1000-pl-lam0.1-seed3'
+        """
+        labels = "all" if self.method.every_label else self.data.labels
+        return f"{self.data.name}-{labels}-{self.method.name}-lam{self.lam:.4g}-seed{self.seed}"
 
+    def plan(self, experiment: Experiment) -> TrainPlan:
+        """How it is trained."""
+        own = {"lam": self.lam, "risk": self.method.risk, "seed": self.seed}
+        return TrainPlan.from_dict({**experiment.plan, **self.method.plan, **own})
 
-def _entries(name: str) -> dict[str, Any]:
-    """What a file says, laid over the file that it is ``like``, if it names one."""
-    file = resources.files("dessl_paper") / "experiments" / f"{name}.toml"
-    entries = tomllib.loads(file.read_text(encoding="utf-8"))
-    like = entries.pop("like", None)
-    return laid_over(_entries(like), entries) if like else entries
-
-
-def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of one table with another's laid over them, table by table.
-
-    A table of another ``name`` (a model, a schedule) is another thing, and replaces the one below.
-
-    >>> laid_over({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
-    {'a': 1, 'b': {'c': 4, 'd': 3}}
-    >>> laid_over({"model": {"name": "cnn13", "dropout": 0.2}}, {"model": {"name": "lenet"}})
-    {'model': {'name': 'lenet'}}
-    """
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        alike = isinstance(value, Mapping) and isinstance(old, Mapping) and _alike(old, value)
-        merged[key] = laid_over(merged[key], value) if alike else value
-    return merged
-
-
-def _alike(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
-    return "name" not in above or above["name"] == below.get("name")
-
-
-def experiment_from(name: str, profile: str, entries: Mapping[str, Any]) -> Experiment:
-    """Build and check an experiment from the entries of its file, the profile's laid over."""
-    own = dict(entries)
-    lams = tuple(float(lam) for lam in own.pop("lams", ()))
-    surrogate = own.pop("surrogate", {})
-    methods = tuple(
-        _method(key, value, lams, surrogate) for key, value in own.pop("methods", {}).items()
-    )
-    data = tuple(_built(DataSetting, "data", part) for part in own.pop("data", ()))
-    defaults: dict[str, Any] = {"kind": "training", "targets": "", "population": 0, "seeds": 1}
-    defaults |= {"curve": "validation", "model": {}, "views": {}, "plan": {}, "settings": {}}
-    listed = {key: tuple(own.pop(key, ())) for key in ("metrics", "notes")}
-    built = defaults | own | listed
-    built |= {"name": name, "profile": profile, "data": data, "methods": methods}
-    experiment = _built(Experiment, name, built)
-    _check(experiment)
-    return experiment
-
-
-def _method(
-    name: str, entries: Mapping[str, Any], lams: tuple[float, ...], surrogate: Mapping[str, Any]
-) -> Method:
-    own = dict(entries)
-    lam = own.pop("lam", 0.0 if own.get("risk") == "complete_case" else lams)
-    own["lams"] = (float(lam),) if isinstance(lam, int | float) else tuple(lam)
-    return _built(Method, f"methods.{name}", {"name": name, "surrogate": surrogate} | own)
-
-
-def _built(kind: type[T], where: str, entries: Mapping[str, Any]) -> T:
-    known = [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    for key in entries:
-        if key not in known:
-            raise ValueError(f"{where} has no setting {key!r}; it has {', '.join(known)}.")
-    try:
-        return kind(**entries)
-    except TypeError as error:  # says which are missing
-        raise ValueError(f"{where} is not whole: {error}.") from error
-
-
-def _check(experiment: Experiment) -> None:
-    _checks.one_of("kind", experiment.kind, ("training", "probe", "toy"))
-    _checks.one_of("curve", experiment.curve, ("validation", "test"))
-    _checks.whole_number("seeds", experiment.seeds, low=1)
-    _checks.whole_number("population", experiment.population)
-    if not experiment.data or not experiment.methods:
-        raise ValueError(f"{experiment.name} needs one entry at least in data and in methods.")
-    if experiment.kind == "toy":
-        return
-    if experiment.curve == "test" and any(data.validation for data in experiment.data):
-        raise ValueError(
-            f"{experiment.name}: curve='test' watches the test set, but its data holds labels out "
-            "for validation, which would be watched instead. Use validation = 0."
+    def draw(self, y: Tensor) -> LabelDraw:
+        """Which labels it is given: the same for all methods of a split."""
+        every = self.method.every_label
+        return draw_labels(
+            y,
+            int((y != MISSING).sum()) if every else self.data.labels,
+            how="mcar" if every else self.data.draw,
+            n_validation=self.data.validation,
+            generator=torch.Generator().manual_seed(self.seed),
         )
-    for method in experiment.methods:
-        plan = TrainPlan.from_dict({**experiment.plan, **method.plan, "risk": method.risk})
-        if experiment.curve == "test" and plan.select != "last":
-            raise ValueError(
-                f"{experiment.name}: a run that is watched on the test set selects nothing; got "
-                f"select={plan.select!r} in {method.name}. Use curve='validation'."
-            )
+
+
+def cells_of(experiment: Experiment) -> list[Cell]:
+    """Every run of an experiment, the splits of one setting beside each other."""
+    cells = [
+        Cell(data, method, lam, seed)
+        for data in experiment.data
+        for method in experiment.methods
+        for lam in method.lams
+        for seed in range(experiment.seeds)
+    ]
+    keys = [cell.key for cell in cells]
+    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+        raise ValueError(
+            f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
+            "would overwrite each other. Use other numbers of labels, or λ that differ in four "
+            "digits."
+        )
+    return cells
+
+
+def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:
+    """Cells that can be trained at once: the same data, term and plan, except for λ and risk."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)
+        groups.setdefault(repr(shared), []).append(cell)
+    for group in groups.values():
+        most = experiment.population or 1
+        for first in range(0, len(group), most):
+            yield group[first : first + most]
+
+
+def common_name(cells: list[Cell]) -> str:
+    """Name of a folder for some cells: of the one, or of all together."""
+    if len(cells) == 1:
+        return cells[0].key
+    keys = "\n".join(cell.key for cell in cells)
+    return f"{len(cells)}-runs-{hashlib.sha256(keys.encode()).hexdigest()[:12]}"
+
+
+def check_metrics(experiment: Experiment, known: Collection[str], source: str) -> None:
+    """Refuse metrics that the runs of an experiment do not have."""
+    for number, metric in enumerate(experiment.metrics):
+        check_name(metric, known, source=source, at=f"metrics[{number}]")

@@ -299,3 +299,28 @@ def test_text_that_numpy_made_of_a_missing_label_is_warned_of() -> None:
     assert c[0].filename == __file__
     assert data.n_classes == 4
     SemiData(torch.rand(4, 2), labels, class_names=["None", "a", "b", "nan"])
+
+
+def test_propensities_stay_with_their_rows() -> None:
+    x, y = torch.rand(5, 2), [0, 1, -1, 1, -1]
+    chances = np.array([0.5, 1.0, np.nan, 0.25, 7.0])
+    data = SemiData(x, y, propensity=chances)
+    assert data.propensity is not None
+    assert data.propensity[[0, 1, 3]].tolist() == [0.5, 1.0, 0.25]
+    kept = data.with_labels(torch.tensor([True, False, False, True, False]))
+    assert kept.propensity is data.propensity
+
+
+@pytest.mark.parametrize(
+    ("chances", "complaint"),
+    [
+        (np.array([0.5, 0.0, 0.5]), r"\(0, 1\] for labelled rows.*1 of 2 do not.*row 1: 0\."),
+        (np.array([0.5, np.nan, 0.5]), "row 1: nan"),
+        (np.array([1.5, 0.5, 0.5]), "row 0: 1.5"),
+        (np.array([0.5, 0.5]), r"one number for each row, shape \(3,\)"),
+        (np.array([1, 1, 1]), "one number for each row"),
+    ],
+)
+def test_propensities_that_cannot_be_are_refused(chances: np.ndarray, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        SemiData(torch.rand(3, 2), [0, 1, -1], propensity=chances)

@@ -23,7 +23,7 @@ from records import SUFFIXES, Record, records
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 FOLDERS = ("results", "benchmarks/results")
-PAPER = ROOT / "src" / "dessl" / "experiments" / "paper" / "targets.toml"
+PAPER = ROOT / "src" / "dessl_paper" / "experiments" / "targets.toml"
 EXCEPTIONS = Path(__file__).parent / "settings.toml"
 SETTINGS: dict[str, dict[str, str]] = tomllib.loads(EXCEPTIONS.read_text(encoding="utf-8"))
 TELLING = math.log(1.5)  # a word in two of three records, or fewer, tells them from the others

@@ -46,9 +46,9 @@ def test_values_are_a_methods_metric_in_the_order_of_the_seeds(small_facts: Buil
     [
         (lambda entries: entries | {"version": 99}, "version 99"),
         (lambda entries: entries | {"colour": "red"}, "RunFacts has no entry 'colour'"),
-        (lambda entries: entries | {"seconds": "long"}, "seconds 'long'"),
-        (lambda entries: entries | {"runs": {}}, "runs {}"),
-        (lambda entries: entries | {"data": 3}, "int in place of DataFacts"),
+        (lambda entries: entries | {"seconds": "long"}, "seconds must be a finite number"),
+        (lambda entries: entries | {"runs": {}}, "runs must be a list"),
+        (lambda entries: entries | {"data": 3}, "data must be a table; got 3"),
         (lambda entries: entries | {"verdict": {"outcome": "maybe", "sentence": ""}}, "'maybe'"),
         (lambda entries: {k: v for k, v in entries.items() if k != "title"}, "title"),
         (lambda entries: [], "list indices"),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dessl.functional import cross_entropy
 from dessl.objective import objective
@@ -114,3 +114,19 @@ def test_wrong_numbers_are_refused() -> None:
         Combine([Entropy(), Entropy()], weights=[1.0])
     with pytest.raises(ValueError, match="weights must lie in"):
         Combine([Entropy()], weights=[-1.0])
+
+
+def test_a_step_leaves_out_what_its_terms_leave_out() -> None:
+    """FixMatch in a sum is told which rows L has, as it is alone."""
+    passes: list[int] = []
+
+    def model(x: Tensor) -> Tensor:
+        passes.append(len(x))
+        return x
+
+    rows = Rows(torch.randn(6, 3), torch.arange(6))
+    for term in (FixMatch(targets="apart"), Smooth(FixMatch(targets="apart"))):
+        passes.clear()
+        scores = Combine([term, Entropy()]).step_scores(model, rows, 2)
+        assert passes == [6, 2 + 6, 6]  # targets, L and strong views, entropy
+        assert scores.logits.shape == (3, 6, 3)

@@ -301,3 +301,33 @@ def test_draws_of_a_gpu_that_is_not_here_begin_anew() -> None:
     surrogate.load_state_dict({"_extra_state": state})
     drawn = torch.rand(2, generator=surrogate.generator(torch.device("cpu")))
     assert torch.equal(drawn, torch.rand(2, generator=torch.Generator().manual_seed(5)))
+
+
+@each_surrogate
+def test_a_look_with_draws_apart_changes_no_draw(
+    name: str, build: Any, make_network: Any, make_rows: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    seen, unseen = build(name), build(name)
+    for surrogate in (seen, unseen):
+        surrogate.prepare(model, len(rows.ids), 3)
+        surrogate(model, rows)  # somewhere in the middle of a run
+    state = torch.get_rng_state()
+    with seen.draws_apart(rows.x.device):
+        seen(model, rows)
+    assert torch.equal(state, torch.get_rng_state())
+    for one, other in zip(seen.parts(), unseen.parts(), strict=True):
+        device = rows.x.device
+        assert torch.equal(one.generator(device).get_state(), other.generator(device).get_state())
+
+
+@each_surrogate
+def test_a_step_gives_the_h_of_a_plain_call(
+    name: str, build: Any, make_network: Any, make_rows: Any
+) -> None:
+    model, rows = make_network(), make_rows()
+    one, other = build(name), build(name)
+    for surrogate in (one, other):
+        surrogate.prepare(model, len(rows.ids), 3)
+    plain, step = one(model, rows), other.step_scores(model, rows, 4)
+    torch.testing.assert_close(plain, step)

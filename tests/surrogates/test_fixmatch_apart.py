@@ -38,7 +38,7 @@ def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
     for targets in ("joint", "apart"):
         model = network()
         surrogate = kind(0.4, strong=strong, targets=targets)
-        risk = objective(surrogate.scores_with_loss_on(model, rows, n_loss), y, 0.5)
+        risk = objective(surrogate.step_scores(model, rows, n_loss), y, 0.5)
         risk.value.backward()
         found.append((*risk, *(p.grad for p in model.parameters())))
     assert found[0][2] > 0  # some labelled row is confident
@@ -49,7 +49,7 @@ def test_without_batch_statistics_risk_and_gradient_are_the_joint_pass_s(
 def test_rows_without_a_loss_have_no_gradient_in_their_weak_view(rows: Rows) -> None:
     x = rows.x.clone().requires_grad_()
     surrogate = FixMatch(1.0, weak=lambda x, g: x, strong=lambda x, g: x.detach(), targets="apart")
-    scores = surrogate.scores_with_loss_on(network(), Rows(x, rows.ids), 5)
+    scores = surrogate.step_scores(network(), Rows(x, rows.ids), 5)
     scores.logits.sum().backward()
     assert x.grad is not None
     assert x.grad[:5].abs().sum() > 0
@@ -74,7 +74,7 @@ def test_labels_are_guessed_by_the_model_as_it_will_be_used(rows: Rows) -> None:
 def test_only_the_pass_with_gradient_counts_for_batch_norm(rows: Rows) -> None:
     model, second = network(norm=True), network(norm=True)
     surrogate = FixMatch(weak=lambda x, g: x, strong=lambda x, g: 2 * x, targets="apart")
-    surrogate.scores_with_loss_on(model, rows, 5)
+    surrogate.step_scores(model, rows, 5)
     second(torch.cat([rows.x[:5], 2 * rows.x]))
     for ours, expected in zip(model.buffers(), second.buffers(), strict=True):
         assert torch.equal(ours, expected)
@@ -84,9 +84,9 @@ def test_a_row_s_h_does_not_depend_on_its_place(rows: Rows) -> None:
     """With fixed views and the same rows in L, moving the others moves their H along."""
     order = torch.cat([torch.arange(5), 5 + torch.randperm(7)])
     fixed = {"weak": lambda x, g: x, "strong": lambda x, g: x + 0.1, "targets": "apart"}
-    one = FixMatch(0.4, **fixed).scores_with_loss_on(network(norm=True), rows, 5).h
+    one = FixMatch(0.4, **fixed).step_scores(network(norm=True), rows, 5).h
     moved = Rows(rows.x[order], rows.ids[order])
-    other = FixMatch(0.4, **fixed).scores_with_loss_on(network(norm=True), moved, 5).h
+    other = FixMatch(0.4, **fixed).step_scores(network(norm=True), moved, 5).h
     torch.testing.assert_close(one[order], other)
 
 
@@ -94,7 +94,7 @@ def test_a_row_s_h_does_not_depend_on_its_place(rows: Rows) -> None:
 def test_forward_is_blind_and_takes_every_row_for_l(kind: Any, rows: Rows) -> None:
     one, other = (kind(0.4, strong=strong, targets="apart") for _ in range(2))
     blind = one(network(norm=True), rows)
-    every = other.scores_with_loss_on(network(norm=True), rows, 12)
+    every = other.step_scores(network(norm=True), rows, 12)
     assert all(map(torch.equal, blind, every))
     assert len(blind.logits) == (2 if kind is FixMatch else 1)
 

@@ -59,7 +59,7 @@ def test_the_bound_is_what_the_user_knows() -> None:
 @pytest.mark.parametrize(
     ("h", "message"),
     [
-        ("entropy", r"or a function h\(logits\) or h\(model, x\); got str"),
+        (3, r"or a function h\(logits\) or h\(model, x\); got int"),
         (Teacher, "got the class Teacher: call it"),
         (lambda: 0, r"must take \(logits\) or \(model, x\); got 0 arguments"),
         (lambda a, b, c: 0, "got 3 arguments without a default"),

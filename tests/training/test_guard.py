@@ -9,11 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.risk import Risk
-from dessl.surrogates import Entropy, FromFunction
+from dessl.surrogates import Entropy, FixMatch, FromFunction
 from dessl.training import DivergenceError, train
-from dessl.training.checkpoint import newest_checkpoint
-from dessl.training.totals import Totals
+from dessl.training.checkpoint import usable_checkpoints
 
 
 def runs_off(logits: Tensor) -> Tensor:
@@ -34,8 +32,7 @@ def test_an_exploding_risk_is_stopped_with_a_diagnosis(
     error = caught.value
     assert error.term in ("h_labelled", "h_unlabelled")
     assert f"diverged at step {error.step}: H of" in str(error)
-    kept = newest_checkpoint(tmp_path / "checkpoints")
-    assert kept is not None
+    _, kept = next(usable_checkpoints(tmp_path / "checkpoints"))
     assert kept.state["done"] == 5 * ((error.step - 1) // 5) < error.step
     assert f"of step {kept.state['done']}" in error.__notes__[0]
     for tensor in kept.weights["model"].values():
@@ -113,17 +110,10 @@ def test_bad_rows_of_one_kind_are_named(make_data: Any, make_plan: Any) -> None:
     assert caught.value.step == 1
 
 
-def test_totals_remember_the_first_bad_step() -> None:
-    totals = Totals(torch.device("cpu"), limit=10.0)
-    h = torch.tensor([1.0, 0.0, 2.0])
-    for value in (1.0, 2.0, 11.0, math.nan, 3.0):
-        totals.add(Risk(*(torch.tensor(value) for _ in range(4))), h, 2, torch.tensor(0.0))
-    trouble = totals.trouble()
-    assert trouble is not None
-    assert (trouble.step, trouble.values["risk"]) == (3, 11.0)
-    totals.restart()
-    totals.add(Risk(*(torch.tensor(v) for v in (4.0, 1, 2, 3))), h, 2, torch.tensor(7.0))
-    totals.add(Risk(*(torch.tensor(v) for v in (6.0, 1, 2, 3))), h, 2, torch.tensor(9.0))
-    assert totals.trouble() is None
-    expected = [5, 1, 2, 3, 0.5, 1, 8]
-    assert list(totals.means().values()) == expected
+def test_lambda_past_the_bound_is_warned_of(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    with pytest.warns(UserWarning, match=r"λ = 1 is past FixMatch's bound, 0.5"):
+        train(make_model, FixMatch(), make_data(), make_plan(lam=1.0))
+    for quiet in ({"lam": 0.5}, {"bound": "nonnegative"}, {"risk": "ssl"}):
+        train(make_model, FixMatch(), make_data(), make_plan(steps=1, **quiet))

@@ -1,314 +1,175 @@
-"""The loop against a loop written out by hand, and what runs of one seed share."""
+"""The loop: a run that is stopped and resumed is the run that never stopped."""
 
-import copy
+import json
 import math
-from dataclasses import replace
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from dessl import Batches, SemiData
+from dessl import SemiData
 from dessl.surrogates import (
     SURROGATES,
-    Combine,
     Entropy,
     FixMatch,
-    FixMatchStar,
-    FlexMatch,
-    MeanTeacher,
-    PseudoLabel,
-    Scores,
-    Smooth,
 )
-from dessl.training import train
-from dessl.training.average import WeightAverage
-from dessl.training.optimisers import decays
+from dessl.training import Event, TrainResult, train
 
 
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}
+class StopError(Exception):
+    pass
+
+
+class StopAt:
+    """A callback that ends the process's part in a run at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def __call__(self, event: Event) -> None:
+        if event.step == self.step:
+            raise StopError
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
 
 
-def test_it_is_the_loop_one_would_write(make_data: Any, make_model: Any, make_plan: Any) -> None:
-    plan = make_plan(
-        lam=0.7, ramp="linear_ramp", schedule="cosine", weight_decay=0.1, ema=0.9, evaluate_every=6
-    )
-    data = make_data()
-    torch.manual_seed(3)
-    model = make_model()
-    by_hand = copy.deepcopy(model)
-    result = train(model, Entropy(), data, plan)
-
-    torch.manual_seed(plan.seed)
-    mean = copy.deepcopy(by_hand)
-    flat = [p for p in by_hand.parameters() if p.ndim < 2]
-    wide = [p for p in by_hand.parameters() if p.ndim >= 2]
-    groups = [{"params": wide, "weight_decay": 0.1}, {"params": flat}]
-    optimiser = torch.optim.SGD(groups, 0.1, momentum=0.9, nesterov=True)
-    batches = Batches(data, 8, 24, seed=plan.seed)
-    for k in range(12):
-        batch = next(batches)
-        logits = by_hand(torch.cat([batch.x_labelled, batch.x_unlabelled]))
-        p = logits.softmax(-1)
-        h = -(p * p.log()).sum(-1)
-        loss = F.cross_entropy(logits[:8], batch.y)
-        lam = 0.7 * min(1, k / (0.4 * 12))
-        risk = loss + lam * (h[8:].mean() - h[:8].mean())
-        for group in optimiser.param_groups:
-            group["lr"] = 0.1 * (1 + math.cos(math.pi * k / 12)) / 2
-        optimiser.zero_grad()
-        risk.backward()
-        optimiser.step()
-        share = max(0.1, 1 / (k + 2))
-        with torch.no_grad():
-            for mine, other in zip(mean.parameters(), by_hand.parameters(), strict=True):
-                mine += share * (other - mine)
-            for mine, other in zip(mean.buffers(), by_hand.buffers(), strict=True):
-                mine.copy_(other)
-    for key, value in mean.state_dict().items():
-        torch.testing.assert_close(result.model.state_dict()[key], value)
-    assert result.model is model
+def told(history: tuple[Event, ...]) -> list[dict[str, Any]]:
+    """What events say, but for the clock."""
+    return [{k: v for k, v in vars(e).items() if k != "steps_per_second"} for e in history]
 
 
-@pytest.mark.parametrize("bound", [None, "nonnegative"])
-def test_on_all_rows_is_the_all_data_form_whatever_the_batches_hold(
-    bound: Any, make_data: Any, make_plan: Any
-) -> None:
-    """In one step of all 20 labelled rows and 40 of the 100 unlabelled ones."""
-    plan = make_plan(
-        steps=1, lam=3.0, on="all", bound=bound, labelled_batch=20, unlabelled_batch=40
-    )
-    data, model = make_data(), nn.Linear(4, 2)
-    with torch.no_grad():
-        batch = next(Batches(data, 20, 40, seed=plan.seed))
-        logits = model(torch.cat([batch.x_labelled, batch.x_unlabelled]))
-        p = logits.softmax(-1)
-        h = -(p * p.log()).sum(-1)
-        loss, labelled, unlabelled = F.cross_entropy(logits[:20], batch.y), h[:20], h[20:]
-        everywhere = (20 * labelled.mean() + 100 * unlabelled.mean()) / 120
-        expected = loss + 3 * (everywhere - labelled.mean())
-        if bound:
-            expected = 3 * everywhere + (loss - 3 * labelled.mean()).clamp(min=0)
-    (event,) = train(model, Entropy(), data, plan).history
-    assert event.risk == pytest.approx(expected.item(), rel=1e-5)
-    assert event.h_unlabelled == pytest.approx(everywhere.item(), rel=1e-5)
+def assert_same_run(one: TrainResult, other: TrainResult) -> None:
+    assert same(one.model.state_dict(), other.model.state_dict())
+    assert told(one.history) == told(other.history)
+    assert (one.step, one.steps) == (other.step, other.steps)
 
 
+@pytest.mark.parametrize("name", ["fixmatch", "mean_teacher", "temporal_ensembling", "freematch"])
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw", "muon"])
-def test_every_optimiser_learns(
-    optimiser: str, make_data: Any, make_model: Any, make_plan: Any
+def test_a_resumed_run_ends_bit_identical(
+    name: str, optimiser: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:
-    plan = make_plan(optimiser=optimiser, learning_rate=0.02, steps=100, lam=0.1, evaluate_every=50)
-    first, last = train(make_model, Entropy(), make_data(), plan).history
-    assert last.loss < first.loss
-    assert last.validation["accuracy"] > 0.8
-
-
-def test_normalisation_does_not_decay_whatever_its_shape() -> None:
-    model = nn.Sequential(nn.Linear(2, 3), nn.LayerNorm((4, 3)), nn.BatchNorm1d(4))
-    decayed, other = decays(model)
-    assert [id(p) for p in decayed] == [id(model[0].weight)]
-    assert len(other) == 5
-
-
-class Noting(Entropy):
-    """Notes the types of the scores that a step ends with."""
-
-    def after_step(self, model: Any, rows: Any, scores: Any) -> None:
-        self.types = {scores.h.dtype, scores.logits.dtype}
-
-
-def test_risks_are_taken_of_float32_scores(make_data: Any, make_plan: Any) -> None:
-    term = Noting()
-    train(nn.Linear(4, 2), term, make_data(), make_plan(precision="bf16"))
-    assert term.types == {torch.float32}
-
-
-class Clipped(FixMatch):
-    """FixMatch with a forward of its own."""
-
-    def forward(self, model: Any, rows: Any) -> Any:
-        h, logits = super().forward(model, rows)
-        return Scores(h.clamp(max=0.1), logits)
-
-
-@pytest.mark.parametrize("targets", ["joint", "apart"])
-def test_a_surrogates_own_forward_is_what_is_trained(
-    targets: str, make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    term = Clipped(0.5, targets=targets)
-    result = train(make_model, term, make_data(), make_plan(risk="ssl"))
-    assert all(event.h_unlabelled <= 0.1 for event in result.history)
-
-
-def test_the_complete_case_never_touches_unlabelled_rows(
-    make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    plan = make_plan(risk="complete_case")
-    clean = train(make_model, Entropy(), make_data(), plan)
-    poisoned = train(make_model, Entropy(), make_data(poison=math.nan), plan)
-    assert same(weights(clean.model), weights(poisoned.model))  # BatchNorm's statistics included
-    assert clean.history[-1].mask_unlabelled is None
-    assert clean.history[-1].h_unlabelled == 0
-
-
-def test_runs_of_one_seed_share_their_draws(
-    make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    class Spy(Entropy):
-        seen: list[Tensor]
-
-        def forward(self, model: Any, rows: Any) -> Any:
-            if torch.is_grad_enabled():
-                self.seen.append(rows.ids)
-            return super().forward(model, rows)
-
-    seen = {}
-    for risk in ("complete_case", "ssl", "debiased"):
-        spy = Spy()
-        spy.seen = []
-        train(make_model, spy, make_data(), make_plan(risk=risk))
-        seen[risk] = torch.stack(spy.seen)
-    assert torch.equal(seen["ssl"], seen["debiased"])
-    assert torch.equal(seen["complete_case"], seen["debiased"][:, :8])
-
-
-def test_at_lambda_zero_ssl_and_debiased_are_one(
-    make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    ends = [
-        weights(train(make_model, PseudoLabel(0.6), make_data(), make_plan(risk=risk, lam=0)).model)
-        for risk in ("ssl", "debiased")
-    ]
-    assert same(*ends)
-
-
-def test_one_surrogate_serves_two_runs_alike(
-    make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    surrogate = MeanTeacher()
-    before = torch.get_rng_state()
-    ends = [weights(train(make_model, surrogate, make_data(), make_plan()).model) for _ in range(2)]
-    assert same(*ends)
-    assert torch.equal(before, torch.get_rng_state())  # the caller's generator is left alone
-
-
-def noisy(model: Any, x: Tensor) -> Tensor:
-    """A plain function, which has PyTorch's own generator alone to draw from."""
-    return (model(x + torch.randn_like(x)).softmax(-1) - model(x).softmax(-1)).square().sum(-1)
-
-
-@pytest.mark.parametrize("make_surrogate", [lambda: FixMatch(0.6), lambda: noisy])
-def test_evaluating_more_often_changes_nothing(
-    make_surrogate: Any, make_data: Any, make_model: Any, make_plan: Any
-) -> None:
-    ends = [
-        weights(
+    plan = make_plan(
+        lam=0.3, optimiser=optimiser, schedule="cosine", ramp="ramp", ema=0.9, select="brier"
+    )
+    whole = train(make_model, SURROGATES[name](seed=1), make_data(), plan)
+    for step in (4, 8):
+        with pytest.raises(StopError):
             train(
-                make_model, make_surrogate(), make_data(), make_plan(lam=0.5, evaluate_every=k)
-            ).model
-        )
-        for k in (1, 12)
-    ]
-    assert same(*ends)
+                make_model,
+                SURROGATES[name](seed=1),
+                make_data(),
+                plan,
+                out=tmp_path,
+                callbacks=[StopAt(step)],
+            )
+    resumed = train(make_model, SURROGATES[name](seed=1), make_data(), plan, out=tmp_path)
+    assert_same_run(whole, resumed)
+    again = train(make_model, SURROGATES[name](seed=1), make_data(), plan, out=tmp_path)
+    assert_same_run(whole, again)  # a finished run is only read
 
 
-def test_a_validation_part_changes_no_training(
-    make_data: Any, make_model: Any, make_plan: Any
+def test_weights_selected_before_a_stop_are_selected_after_it(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:
-    """Nor the counts of a surrogate that counts rows, inside of another or not."""
-    data = make_data()
-    alone = SemiData(data.x, data.y)
-    for make in (FlexMatch, lambda: Smooth(FlexMatch()), lambda: Combine([FlexMatch()])):
-        ends = [
-            weights(train(make_model, make(), part, make_plan(lam=0.5, steps=40)).model)
-            for part in (data, alone)
-        ]
-        assert same(*ends)
+    plan = make_plan(select="accuracy")
+    whole = train(make_model, Entropy(), make_data(), plan)
+    assert whole.step == 4  # or the test shows nothing
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
+    assert_same_run(whole, train(make_model, Entropy(), make_data(), plan, out=tmp_path))
 
 
-@pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"teacher", "combine", "smooth"}))
-def test_every_surrogate_trains(name: str, make_data: Any, make_model: Any, make_plan: Any) -> None:
-    plan = make_plan(lam=0.01, steps=4, bound="nonnegative")
-    result = train(make_model, SURROGATES[name](), make_data(), plan)
-    assert result.history[0].gradient_norm > 0
-    assert result.history[0].lam_opt is not None
+def test_seconds_are_those_of_all_sessions(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan, began = make_plan(), time.perf_counter()
+    pause = lambda event: time.sleep(0.5 if event.step == 4 else 0.0)  # noqa: E731
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[pause, StopAt(8)])
+    resumed = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert 0.5 < resumed.seconds < time.perf_counter() - began
 
 
-def test_what_cannot_work_is_refused(make_data: Any, make_model: Any, make_plan: Any) -> None:
-    data = make_data()
-    bare = SemiData(data.x, data.y)
-    with pytest.raises(ValueError, match="select='accuracy' needs a validation part"):
-        train(make_model, Entropy(), bare, make_plan(select="accuracy"))
-    assert train(make_model, Entropy(), bare, make_plan()).history[-1].validation is None
-    with pytest.raises(TypeError, match="plan must be a TrainPlan; got dict"):
-        train(make_model, Entropy(), data, make_plan().as_dict())
-    with pytest.raises(TypeError, match="data must be a SemiData; got tuple"):
-        train(make_model, Entropy(), (data.x, data.y), make_plan())
-    with pytest.raises(TypeError, match="a function that builds one; got int"):
-        train(lambda: 3, Entropy(), data, make_plan())
-    with pytest.raises(TypeError, match="a function that builds one; got NoneType"):
-        train(None, Entropy(), data, make_plan())
-    with pytest.raises(ValueError, match="none requires a gradient"):
-        train(nn.Identity(), Entropy(), data, make_plan())
+def test_lines_after_the_last_checkpoint_come_once(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan()
+    with pytest.raises(StopError):
+        train(make_model, Entropy(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
+    with (tmp_path / "history.jsonl").open("a") as file:  # a kill between line and checkpoint,
+        file.write('{"step": 12, "ri')  # and in the middle of the line
+    unfinished = tmp_path / "checkpoints" / ".step-000000011"
+    unfinished.mkdir()
+    train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert not unfinished.exists()
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
 
 
-@pytest.mark.parametrize("n_logits", [1, 2])
-def test_a_model_of_too_few_classes_is_refused_though_no_labelled_row_shows_it(
-    n_logits: int, make_data: Any, make_plan: Any
+def test_numbers_that_are_not_there_come_back_as_they_were(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:
     data = make_data()
-    three = SemiData(data.x, data.y, class_names=["a", "b", "c"])
-    with pytest.raises(ValueError, match=f"data's 3 classes; it gives {n_logits} for a row"):
-        train(nn.Linear(4, n_logits), Entropy(), three, make_plan())
-    assert train(nn.Linear(4, n_logits), Entropy(), data, make_plan()).steps == 12
+    x, y = data.validation
+    one_class = SemiData(data.x, data.y, validation=(x[y == 0], y[y == 0]))
+    whole = train(make_model, Entropy(), one_class, make_plan(), out=tmp_path)
+    assert math.isnan(whole.history[0].validation["auc"])
+    again = train(make_model, Entropy(), one_class, make_plan(), out=tmp_path)
+    assert repr(again.history) == repr(whole.history)
 
 
-def test_the_average_is_a_plain_mean_at_first() -> None:
-    model = nn.Linear(1, 1, bias=False)
-    average = WeightAverage(model, decay=0.99)
-    values = [model.weight.item()]
-    for step in range(5):
-        nn.init.constant_(model.weight, float(step))
-        average.follow(model)
-        values.append(float(step))
-    assert average.model.weight.item() == pytest.approx(sum(values) / len(values))
+def test_what_callbacks_draw_is_not_the_run_s(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    def draw(event: Event) -> None:
+        torch.rand(event.step)
+
+    whole = train(make_model, Entropy(), make_data(), make_plan())  # with dropout
+    drawing = train(make_model, Entropy(), make_data(), make_plan(), callbacks=[draw])
+    assert_same_run(whole, drawing)
 
 
-class Counted(nn.Module):
-    """A model with a whole number among its parameters."""
-
-    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
-        super().__init__()
-        self.linear = nn.Linear(4, 2, dtype=dtype)
-        self.groups = nn.Parameter(torch.tensor(3), requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.linear(x.to(self.linear.weight.dtype))
-        return logits
-
-
-def test_whole_numbers_are_copied_into_the_average(make_data: Any, make_plan: Any) -> None:
-    result = train(Counted(), Entropy(), make_data(), make_plan(ema=0.9))
-    assert result.model.groups == 3
+@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_nothing_is_lost(kills: int, tmp_path: Path) -> None:
+    driver = Path(__file__).with_name("kill_driver.py")
+    result = subprocess.run(
+        [sys.executable, str(driver), str(tmp_path), str(kills)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = json.loads(result.stdout)
+    assert found["kills"] == kills
+    assert found["identical"] == found["finished"] >= 1
 
 
-def test_an_average_of_half_precision_is_refused(make_data: Any, make_plan: Any) -> None:
-    data, half = make_data(), Counted(torch.bfloat16)
-    with pytest.raises(TypeError, match=r"got torch\.bfloat16\. Keep the model"):
-        train(half, Entropy(), data, make_plan(ema=0.9))
-    assert train(half, Entropy(), data, make_plan()).steps == 12
-
-
-def test_a_bounded_risk_is_trained(make_data: Any, make_model: Any, make_plan: Any) -> None:
-    plan = make_plan(bound="nonnegative", lam=2.0, steps=40)
-    result = train(make_model, FixMatchStar(0.6), make_data(), plan)
-    assert all(event.risk >= 0 for event in result.history)
-    assert replace(plan, bound=None, risk="ssl").bound is None
+@pytest.mark.parametrize("harm", ["flip", "cut", "remove", "manifest"])
+def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
+    harm: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(lam=0.3)
+    whole = train(make_model, FixMatch(), make_data(), plan)
+    with pytest.raises(StopError):
+        train(make_model, FixMatch(), make_data(), plan, out=tmp_path, callbacks=[StopAt(8)])
+    newest = tmp_path / "checkpoints" / "step-000000008"
+    file = newest / ("manifest.json" if harm == "manifest" else "model.safetensors")
+    content = bytearray(file.read_bytes())
+    if harm == "remove":
+        file.unlink()
+    elif harm == "flip":
+        content[-1] ^= 1
+        file.write_bytes(content)
+    else:
+        file.write_bytes(content[: len(content) // 2])
+    with pytest.warns(UserWarning, match=r"step-000000008 is damaged.*The checkpoint before it"):
+        resumed = train(make_model, FixMatch(), make_data(), plan, out=tmp_path)
+    assert_same_run(whole, resumed)

@@ -1,7 +1,6 @@
 """TrainPlan: contradictions and unknown settings are errors, JSON changes nothing."""
 
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from dessl.evaluation import metrics_from_probabilities
 from dessl.schedules import FixMatchCosine, Ramp
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
-from dessl.training.selection import Selection
 
 
 def test_a_plan_is_the_same_after_json() -> None:
@@ -51,11 +49,16 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
         ({"steps": 1, "nesterov": 1}, TypeError, "nesterov must be True or False"),
         ({"steps": 1, "nesterov": True, "momentum": 0}, ValueError, "Pass nesterov=False"),
         ({"steps": 1, "optimiser": "adamw", "momentum": 0.5}, ValueError, "AdamW has none"),
-        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "go with risk='debiased'"),
+        (
+            {"steps": 1, "risk": "inverse_propensity", "include_labelled": True},
+            ValueError,
+            "risk='inverse_propensity' adds labelled rows.*count twice",
+        ),
+        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "goes with risk='debiased'"),
         (
             {"steps": 1, "risk": "ssl", "bound": "nonnegative"},
             ValueError,
-            "go with risk='debiased'",
+            "goes with risk='debiased'",
         ),
         ({"steps": 1, "on": "all", "include_labelled": True}, ValueError, "would count twice"),
         ({"steps": 1, "unlabelled_batch": 0}, ValueError, "Use risk='complete_case'"),
@@ -92,12 +95,3 @@ def test_steps_of_a_run_and_between_evaluations() -> None:
     assert TrainPlan(steps=1000).evaluation_interval(10) == 50
     assert TrainPlan(steps=1000, evaluate_every=7).evaluation_interval(10) == 7
     assert TrainPlan(steps=5, risk="complete_case").drawn_unlabelled == 0
-
-
-@pytest.mark.parametrize(("ties", "kept"), [("first", 2), ("last", 4)])
-def test_of_equally_good_evaluations_the_plan_says_which_is_kept(ties: str, kept: int) -> None:
-    plan = TrainPlan(steps=5, select="accuracy", patience=9, ties=ties)
-    selection = Selection()
-    for step, value in enumerate([0.5, 0.8, 0.7, 0.8, math.nan], start=1):
-        selection.take(value, step, plan)
-    assert (selection.step, selection.value, selection.waited) == (kept, 0.8, 3)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.data import Batches, LabelDraw, SemiData, draw_labels
+from dessl.data import LabelDraw, SemiData, draw_labels
 from dessl.models import MLP, LeNet, MedCNN
 from dessl.surrogates import (
     UPS,
@@ -25,13 +25,12 @@ from dessl.surrogates import (
     Surrogate,
 )
 from dessl.surrogates.base import Rows, Scores, as_is
-from dessl.training import population as module
+from dessl.training import loop
 from dessl.training.guard import DivergenceError
-from dessl.training.loop import train
+from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
-from dessl.training.population import PopulationRun, train_population
-from dessl.training.population_rows import RowsAhead
-from dessl.training.run import TrainResult
+from dessl.training.population import Population, PopulationRun, train_population
+from dessl.training.run import train
 
 LAMS = ((0.5, "debiased"), (2.0, "ssl"), (0.0, "complete_case"), (1.0, "debiased"))
 on_cuda = [
@@ -137,6 +136,22 @@ def compare(case: str, tolerance: float, device: str = "cpu", **changes: Any) ->
 )
 def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> None:
     compare(case, tolerance)
+
+
+def test_propensities_are_each_run_s_own_rows() -> None:
+    data = table()
+    chances = torch.rand(150, generator=torch.Generator().manual_seed(3)) / 2 + 0.2
+    data = SemiData(data.x, data.y, propensity=chances)
+    kinds = (("inverse_propensity", 0.5), ("ssl", 0.5), ("inverse_propensity", 0.1))
+    runs = [PopulationRun(k, drawn(data, k), lam, risk) for k in range(2) for risk, lam in kinds]
+    plan = plan_of(on="all")  # of the debiased risk alone
+    for run, found in zip(
+        runs, train_population(small_mlp, "entropy", data, runs, plan), strict=True
+    ):
+        alone = train(small_mlp, "entropy", data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+    with pytest.raises(ValueError, match="needs the probability that each labelled row"):
+        train_population(small_mlp, "entropy", table(), runs, plan)
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])
@@ -391,8 +406,8 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     data = table()
     runs, plan = sweep(data), plan_of(**settings, select="accuracy")
     whole = train_population(model, Entropy(), data, runs, plan)
-    monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
-    saved = module.save_checkpoint
+    monkeypatch.setattr(Population, "save_seconds", 0.0)
+    saved = loop.save_checkpoint
 
     def breaking(folder: Path, step: int, *rest: Any) -> Path:
         place = saved(folder, step, *rest)
@@ -402,10 +417,10 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
             raise BrokenOffError
         return place
 
-    monkeypatch.setattr(module, "save_checkpoint", breaking)
+    monkeypatch.setattr(loop, "save_checkpoint", breaking)
     with pytest.raises(BrokenOffError):
         train_population(model, Entropy(), data, runs, plan, out=tmp_path)
-    monkeypatch.setattr(module, "save_checkpoint", saved)
+    monkeypatch.setattr(loop, "save_checkpoint", saved)
     went_on = train_population(model, Entropy(), data, runs, plan, out=tmp_path)
     for one, other in zip(whole, went_on, strict=True):
         assert_same(one, other, 0)
@@ -439,25 +454,6 @@ def test_histories_are_ready_for_json() -> None:
     assert [line["step"] for line in lines] == [5, 10, 12]
 
 
-@pytest.mark.parametrize("ahead", [1, 3, 7])
-def test_rows_ahead_are_what_single_draws_give(ahead: int) -> None:
-    data = table(40)
-    parts = [data.with_labels(drawn(data, split)) for split in range(2)]
-    make = [lambda k=k: Batches(parts[k], 7, 11, seed=k) for k in range(2)]
-    rows = RowsAhead([one() for one in make], steps=ahead)
-    singles = [one() for one in make]
-    for step in range(10):
-        place = rows.advance()
-        expected = [torch.cat(batches.draw()) for batches in singles]
-        assert torch.equal(rows.rows[place], torch.stack(expected))
-        if step == 4:
-            state = rows.state_dict()
-            rows = RowsAhead([one() for one in make], steps=ahead)
-            rows.load_state_dict(state)
-    with pytest.raises(ValueError, match="Resume with the runs it was begun with"):
-        RowsAhead([make[0]()], steps=ahead).load_state_dict(rows.state_dict())
-
-
 def normalised() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 3))
 
@@ -479,7 +475,7 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
         (MeanTeacher(), "MeanTeacher has state of its own.*one by one"),
         (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
         (Mixing(), "Mixing gives other values.*rows look at one another"),
-        (Smooth(MeanTeacher()), "Smooth has state of its own"),
+        (Smooth(MeanTeacher()), "MeanTeacher has state of its own"),
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
         (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm other batches"),

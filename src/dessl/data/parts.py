@@ -192,3 +192,33 @@ def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
         )
     features = x.detach().cpu() if isinstance(x, Tensor) else x
     return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
+
+
+def row_propensity(
+    propensity: "Tensor | NDArray[Any] | None", x: Tensor, labelled: Tensor
+) -> Tensor | None:
+    """The given propensities (n,) as float32, those of labelled rows in (0, 1]; None for none.
+
+    Args:
+        propensity: What was given.
+        x: The rows.
+        labelled: Positions of the labelled ones.
+    """
+    if propensity is None:
+        return None
+    given = shared_tensor("propensity", propensity)
+    if given.shape != x.shape[:1] or not given.is_floating_point():
+        raise ValueError(
+            f"propensity must hold one number for each row, shape ({len(x)},); got {given.dtype} "
+            f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
+        )
+    given = given.to(device=x.device, dtype=torch.float32)
+    bad = ~((given[labelled] > 0) & (given[labelled] <= 1))
+    if bad.any():
+        row = int(labelled[bad][0])
+        raise ValueError(
+            f"propensity must lie in (0, 1] for labelled rows, as the probability that a row gets "
+            f"its label; {int(bad.sum())} of {len(labelled)} do not, the first in row {row}: "
+            f"{float(given[row]):g}."
+        )
+    return given

@@ -14,7 +14,15 @@ from dessl._checks import ArrayLike
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
-from dessl.data.parts import Part, as_long_as, as_pair, dataset_arrays, labelled_part, row_ids
+from dessl.data.parts import (
+    Part,
+    as_long_as,
+    as_pair,
+    dataset_arrays,
+    labelled_part,
+    row_ids,
+    row_propensity,
+)
 
 if TYPE_CHECKING:
     from dessl.data.formats.encoding import TableEncoding
@@ -38,6 +46,8 @@ class SemiData:
         test: A pair (x, y) likewise.
         ids: (n,) different whole numbers from 0 by which the rows go in a surrogate's memory;
             0, ..., n - 1 when not given.
+        propensity: (n,) the probability of each row to be among the labelled rows, for labels that
+            are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
 
@@ -58,6 +68,7 @@ class SemiData:
         validation: "tuple[Any, Any] | None" = None,
         test: "tuple[Any, Any] | None" = None,
         ids: "Tensor | NDArray[Any] | None" = None,
+        propensity: "Tensor | NDArray[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
     ) -> None:
@@ -84,6 +95,7 @@ class SemiData:
         self.bits = 8  # of the values in image files, for later ones; x has the upper 8
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
+        self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
 

@@ -15,8 +15,8 @@ from dessl import _checks
 from dessl.data import Batches, SemiData
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
+from dessl.risk import RISKS, risk_named
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
-from dessl.surrogates.fixmatch import scores_for_step
 from dessl.surrogates.state import device_of
 
 try:
@@ -33,9 +33,10 @@ class DeSSLModule(lightning.LightningModule):
 
     Args:
         model: From rows, as the surrogate's views show them, to logits (n, classes).
-        surrogate: The unlabelled term H, or a function as :func:`dessl.as_surrogate` takes.
+        surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
+            takes.
         lam: λ.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
         transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
             rows as they are otherwise, if not given.
@@ -44,7 +45,7 @@ class DeSSLModule(lightning.LightningModule):
     def __init__(
         self,
         model: nn.Module,
-        surrogate: Surrogate | Callable[..., Tensor],
+        surrogate: str | Surrogate | Callable[..., Tensor],
         *,
         lam: float = 1.0,
         risk: RiskKind = "debiased",
@@ -55,7 +56,7 @@ class DeSSLModule(lightning.LightningModule):
         self.model = model
         self.surrogate = as_surrogate(surrogate)
         self.lam = _checks.number("lam", lam, low=0, open_high=True)
-        _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+        risk_named(risk, propensity=False)
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
@@ -121,9 +122,9 @@ class DeSSLModule(lightning.LightningModule):
         """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
         x, ids, y = batch
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
-        seen = len(y) if self.risk == "complete_case" else len(x)
+        seen = len(x) if RISKS[self.risk].unlabelled else len(y)
         rows = Rows(x[:seen], ids[:seen])
-        scores = scores_for_step(self.surrogate, self.model, rows, len(y))
+        scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
         risk = objective(scores, y, self.lam, risk=self.risk)
         for name, value in risk._asdict().items():

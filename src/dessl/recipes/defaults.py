@@ -1,6 +1,5 @@
 """recipe_for: a model, a surrogate and a plan that suit a data set, for one who has no wish yet."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,7 +13,8 @@ from dessl.data import SemiData
 from dessl.models import MODELS
 from dessl.objective import RiskKind
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
-from dessl.surrogates import SURROGATES, FromFunction, Surrogate, View, as_surrogate
+from dessl.risk import COMPLETE_CASE, risk_named
+from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
@@ -97,7 +97,7 @@ def recipe_for(
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
             :func:`dessl.as_surrogate` takes. A surrogate of yours shows uint8 images by its own
             views, ``dessl.augment.Weak`` or levels / 255, and the network predicts from the same.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
         steps: Optimiser steps of each network.
         seed: Of weights, streams, dropout and held-out labels.
@@ -112,7 +112,7 @@ def recipe_for(
     >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
     (246, 5, 'MLP')
     """
-    _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+    risk_named(risk, propensity=False)  # folds change the probability of a label
     if lam != "auto":
         lam = _lam(lam)
     if steps is not None:
@@ -191,29 +191,17 @@ def _surrogate(
 ) -> Surrogate:
     if isinstance(surrogate, Surrogate):
         return surrogate
-    weak, strong = _views(scaling) if images else (None, None)
-    if not isinstance(surrogate, str):
-        plain = as_surrogate(surrogate)
-        return plain if weak is None else FromFunction(surrogate, view=weak, seed=seed)
-    _checks.one_of("surrogate", surrogate, tuple(SURROGATES))
-    kind = SURROGATES[surrogate]
-    takes = inspect.signature(kind).parameters
-    needed = [n for n, p in takes.items() if p.default is p.empty and n not in ("args", "kwargs")]
-    if needed:
-        raise ValueError(
-            f"the surrogate {surrogate!r} has no default for {', '.join(needed)}, so its name is "
-            f"not enough. In Python, pass dessl.SURROGATES[{surrogate!r}](...) in place of the "
-            "name; on the command line, name another."
-        )
-    views = {"view": weak, "weak": weak, "strong": strong}
-    given = {name: view for name, view in views.items() if view is not None and name in takes}
-    return kind(seed=seed, **given)
+    views = _views(scaling) if images else {}
+    if isinstance(surrogate, str):
+        return named_surrogate(surrogate, views=views, seed=seed)
+    plain = as_surrogate(surrogate)
+    return FromFunction(surrogate, view=views["view"], seed=seed) if views else plain
 
 
-def _views(scaling: Scaling) -> tuple[View, View]:
+def _views(scaling: Scaling) -> dict[str, View]:
     mean, std = scaling.mean.flatten().tolist(), scaling.std.flatten().tolist()
     weak = Weak(flip=False, mean=mean, std=std)
-    return weak, Strong(flip=False, mean=mean, std=std)
+    return {"view": weak, "weak": weak, "strong": Strong(flip=False, mean=mean, std=std)}
 
 
 def _plan(
@@ -234,7 +222,7 @@ def _plan(
         weight_decay=0.5 if data.x.ndim == 2 else 0.01,
         lam=lam,
         ramp="linear_ramp",
-        risk=risk if data.n_unlabelled else "complete_case",
+        risk=risk if data.n_unlabelled else COMPLETE_CASE,
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),

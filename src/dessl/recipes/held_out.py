@@ -13,16 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.functional import cross_entropy
-from dessl.surrogates.base import Rows, Surrogate
+from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import LambdaEstimate, correlation
 from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
+from dessl.training.watch import id_range, validation_ids
 
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
 CONFIDENCE = 0.95
 LEAST_LABELS = 3  # for a slope with an error
-ROWS_AT_ONCE = 512  # so that many held-out images fit in memory
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,6 @@ def _by_group(values: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
     return values, torch.ones_like(values)
 
 
-@torch.no_grad()
 def losses_and_h(
     models: Sequence[nn.Module], surrogate: Surrogate, parts: Sequence[SemiData]
 ) -> tuple[Tensor, Tensor]:
@@ -144,25 +142,16 @@ def losses_and_h(
         surrogate: As it was after the model's training, or before any.
         parts: With the rows held out from each model's training.
     """
-    losses, hs = [], []
+    found = []
     for model, data in zip(models, parts, strict=True):
-        part = data.validation
-        if part is None:
+        if data.validation is None:
             raise ValueError("every part must hold rows out.")
-        ids, n_rows = data.ids[data.validation_rows], int(data.ids.max()) + 1
-        if not len(ids):
-            ids = n_rows + torch.arange(len(part.y), device=part.x.device)
-            n_rows += len(part.y)
         own = copy.deepcopy(surrogate)
-        own.prepare(model, n_rows, data.n_classes)
+        own.prepare(model, id_range(data), data.n_classes)
         own.to(data.device)
-        for first in range(0, len(part.y), ROWS_AT_ONCE):
-            rows = slice(first, first + ROWS_AT_ONCE)
-            h, logits = own(model.eval(), Rows(part.x[rows], ids[rows]))
-            views = [cross_entropy(view.float(), part.y[rows]) for view in logits]
-            losses.append(torch.stack(views).mean(0))
-            hs.append(h.float())
-    return torch.cat(losses), torch.cat(hs)
+        x, y = data.validation
+        found.append(losses_and_terms(model.eval(), own, Rows(x, validation_ids(data)), y))
+    return torch.cat([part.loss for part in found]), torch.cat([part.h for part in found])
 
 
 def held_out_lambda(

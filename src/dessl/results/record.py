@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from dessl._entries import Measured, Numbers, read_as
+from dessl._entries import EntryError, Measured, Numbers, read_as
 from dessl._files import write_whole
 from dessl.data import DataError
 from dessl.training import Event
@@ -70,7 +70,7 @@ class Record:
         try:
             record = read_as(cls, entries)
             _check_free_entries(record)
-        except TypeError as error:
+        except EntryError as error:
             raise damaged(source, str(error)) from error
         return record
 

@@ -6,10 +6,11 @@ from dessl.surrogates.entropy import Entropy
 from dessl.surrogates.fixmatch import FixMatch, FixMatchStar
 from dessl.surrogates.flexmatch import FlexMatch
 from dessl.surrogates.freematch import FreeMatch
-from dessl.surrogates.function import FromFunction, as_surrogate
+from dessl.surrogates.function import FromFunction
 from dessl.surrogates.ict import ICT
 from dessl.surrogates.mean_teacher import MeanTeacher
 from dessl.surrogates.mixmatch import MixMatch
+from dessl.surrogates.named import SURROGATES, as_surrogate, named_surrogate
 from dessl.surrogates.pi_model import PiModel
 from dessl.surrogates.pseudo_label import PseudoLabel
 from dessl.surrogates.remixmatch import ReMixMatch
@@ -17,33 +18,11 @@ from dessl.surrogates.smooth import Smooth
 from dessl.surrogates.softmatch import SoftMatch
 from dessl.surrogates.teacher import Teacher
 from dessl.surrogates.temporal_ensembling import TemporalEnsembling
+from dessl.surrogates.terms import LossesAndTerms, losses_and_terms
 from dessl.surrogates.uda import UDA
 from dessl.surrogates.ups import UPS
 from dessl.surrogates.vat import VAT, VATEntropy
 from dessl.surrogates.weak_to_strong import WeakToStrong
-
-SURROGATES: dict[str, type[Surrogate]] = {
-    "entropy": Entropy,
-    "pseudo_label": PseudoLabel,
-    "ups": UPS,
-    "uda": UDA,
-    "fixmatch": FixMatch,
-    "fixmatch_star": FixMatchStar,
-    "flexmatch": FlexMatch,
-    "freematch": FreeMatch,
-    "softmatch": SoftMatch,
-    "mixmatch": MixMatch,
-    "remixmatch": ReMixMatch,
-    "pi_model": PiModel,
-    "mean_teacher": MeanTeacher,
-    "temporal_ensembling": TemporalEnsembling,
-    "vat": VAT,
-    "vat_entropy": VATEntropy,
-    "ict": ICT,
-    "teacher": Teacher,
-    "combine": Combine,
-    "smooth": Smooth,
-}
 
 __all__ = [
     "ICT",
@@ -58,6 +37,7 @@ __all__ = [
     "FlexMatch",
     "FreeMatch",
     "FromFunction",
+    "LossesAndTerms",
     "MeanTeacher",
     "MixMatch",
     "Model",
@@ -76,4 +56,6 @@ __all__ = [
     "WeakToStrong",
     "as_is",
     "as_surrogate",
+    "losses_and_terms",
+    "named_surrogate",
 ]

@@ -4,11 +4,15 @@ Three rules keep the debiased risk unbiased. H is blind: it gets rows of x and t
 nor which rows have one. H is per sample: nothing is averaged here. H is one frozen function within
 a step: teachers, memories and thresholds are buffers, and move only in
 :meth:`Surrogate.after_step`.
+
+Whatever trains with a term asks it through this contract alone: the scores of a step, its draws,
+and whether several runs can share it.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -49,6 +53,18 @@ def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a V
     return x
 
 
+def forked(device: torch.device) -> AbstractContextManager[None]:
+    """Restore PyTorch's own generators, of the CPU and of this device, after the block.
+
+    >>> before = torch.get_rng_state()
+    >>> with forked(torch.device("cpu")):
+    ...     _ = torch.rand(3)
+    >>> torch.equal(before, torch.get_rng_state())
+    True
+    """
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
 class Surrogate(nn.Module, ABC):
     """An unlabelled term H, with whatever state it needs.
 
@@ -72,6 +88,20 @@ class Surrogate(nn.Module, ABC):
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H and the logits for L of each row; changes no state but the draws' own."""
 
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:  # noqa: ARG002
+        """Return :meth:`forward`'s scores for a step, where L is computed on the first rows alone.
+
+        Override it to leave out work that only L of the other rows would need. H must stay one
+        function of all rows, whatever ``n_labelled``.
+
+        Args:
+            model: The model that is trained.
+            rows: The labelled rows of the step, then the unlabelled ones.
+            n_labelled: How many of them are labelled.
+        """
+        scores: Scores = self(model, rows)
+        return scores
+
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Make the state that depends on the model or the data, before the first step.
 
@@ -89,8 +119,8 @@ class Surrogate(nn.Module, ABC):
         Args:
             ids: On the device of the state.
         """
-        for part in self.modules():
-            if part is not self and isinstance(part, Surrogate):
+        for part in self.parts():
+            if part is not self:
                 part.draws_from(ids)
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
@@ -101,6 +131,54 @@ class Surrogate(nn.Module, ABC):
             rows: The rows of the step, labelled and unlabelled alike.
             scores: What :meth:`forward` returned for them.
         """
+
+    def parts(self) -> list["Surrogate"]:
+        """Return this term and every term inside it."""
+        return [part for part in self.modules() if isinstance(part, Surrogate)]
+
+    @property
+    def moves(self) -> bool:
+        """Whether this term, apart from those inside it, changes its state after a step."""
+        return type(self).after_step is not Surrogate.after_step
+
+    def needs_own_run(self) -> str:
+        """Return why several runs cannot share this term in one computation; "" where they can.
+
+        By default a term cannot be shared that has state of its own, or a term inside it has.
+        """
+        held = (*self.parameters(), *self.buffers())
+        if self.moves or type(self).prepare is not Surrogate.prepare or held:
+            return f"{type(self).__name__} has state of its own, which runs cannot share."
+        inside = (part.needs_own_run() for part in self.parts() if part is not self)
+        return next(filter(None, inside), "")
+
+    @property
+    def seed(self) -> int:
+        """Seed of the term's own draws."""
+        return self._seed
+
+    def restart_draws(self) -> None:
+        """Start the draws of this term and of all terms inside it from their seeds again."""
+        for part in self.parts():
+            part._generator = None
+
+    @contextmanager
+    def draws_apart(self, device: torch.device) -> Iterator[None]:
+        """Draw from fresh generators inside the block, so that a look at the term changes no run.
+
+        PyTorch's own generators, which a plain function may draw from, are restored as well.
+
+        Args:
+            device: Where the rows are.
+        """
+        own = [(part, part._generator) for part in self.parts()]
+        self.restart_draws()
+        try:
+            with forked(device):
+                yield
+        finally:
+            for part, generator in own:
+                part._generator = generator
 
     def generator(self, device: torch.device) -> torch.Generator:
         """Return the generator of the term's draws, on the device where the rows are."""
@@ -119,7 +197,7 @@ class Surrogate(nn.Module, ABC):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Go on with the draws of a saved state; on another machine's GPU they begin anew here."""
+        """Resume the draws of a saved state; on another machine's GPU they start from the seed."""
         self._seed = state["seed"]
         self._generator = None
         device = torch.device(state.get("device", "cpu"))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
-from dessl.surrogates.function import as_surrogate
+from dessl.surrogates.function import surrogate_from
 
 
 class Combine(Surrogate):
@@ -28,7 +28,7 @@ class Combine(Surrogate):
     term's is. v_m is known from the first pass on; before it, terms are taken to have equally many.
 
     Args:
-        surrogates: The terms, or functions as :func:`dessl.as_surrogate` takes.
+        surrogates: The terms, or functions h(logits) or h(model, x).
         weights: w_m ≥ 0, one for each term; all 1 when not given.
 
     >>> from dessl.surrogates.entropy import Entropy
@@ -47,7 +47,7 @@ class Combine(Surrogate):
         super().__init__()
         if not surrogates:
             raise ValueError("surrogates must hold one surrogate at least; got none.")
-        self.surrogates = nn.ModuleList(as_surrogate(term) for term in surrogates)
+        self.surrogates = nn.ModuleList(surrogate_from(term) for term in surrogates)
         weights = [1.0] * len(surrogates) if weights is None else weights
         if len(weights) != len(surrogates):
             raise ValueError(
@@ -80,7 +80,19 @@ class Combine(Surrogate):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the weighted sums (n,) and all terms' logits (views, n, classes)."""
-        scores = [term(model, rows) for term in self.terms]
+        return self._summed([term(model, rows) for term in self.terms])
+
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
+        """Return the sums of what each term gives for a step."""
+        return self._summed([term.step_scores(model, rows, n_labelled) for term in self.terms])
+
+    def needs_own_run(self) -> str:
+        """Answer for the terms: the sum has no state of its own."""
+        if type(self) is not Combine:  # a subclass may have
+            return super().needs_own_run()
+        return next(filter(None, (term.needs_own_run() for term in self.terms)), "")
+
+    def _summed(self, scores: Sequence[Scores]) -> Scores:
         self._views = tuple(len(part.logits) for part in scores)
         h = torch.stack([w * part.h for w, part in zip(self.weights, scores, strict=True)]).sum(0)
         logits = [part.logits for part in scores]

@@ -6,7 +6,7 @@ import torch
 
 from dessl import _checks
 from dessl.functional import confident_cross_entropy
-from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
+from dessl.surrogates.base import Model, Rows, Scores, View
 from dessl.surrogates.evaluated import evaluated
 from dessl.surrogates.views import row_logits, strong_view, weak_view
 from dessl.surrogates.weak_to_strong import WeakToStrong
@@ -34,11 +34,10 @@ class FixMatch(WeakToStrong):
             the paper. ``"apart"``: in a pass of their own that all rows make, without gradient and
             in evaluation mode, that is by the model as it will be used; a second pass, with
             gradient, has the strong views and the weak ones that L is computed on. That is a
-            quarter less work in :func:`dessl.train` and in Lightning, which tell what rows those
-            are. In a loop of your own call :meth:`scores_with_loss_on` with their number: the plain
-            call takes L to be on all rows, and is the work of ``"joint"`` and one pass more. H is
-            still one function on all rows, but another than the joint pass's where there is
-            BatchNorm or dropout.
+            quarter less work in :func:`dessl.train` and in Lightning, which call
+            :meth:`step_scores`; call it in a loop of your own too. The plain call computes L on
+            all rows, which costs one pass more than ``"joint"``. H is still one function of all
+            rows, but not the joint pass's where there is BatchNorm or dropout.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -66,15 +65,28 @@ class FixMatch(WeakToStrong):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return H (n,) and the logits of the weak and the strong view, (2, n, classes)."""
-        return self.scores_with_loss_on(model, rows, len(rows.x))
+        return self._scores(model, rows, len(rows.x))
 
-    def scores_with_loss_on(self, model: Model, rows: Rows, n_loss: int) -> Scores:
-        """Return :meth:`forward`'s scores where L is computed on the first ``n_loss`` rows alone.
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
+        """Return the scores of a step whose first ``n_labelled`` rows alone have a loss L.
 
         With ``targets="apart"`` the weak logits of all other rows come without gradient, which L
-        does not need. H is not told: it is one function of all rows, whatever ``n_loss``, but for
-        the company that they have in BatchNorm's batch.
+        does not need. H does not depend on ``n_labelled``, except through BatchNorm's batch.
         """
+        if self.targets == "joint" or type(self).forward is not FixMatch.forward:
+            return super().step_scores(model, rows, n_labelled)
+        return self._scores(model, rows, n_labelled)
+
+    def needs_own_run(self) -> str:
+        """With targets in a pass of their own, BatchNorm would see other batches when stacked."""
+        if self.targets == "apart":
+            return (
+                f"{type(self).__name__} with targets='apart' gives BatchNorm other batches in a "
+                "population than in a run alone. Pass targets='joint'."
+            )
+        return super().needs_own_run()
+
+    def _scores(self, model: Model, rows: Rows, n_loss: int) -> Scores:
         if self.targets == "joint":
             logits = self.view_logits(model, rows)
             weak, strong = logits
@@ -111,27 +123,6 @@ class FixMatchStar(FixMatch):
 
     bounded_up_to = 0.0
 
-    def scores_with_loss_on(self, model: Model, rows: Rows, n_loss: int) -> Scores:
-        """Return H (n,) and the logits of the weak view, (1, n, classes)."""
-        h, logits = super().scores_with_loss_on(model, rows, n_loss)
+    def _scores(self, model: Model, rows: Rows, n_loss: int) -> Scores:
+        h, logits = super()._scores(model, rows, n_loss)
         return Scores(h, logits[:1])
-
-
-def scores_for_step(surrogate: Surrogate, model: Model, rows: Rows, n_labelled: int) -> Scores:
-    """Return a surrogate's scores for a step whose first ``n_labelled`` rows alone have a loss L.
-
-    FixMatch with ``targets="apart"`` saves the gradient of weak views that L does not need; no
-    other term is told, nor is a subclass with a forward pass of its own.
-
-    >>> rows = Rows(torch.zeros(3, 2), torch.arange(3))
-    >>> scores_for_step(FixMatch(targets="apart"), lambda x: x, rows, n_labelled=1).logits.shape
-    torch.Size([2, 3, 2])
-    """
-    if (
-        isinstance(surrogate, FixMatch)
-        and surrogate.targets == "apart"
-        and type(surrogate).forward is FixMatch.forward
-    ):
-        return surrogate.scores_with_loss_on(model, rows, n_labelled)
-    scores: Scores = surrogate(model, rows)
-    return scores

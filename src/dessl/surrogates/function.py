@@ -58,19 +58,15 @@ class FromFunction(Surrogate):
         return Scores(h, logits.unsqueeze(0))
 
 
-def as_surrogate(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
-    """Take a surrogate as it is and a plain function as :class:`FromFunction`.
-
-    >>> from dessl.functional import entropy
-    >>> as_surrogate(entropy)
-    FromFunction()
-    """
+def surrogate_from(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
+    """Take a surrogate as it is and a plain function as :class:`FromFunction`."""
     if isinstance(h, Surrogate):
         return h
     if isinstance(h, type) or not callable(h):
         came = f"the class {h.__name__}: call it" if isinstance(h, type) else type(h).__name__
         raise TypeError(
-            f"a surrogate must be a Surrogate or a function h(logits) or h(model, x); got {came}."
+            "a surrogate must be a Surrogate, a name in dessl.SURROGATES, or a function h(logits) "
+            f"or h(model, x); got {came}."
         )
     return FromFunction(h)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.functional import expm1, log_probabilities
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate
-from dessl.surrogates.function import as_surrogate
+from dessl.surrogates.function import surrogate_from
 
 # exp(-80) is a normal float32 with room to multiply, and no loss that matters is larger.
 FLOOR = -80.0
@@ -29,7 +29,7 @@ class Smooth(Surrogate):
     targets carry no gradient, and targets do not unbind H.
 
     Args:
-        surrogate: What to bound, or a function as :func:`dessl.as_surrogate` takes.
+        surrogate: What to bound, or a function h(logits) or h(model, x).
         epsilon: ε in (0, 1): how much of the uniform law is mixed in.
 
     >>> from dessl.surrogates.teacher import Teacher
@@ -45,7 +45,7 @@ class Smooth(Surrogate):
         self, surrogate: Surrogate | Callable[..., Tensor], *, epsilon: float = 0.01
     ) -> None:
         super().__init__()
-        self.surrogate = as_surrogate(surrogate)
+        self.surrogate = surrogate_from(surrogate)
         self.epsilon = _checks.number(
             "epsilon", epsilon, low=0.0, high=1.0, open_low=True, open_high=True
         )
@@ -58,6 +58,18 @@ class Smooth(Surrogate):
         """Return the bounded H (n,) and the model's own logits (views, n, classes)."""
         scores: Scores = self.surrogate(SmoothedModel(model, self.epsilon), rows)
         return Scores(scores.h, unsmoothed(scores.logits, self.epsilon))
+
+    def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
+        """Return the same for a step, leaving out what the surrogate can leave out."""
+        seen = SmoothedModel(model, self.epsilon)
+        h, logits = self.surrogate.step_scores(seen, rows, n_labelled)
+        return Scores(h, unsmoothed(logits, self.epsilon))
+
+    def needs_own_run(self) -> str:
+        """Answer for the surrogate: smoothing has no state."""
+        if type(self) is not Smooth:  # a subclass may have
+            return super().needs_own_run()
+        return self.surrogate.needs_own_run()
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
         """Hand the surrogate the scores it returned, with smoothed logits."""

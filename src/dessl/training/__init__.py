@@ -3,11 +3,11 @@
 from dessl.training.checkpoint import CheckpointError
 from dessl.training.event import Event
 from dessl.training.guard import DivergenceError
-from dessl.training.loop import train
+from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
 from dessl.training.population import PopulationRun, train_population
 from dessl.training.progress import TensorBoard
-from dessl.training.run import TrainResult
+from dessl.training.run import train
 
 __all__ = [
     "CheckpointError",

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -96,18 +96,35 @@ class Accelerated:
         return True
 
     def _capture(self) -> None:
-        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
-                self._eager()
-        torch.cuda.current_stream(self._device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        for generator in _generators(self.step.surrogate, self._device):
-            graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
-            self._eager()
-        self._captured = graph
+        for _ in range(WARM_UP):
+            beside(self._device, self._eager)
+        self._captured = captured(self._eager, _generators(self.step.surrogate, self._device))
+
+
+def beside(device: torch.device, work: Callable[[], None]) -> None:
+    """Do CUDA work on another stream than the default one, as before a capture."""
+    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        work()
+    torch.cuda.current_stream(device).wait_stream(side)
+
+
+def captured(
+    work: Callable[[], None], generators: Sequence[torch.Generator] = ()
+) -> torch.cuda.CUDAGraph:
+    """Return CUDA work as a graph, without doing it.
+
+    Args:
+        work: Of fixed shapes, warmed up.
+        generators: That it draws from, besides PyTorch's own.
+    """
+    graph = torch.cuda.CUDAGraph()
+    for generator in generators:
+        graph.register_generator_state(generator)
+    with torch.cuda.graph(graph):
+        work()
+    return graph
 
 
 @contextmanager
@@ -143,5 +160,4 @@ def unmoved(step: Step) -> Iterator[None]:
 
 
 def _generators(surrogate: Surrogate, device: torch.device) -> list[torch.Generator]:
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
-    return [part.generator(device) for part in parts]
+    return [part.generator(device) for part in surrogate.parts()]

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl._files import lock, write_whole
+from dessl._files import lock, sweep, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
-from dessl.training.checkpoint import Checkpoint, clear_unfinished, newest_checkpoint
+from dessl.training.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    CheckpointError,
+    clear_litter,
+    keep_newest,
+    usable_checkpoints,
+    warn_of_damage,
+)
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 
@@ -40,34 +48,50 @@ class RunFolder:
         """The history, a line of JSON for each evaluation."""
         return self.path / "history.jsonl"
 
-    def begin(self, identity: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
-        """Return the checkpoint to go on from, if there is one, after checking whose it is.
+    def begin(
+        self, identity: Mapping[str, Any], restore: Callable[[Checkpoint], None], *, resume: bool
+    ) -> None:
+        """Resume from the newest checkpoint that can be used, after checking whose it is.
+
+        What a killed process left half written is removed.
 
         Args:
             identity: What :func:`run_identity` says of the run that is to be trained here.
-            resume: Whether going on is wanted.
+            restore: Called with the checkpoint; again with the one before, where the first lacks
+                something.
+            resume: Whether resuming is wanted.
         """
-        clear_unfinished(self.checkpoints)
         place = self.path / "run.json"
+        clear_litter(self.checkpoints)
+        sweep(place)
+        sweep(self.history)
         if place.exists():
             if not resume:
                 raise FileExistsError(
-                    f"{self.path} holds a run already. Pass resume=True to go on with it, or "
-                    "choose another folder."
+                    f"{self.path} has a run already. Pass resume=True to resume it, or choose "
+                    "another folder."
                 )
             _check_identity(_read_identity(place), identity, self.path)
         else:
             write_whole(place, json.dumps(identity, indent=1) + "\n")
-        return newest_checkpoint(self.checkpoints)
+        for found, saved in usable_checkpoints(self.checkpoints):
+            try:
+                restore(saved)
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+                warn_of_damage(CheckpointError(f"the checkpoint {found} is damaged: {what}."))
+                continue
+            keep_newest(self.checkpoints, found)
+            return
 
     def rewrite_history(self, events: Sequence[Event]) -> None:
         """Put the history where a checkpoint was: lines written after it will come again."""
         write_whole(self.history, "".join(event.as_line() for event in events))
 
-    def append(self, event: Event) -> None:
-        """Add one line to the history."""
+    def append(self, events: Iterable[Event]) -> None:
+        """Add a line to the history for each event."""
         with self.history.open("a", encoding="utf-8") as file:
-            file.write(event.as_line())
+            file.write("".join(event.as_line() for event in events))
 
 
 @contextmanager
@@ -102,7 +126,7 @@ def run_identity(
 ) -> dict[str, Any]:
     """Return what a run must agree in to be gone on with."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
-    own = data.validation or ()
+    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
         "plan": plan.as_dict(),
         "data": {
@@ -120,14 +144,14 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
     A model is known by its class, its size and what it prints, without the places in memory that
     functions print.
     """
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
-        "surrogate": " of ".join(_described(part) for part in parts),
+        "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
         "model": type(model).__name__,
         "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
+        "format": FORMAT,
     }
 
 
@@ -157,10 +181,10 @@ def _described(surrogate: Surrogate) -> str:
         and not name.startswith("_")
         and name != "training"
     }
-    if type(surrogate).after_step is Surrogate.after_step:
+    if not surrogate.moves:
         tables = surrogate.named_buffers(recurse=False)
         settings |= {name: f"sha256 {sha256_of(table)[:16]}" for name, table in tables}
-    settings["seed"] = surrogate._seed
+    settings["seed"] = surrogate.seed
     inside = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     return f"{type(surrogate).__name__}({inside})"
 
@@ -183,6 +207,12 @@ def _read_identity(place: Path) -> dict[str, Any]:
 
 
 def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
+    if found.get("format") != wanted["format"]:
+        raise ValueError(
+            f"{path} has a run that was started with another version of dessl "
+            f"({found.get('dessl', 'unknown')}), which this one ({__version__}) cannot resume. "
+            "Choose another folder, or finish it with that version."
+        )
     here, there = _flat(wanted), _flat(found)
     different = [
         f"{key}: {_said(there, key)} there, {_said(here, key)} now"

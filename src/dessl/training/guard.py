@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
 from dessl.training.plan import TrainPlan
 
@@ -105,12 +106,14 @@ def divergence(
 
 def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     """Return a sentence if the debiased risk is unbounded below at λ, else nothing."""
-    if plan.risk != "debiased" or plan.bound is not None or lam <= surrogate.bounded_up_to:
+    risk = RISKS[plan.risk]
+    if not risk.takes_back or plan.bound is not None or lam <= surrogate.bounded_up_to:
         return ""
+    bound = "pass bound='nonnegative', " if "bound" in risk.options else ""
     return (
         f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
-        "debiased risk has no lower bound there and may run off. Lower lam, pass "
-        "bound='nonnegative', or smooth H with dessl.surrogates.Smooth."
+        f"debiased risk has no lower bound there and may diverge. Lower lam, {bound}or smooth H "
+        "with dessl.surrogates.Smooth."
     )
 
 

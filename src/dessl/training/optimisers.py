@@ -1,6 +1,6 @@
 """The plan's optimiser: which weights decay, which are Muon's, and one learning rate for all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -129,3 +129,38 @@ class Optimisers:
             optimiser.load_state_dict(state[str(number)])
             for group in optimiser.param_groups:
                 group["lr"] = self.rate
+
+
+def stacked_optimiser(
+    parameters: Mapping[str, Tensor], decayed: Sequence[str], plan: TrainPlan, rate: Tensor
+) -> torch.optim.Optimizer:
+    """PyTorch's own optimiser on stacked parameters: right since it works entry by entry.
+
+    Args:
+        parameters: By name, each (K, ...).
+        decayed: Names of those that decay.
+        plan: Says which optimiser; not Muon, which works on whole matrices.
+        rate: The learning rate, a tensor that may be written into.
+    """
+    weighted = {True: plan.weight_decay, False: 0.0}
+    groups = [
+        {
+            "params": [p for name, p in parameters.items() if (name in decayed) == decays_],
+            "weight_decay": decay,
+        }
+        for decays_, decay in weighted.items()
+    ]
+    groups = [group for group in groups if group["params"]]
+    if plan.optimiser == "adamw":
+        return torch.optim.AdamW(groups, rate, fused=True, capturable=rate.is_cuda)
+    return torch.optim.SGD(groups, rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=True)
+
+
+def decayed_names(model: nn.Module) -> list[str]:
+    """Names of the parameters that weight decay acts on.
+
+    >>> decayed_names(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
+    ['0.weight']
+    """
+    decayed = {id(parameter) for parameter in decays(model)[0]}
+    return [name for name, parameter in model.named_parameters() if id(parameter) in decayed]

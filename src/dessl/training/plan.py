@@ -9,7 +9,7 @@ import numpy as np
 
 from dessl import _checks
 from dessl.objective import RiskKind
-from dessl.risk import Bound, On
+from dessl.risk import COMPLETE_CASE, RISKS, Bound, On, check_options, risk_named
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
 
 Optimiser = Literal["sgd", "adamw", "muon"]
@@ -52,7 +52,8 @@ class TrainPlan:
         weight_decay: Never on biases and normalisation layers.
         lam: λ, its peak.
         ramp: Of λ, as ``schedule``.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
+            ``"inverse_propensity"``, for data with propensities.
         on: As in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a batch.
         bound: As in :func:`dessl.debiased_risk`.
         include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
@@ -115,7 +116,7 @@ class TrainPlan:
 
     def _check_choices(self) -> None:
         _checks.one_of("optimiser", self.optimiser, ("sgd", "adamw", "muon"))
-        _checks.one_of("risk", self.risk, ("complete_case", "ssl", "debiased"))
+        risk_named(self.risk)
         _checks.one_of("on", self.on, ("unlabelled", "all"))
         _checks.one_of("bound", self.bound, (None, "nonnegative"))
         _checks.one_of("precision", self.precision, ("float32", "bf16"))
@@ -148,19 +149,17 @@ class TrainPlan:
                 f"exactly one of steps and epochs must be given; got steps={self.steps}, "
                 f"epochs={self.epochs}."
             )
-        if self.risk != "debiased" and (self.on != "unlabelled" or self.bound is not None):
+        check_options(self.risk, on=None if self.on == "unlabelled" else self.on, bound=self.bound)
+        if self.adds_on_all and self.include_labelled:
+            which = f"risk={self.risk!r}" if RISKS[self.risk].on_all else "on='all'"
             raise ValueError(
-                f"on and bound go with risk='debiased'; got risk={self.risk!r}. Leave them out."
-            )
-        if self.on == "all" and self.include_labelled:
-            raise ValueError(
-                "on='all' adds labelled rows to the mean of H, and include_labelled draws them "
+                f"{which} adds labelled rows to the mean of H, and include_labelled draws them "
                 "into it already: together they would count twice. Choose one."
             )
-        if self.risk != "complete_case" and self.unlabelled_batch == 0:
+        if RISKS[self.risk].unlabelled and self.unlabelled_batch == 0:
             raise ValueError(
                 f"risk={self.risk!r} needs unlabelled rows; got unlabelled_batch=0. "
-                "Use risk='complete_case' to train on labelled rows alone."
+                f"Use risk={COMPLETE_CASE!r} to train on labelled rows alone."
             )
         if self.patience is not None and self.select == "last":
             raise ValueError(
@@ -175,7 +174,12 @@ class TrainPlan:
     @property
     def drawn_unlabelled(self) -> int:
         """Unlabelled rows that a step really draws: none in the complete case."""
-        return 0 if self.risk == "complete_case" else self.unlabelled_batch
+        return self.unlabelled_batch if RISKS[self.risk].unlabelled else 0
+
+    @property
+    def adds_on_all(self) -> bool:
+        """Whether H is added on labelled and unlabelled rows together."""
+        return self.on == "all" or RISKS[self.risk].on_all
 
     def epoch_steps(self, n_labelled: int) -> int:
         """Steps of a pass through the labelled rows.

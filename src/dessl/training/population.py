@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import hashlib
 import json
-import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,19 +24,21 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
+from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.training.checkpoint import Checkpoint, save_checkpoint
-from dessl.training.folder import RunFolder, locked_folder, parts_identity, sha256_of
-from dessl.training.forked import forked
+from dessl.surrogates.base import forked
+from dessl.training.checkpoint import Checkpoint
+from dessl.training.event import Event
+from dessl.training.folder import locked_folder, parts_identity, sha256_of
+from dessl.training.loop import Trainable, drive
+from dessl.training.member import Member, TrainResult
+from dessl.training.model_state import put_into
+from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
-from dessl.training.population_checks import check_surrogate
-from dessl.training.population_run import Population
-from dessl.training.population_watch import Validation
-from dessl.training.progress import progress_bar
-from dessl.training.run import TrainResult
-from dessl.training.watch import levels
-
-SAVE_SECONDS = 60.0  # between two checkpoints of a population
+from dessl.training.population_step import PopulationStep, RowsAhead, Setting
+from dessl.training.stacked_model import StackedModel, check_stackable
+from dessl.training.step import check_propensity, streams, unlabelled_weights
+from dessl.training.watch import Validation, levels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +49,7 @@ class PopulationRun:
         seed: Of its initial weights and its streams.
         draw: Which rows are labelled, held out for validation, and unlabelled.
         lam: λ, its peak.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS``.
     """
 
     seed: int
@@ -58,14 +60,14 @@ class PopulationRun:
     def plan(self, shared: TrainPlan) -> TrainPlan:
         """The plan of this run alone, for :func:`dessl.train`."""
         own: dict[str, Any] = {"seed": self.seed, "lam": self.lam, "risk": self.risk}
-        if self.risk != "debiased":
+        if "on" not in RISKS[self.risk].options:
             own |= {"on": "unlabelled", "bound": None}
         return dataclasses.replace(shared, **own)
 
 
 def train_population(
     model: Callable[[], nn.Module],
-    surrogate: Surrogate | Callable[..., Tensor],
+    surrogate: str | Surrogate | Callable[..., Tensor],
     data: SemiData,
     runs: Sequence[PopulationRun],
     plan: TrainPlan,
@@ -81,8 +83,8 @@ def train_population(
 
     Args:
         model: Builds a model; called once for each run, with the run's seed set.
-        surrogate: A term without state or random draws, such as entropy or pseudo-labels; what
-            has them is refused, and trained one run at a time with :func:`dessl.train`.
+        surrogate: A term without state or random draws, such as ``"entropy"``; one that has them is
+            refused: train its runs one at a time with :func:`dessl.train`.
         data: With all labels that any draw uses; one copy of its rows serves all runs.
         runs: What each run has of its own. All draws have as many labelled and validation rows.
         plan: What they share; its seed, λ and risk are not used. ``guard_every`` is not either: a
@@ -116,15 +118,10 @@ def train_population(
     for number, members in enumerate(_groups(runs, chunk)):
         folder = None if out is None else Path(out) / f"population-{number}"
         with forked(data.device):
-            population = built_population(
-                model, surrogate, data, [runs[i] for i in members], plan, transform
-            )
+            its = [runs[i] for i in members]
+            population = built_population(model, surrogate, data, its, plan, transform)
             with locked_folder(folder) as held, _advice(len(members)):
-                saved = None
-                if held:
-                    identity = _identity(plan, population, [runs[i] for i in members], surrogate)
-                    saved = held.begin(identity, resume=resume)
-                _trained(population, held, saved, progress=progress)
+                drive(population, held, resume=resume, progress=progress)
         results |= dict(zip(members, population.results(), strict=True))
     return [results[i] for i in range(len(runs))]
 
@@ -136,6 +133,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
     for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
+    for run in runs:
+        check_propensity(run.risk, data)
     for name, part in (("labelled", 0), ("validation", 1)):
         sizes = sorted({len(run.draw[part]) for run in runs})
         if len(sizes) > 1:
@@ -153,10 +152,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
 def _groups(runs: Sequence[PopulationRun], chunk: int | None) -> Iterator[list[int]]:
     """Numbers of the runs that are trained at once: of one batch shape, equal risks together."""
     most = len(runs) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
-    joint = sorted(
-        (i for i, run in enumerate(runs) if run.risk != "complete_case"), key=lambda i: runs[i].risk
-    )
-    alone = [i for i, run in enumerate(runs) if run.risk == "complete_case"]
+    alone = [i for i, run in enumerate(runs) if not RISKS[run.risk].unlabelled]
+    joint = sorted(set(range(len(runs))) - set(alone), key=lambda i: (runs[i].risk, i))
     for group in (alone, joint):
         for first in range(0, len(group), most):
             yield group[first : first + most]
@@ -169,20 +166,11 @@ def built_population(
     runs: Sequence[PopulationRun],
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
-) -> Population:
+) -> "Population":
     """Return runs of one batch shape before their first step, equal risks beside each other."""
     models = [_built(factory, run.seed).to(data.device).train() for run in runs]
-    fast = data.device.type == "cuda"
-    check_surrogate(surrogate, models, data, fast=fast)
-    parts = [data.with_labels(run.draw) for run in runs]
-    validation = Validation.of(parts, transform)
-    if plan.select != "last" and validation is None:
-        raise ValueError(
-            f"select={plan.select!r} needs validation rows, and the draws have none. Hold rows "
-            "out with draw_labels(..., n_validation=...), or keep select='last'."
-        )
-    plans = [run.plan(plan) for run in runs]
-    return Population(models, surrogate, data, parts, plans, validation, fast=fast)
+    check_stackable(surrogate, models, data, fast=data.device.type == "cuda")
+    return Population(models, surrogate, data, runs, plan, transform)
 
 
 def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
@@ -207,44 +195,169 @@ def _advice(runs: int) -> Iterator[None]:
         raise
 
 
-def _trained(
-    population: Population, folder: RunFolder | None, saved: Checkpoint | None, *, progress: bool
-) -> None:
-    if saved:
-        population.restore(saved)
-    last_saved = time.perf_counter()
-    with progress_bar(population.steps, population.done, shown=progress) as bar:
-        while not population.finished:
-            began = time.perf_counter()
-            for step in range(population.done, population.next_stop()):
-                population.step(step)
-                bar.advance(step + 1)
-            population.done = step + 1
-            events = population.observe(began)
-            if events:
-                bar.show(events[-1])
-            due = time.perf_counter() - last_saved > SAVE_SECONDS
-            if folder and (due or population.finished):
-                save_checkpoint(folder.checkpoints, population.done, *population.checkpoint())
-                last_saved = time.perf_counter()
+class Population(Trainable):
+    """Runs of one architecture, one plan except for seed, λ and risk, and one kind of batch.
+
+    Args:
+        models: One for each run, on the data's device.
+        surrogate: Without state.
+        data: With all labels that any draw uses.
+        runs: What each run has of its own, equal risks beside each other.
+        plan: What they share.
+        transform: What the models see of a row in evaluation.
+    """
+
+    save_seconds = 60.0
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        surrogate: Surrogate,
+        data: SemiData,
+        runs: Sequence[PopulationRun],
+        plan: TrainPlan,
+        transform: Callable[[Tensor], Tensor] | None,
+    ) -> None:
+        self.plan, self.data, self.originals = plan, data, list(models)
+        self.parts = [data.with_labels(run.draw) for run in runs]
+        plans = [run.plan(plan) for run in runs]
+        n_labelled = self.parts[0].n_labelled
+        super().__init__([Member(its, n_labelled) for its in plans], data.device)
+        self.validation = Validation.of(self.parts, transform)
+        if plan.select != "last" and self.validation is None:
+            raise ValueError(
+                f"select={plan.select!r} needs validation rows, and the draws have none. Hold rows "
+                "out with draw_labels(..., n_validation=...), or keep select='last'."
+            )
+        fast = data.device.type == "cuda"
+        self.models = StackedModel(models, fast=fast)
+        if plan.compile == "on" or (plan.compile == "auto" and fast):
+            self.models.compile(strict=plan.compile == "on")
+        self.rows = RowsAhead(list(map(streams, self.parts, plans)), steps=self.steps)
+        self.step = PopulationStep(
+            self.models,
+            surrogate,
+            data,
+            plans[0],
+            _setting(self.parts, plans),
+            self.rows,
+            steps=self.steps,
+            decayed=decayed_names(models[0]),
+        )
+        self.kept = {name: value.detach().clone() for name, value in self._state().items()}
+
+    def _state(self) -> dict[str, Tensor]:
+        """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
+        return {**self.step.evaluated, **self.models.buffers}
+
+    def take(self, step: int) -> None:
+        """Take a step of every run."""
+        self.step(step)
+
+    def observe(self, began: float) -> list[Event]:
+        """Evaluate all runs, select, and end those that diverged or are out of patience."""
+        means, troubles = self.step.totals.means(), self.step.totals.troubles()
+        before = (self.done - 1) // self.interval * self.interval
+        self.step.totals.restart()
+        pace = self.pace(began)
+        metrics: Sequence[dict[str, float | None] | None] = [None] * len(self.members)
+        if self.validation:
+            metrics = self.validation.metrics(self.models, self.step.evaluated, self.plan.select)
+        events, keep = [], []
+        for member, its, trouble, seen in zip(self.members, means, troubles, metrics, strict=True):
+            overflows = self.validation is not None and seen is None
+            if member.ended is None and (trouble or overflows):
+                self._end_diverged(member, before + trouble.step if trouble else self.done)
+            if member.ended is not None:
+                keep.append(False)
+                continue
+            event = member.evaluated(self.done, its, pace, validation=seen)
+            keep.append(event.best or not member.selection.step)  # the last, until one is selected
+            events.append(event)
+        self._keep(torch.tensor(keep, device=self.device))
+        return events
+
+    @staticmethod
+    def _end_diverged(member: Member, step: int) -> None:
+        member.ended, member.diverged = step, True
+        plan = member.plan
+        warnings.warn(
+            f"the run with seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
+            f"step {step} and was ended; the other runs go on. Its last good state is kept.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+    @torch.no_grad()
+    def _keep(self, chosen: Tensor) -> None:
+        """Copy the state of the chosen runs, (K,), without a look at any other's."""
+        for name, value in self._state().items():
+            mask = chosen.view(-1, *(1,) * (value.ndim - 1))
+            self.kept[name].copy_(torch.where(mask, value, self.kept[name]))
+
+    def results(self) -> list[TrainResult]:
+        """Return one result for each run, its model with the selected weights."""
+        mode = "population" + (" compiled" if self.models.is_compiled else "")
+        mode += " graph" if self.step.is_graph else ""
+        share, found = self.seconds / len(self.members), []
+        for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
+            put_into(model, {name: value[k] for name, value in self.kept.items()})
+            found.append(member.result(model, self.done, mode, share))
+        return found
+
+    def identity(self) -> dict[str, Any]:
+        """Return the fields that must match to resume."""
+        data, validation = self.data, self.validation
+        own = [[member.plan.seed, member.plan.lam, member.plan.risk] for member in self.members]
+        rows = [
+            rows
+            for part in self.parts
+            for rows in (part.labelled_rows, part.validation_rows, part.unlabelled_rows)
+        ]
+        seen = [validation.x, validation.y] if validation else []
+        seen += [] if data.propensity is None else [data.propensity]
+        return {
+            "plan": self.plan.as_dict(),
+            "data": {
+                "name": data.name,
+                "shape": list(data.x.shape),
+                "rows_sha256": sha256_of(data.ids, data.y, data.x, *rows, *seen),
+            },
+            "runs": len(self.members),
+            "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),
+            **parts_identity(self.step.surrogate, self.originals[0]),
+        }
+
+    def _weights(self) -> dict[str, dict[str, Tensor]]:
+        return {
+            "parameters": dict(self.models.parameters),
+            "buffers": dict(self.models.buffers),
+            "average": dict(self.step.average),
+            "kept": dict(self.kept),
+        }
+
+    def own_state(self) -> Checkpoint:
+        """Return the weights and other state that the next step depends on."""
+        state = {
+            "optimiser": self.step.optimiser.state_dict(),
+            "rows": self.rows.state_dict(),
+        }
+        return Checkpoint(self._weights(), state)
+
+    def put_back(self, saved: Checkpoint) -> None:
+        """Resume from what :meth:`own_state` returned."""
+        with torch.no_grad():
+            for part, tensors in self._weights().items():
+                for name, tensor in tensors.items():
+                    tensor.copy_(saved.weights[part][name])
+        self.step.restore(saved.state["optimiser"])
+        self.rows.load_state_dict(saved.state["rows"])
 
 
-def _identity(
-    plan: TrainPlan, population: Population, runs: Sequence[PopulationRun], surrogate: Surrogate
-) -> dict[str, Any]:
-    """What a population must agree in to be gone on with."""
-    data, validation = population.step.data, population.validation
-    own = [[member.plan.seed, member.plan.lam, member.plan.risk] for member in population.members]
-    rows = [part for run in runs for part in run.draw]
-    seen = [validation.x, validation.y] if validation else []
-    return {
-        "plan": plan.as_dict(),
-        "data": {
-            "name": data.name,
-            "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(data.ids, data.y, data.x, *rows, *seen),
-        },
-        "runs": len(runs),
-        "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),
-        **parts_identity(surrogate, population.originals[0]),
-    }
+def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:
+    weights = {}
+    for risk in {plan.risk for plan in plans}:
+        its = [pair for pair in zip(plans, parts, strict=True) if pair[0].risk == risk]
+        known = [w for w in (unlabelled_weights(*pair) for pair in its) if w is not None]
+        weights[risk] = torch.stack(known) if known else None
+    return Setting([plan.lam for plan in plans], [plan.risk for plan in plans], weights)

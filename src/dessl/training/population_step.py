@@ -10,22 +10,95 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import vmap
 
 from dessl.data import SemiData
+from dessl.data.batches import Batches, Stream
 from dessl.objective import RiskKind, objective
-from dessl.risk import Risk
+from dessl.risk import RISKS, Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
-from dessl.training.optimisers import decays
+from dessl.training.accelerate import beside, captured
+from dessl.training.optimisers import stacked_optimiser
 from dessl.training.plan import TrainPlan
-from dessl.training.population_rows import RowsAhead
-from dessl.training.population_totals import PopulationTotals
 from dessl.training.stacked_model import StackedModel, State
+from dessl.training.totals import Totals
 
 WARM = 3  # steps before the capture, which a graph's memory asks for
+AHEAD = 2**24  # row numbers held at once: 128 MiB
+
+
+class RowsAhead:
+    """Row numbers (steps, K, n) of the next steps, labelled rows first.
+
+    A stream is one long row of permutations cut into batches, so drawing ``steps`` batches as one
+    large batch gives the very rows that ``steps`` single draws would, in a few operations.
+
+    Args:
+        streams: One :class:`~dessl.data.Batches` for each run, of the same batch sizes, at their
+            start. They are moved on here and belong to nobody else.
+        steps: Steps to draw at a time; fewer where 128 MiB hold fewer.
+    """
+
+    def __init__(self, streams: Sequence[Batches], *, steps: int) -> None:
+        self._streams = list(streams)
+        first = self._streams[0]
+        self.labelled, self.unlabelled = first.labelled.size, first.unlabelled.size
+        width = len(self._streams) * (self.labelled + self.unlabelled)
+        self.steps = min(steps, max(1, AHEAD // width))
+        self.rows = torch.empty(
+            self.steps,
+            len(self._streams),
+            self.labelled + self.unlabelled,
+            dtype=torch.int64,
+            device=first.data.device,
+        )
+        self.used = 0
+        self._draw()
+
+    def advance(self) -> int:
+        """Return where in ``rows`` the next step's are, having drawn new ones if there are none."""
+        if self.used == self.steps:
+            self._draw()
+            self.used = 0
+        self.used += 1
+        return self.used - 1
+
+    def _draw(self) -> None:
+        self._start = self._states()
+        for k, batches in enumerate(self._streams):
+            self.rows[:, k, : self.labelled] = _drawn(batches.labelled, self.labelled, self.steps)
+            if self.unlabelled:
+                drawn = _drawn(batches.unlabelled, self.unlabelled, self.steps)
+                self.rows[:, k, self.labelled :] = drawn
+
+    def _states(self) -> list[dict[str, Any]]:
+        return [batches.state_dict() for batches in self._streams]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the streams were when the rows at hand were drawn, and how many of them are used."""
+        return {"streams": self._start, "used": self.used, "steps": self.steps}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state: draw the same rows again and skip what is used."""
+        if state["steps"] != self.steps or len(state["streams"]) != len(self._streams):
+            raise ValueError(
+                f"the saved population drew {state['steps']} steps ahead for "
+                f"{len(state['streams'])} runs; this one draws {self.steps} for "
+                f"{len(self._streams)}. Resume with the runs it was begun with."
+            )
+        for batches, saved in zip(self._streams, state["streams"], strict=True):
+            batches.load_state_dict(saved)
+        self.used = state["used"]
+        self._draw()
+
+
+def _drawn(stream: Stream, size: int, steps: int) -> Tensor:
+    """The next ``steps`` batches of a stream, (steps, size)."""
+    stream.size = size * steps
+    return stream.draw().view(steps, size)
 
 
 class Setting(NamedTuple):
@@ -33,7 +106,7 @@ class Setting(NamedTuple):
 
     lams: Sequence[float]
     risks: Sequence[RiskKind]  # equal ones beside each other
-    weights: Tensor | None = None  # of unlabelled rows (K, n_u), where H is added on all rows
+    weights: Mapping[str, Tensor | None]  # by risk, of its runs' unlabelled rows, (runs, n_u)
 
 
 class PopulationStep:
@@ -76,7 +149,7 @@ class PopulationStep:
         self._done = torch.zeros(1, dtype=torch.int64, device=device)
         self._place = torch.zeros(1, dtype=torch.int64, device=device)
         self._rate = torch.tensor(rates[0], device=device)
-        self.totals = PopulationTotals(models.size, device, plan.risk_limit)
+        self.totals = Totals(device, plan.risk_limit, models.size)
         self.optimiser = stacked_optimiser(models.parameters, decayed, plan, self._rate)
         self.average = {name: p.detach().clone() for name, p in models.parameters.items()}
         self._run: Callable[[], None] = self._work
@@ -90,7 +163,7 @@ class PopulationStep:
         self._place.fill_(self.rows.advance())
         self._done.fill_(step)
         if self._graph and self._taken < WARM:
-            self._beside()
+            beside(self.data.device, self._work)
         else:
             self._run()
         self._taken += 1
@@ -104,8 +177,9 @@ class PopulationStep:
             parameter.grad = None
         risk.value.sum().backward()  # type: ignore[no-untyped-call]
         gradients = [p.grad for p in self.models.parameters.values() if p.grad is not None]
-        kept = scores.h.detach().view(len(rows), -1) != 0
-        self.totals.add(risk, kept, self.rows.labelled, gradients, self._done)
+        squares = [torch.linalg.vector_norm(g.flatten(1), dim=1).square() for g in gradients]
+        kept = (scores.h.detach().view(len(rows), -1) != 0).double()
+        self.totals.add(risk, kept, self.rows.labelled, torch.stack(squares).sum(0).sqrt())
         self._rate.copy_(self._rates[self._done][0])
         self.optimiser.step()
         self._follow()
@@ -124,40 +198,53 @@ class PopulationStep:
             scores = self.surrogate(self.models.on_rows_of_each(n), batch)
         scores = Scores(scores.h.float(), scores.logits.float())
         h, logits = scores.h.view(runs, n), scores.logits.view(-1, runs, n, scores.logits.shape[-1])
-        y = data.y[rows[:, : self.rows.labelled]]
         lam = self._lams * self._shares[self._done]
-        return scores, self._risks(h, logits, y, lam)
+        return scores, self._risks(h, logits, rows[:, : self.rows.labelled], lam)
 
-    def _risks(self, h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> Risk:
+    def _risks(self, h: Tensor, logits: Tensor, labelled: Tensor, lam: Tensor) -> Risk:
         """The K risks and their parts, each (K,)."""
+        y, propensity = self.data.y[labelled], self.data.propensity
         parts, first = [], 0
         for kind, runs in self._kinds:
-            its = slice(first, first + runs)
-            weights = None if self._weights is None or kind != "debiased" else self._weights[its]
-            dims = (0, 1, 0, 0, None if weights is None else 0)
-            risk_of = vmap(self._one_risk(kind), in_dims=dims)
-            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights))
+            its, weights = slice(first, first + runs), self._weights[kind]
+            known = None
+            if RISKS[kind].needs_propensity and propensity is not None:
+                known = propensity[labelled[its]]
+            optional = [None if part is None else 0 for part in (weights, known)]
+            risk_of = vmap(self._one_risk(kind), in_dims=(0, 1, 0, 0, *optional))
+            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights, known))
             first += runs
         return Risk(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _one_risk(self, kind: RiskKind) -> Callable[..., tuple[Tensor, ...]]:
         plan = self.plan
-        debiased = kind == "debiased"
+        on, bound = (plan.on, plan.bound) if "on" in RISKS[kind].options else ("unlabelled", None)
 
         def risk(
-            h: Tensor, logits: Tensor, y: Tensor, lam: Tensor, weights: Tensor | None
+            h: Tensor,
+            logits: Tensor,
+            y: Tensor,
+            lam: Tensor,
+            weights: Tensor | None,
+            propensity: Tensor | None,
         ) -> tuple[Tensor, ...]:
-            on, bound = (plan.on, plan.bound) if debiased else ("unlabelled", None)
-            scores = Scores(h, logits)
-            return tuple(
-                objective(scores, y, lam, risk=kind, on=on, bound=bound, weights_unlabelled=weights)
+            found = objective(
+                Scores(h, logits),
+                y,
+                lam,
+                risk=kind,
+                on=on,
+                bound=bound,
+                weights_unlabelled=weights,
+                propensity=propensity,
             )
+            return tuple(found)
 
         return risk
 
     @torch.no_grad()
     def _follow(self) -> None:
-        """Average the weights as :class:`~dessl.training.average.WeightAverage` does."""
+        """Average the weights as :class:`~dessl.training.step.WeightAverage` does."""
         if not self.plan.ema:
             return
         share = (1 / (self._done[0] + 2)).clamp(min=1 - self.plan.ema)
@@ -166,20 +253,14 @@ class PopulationStep:
                 check_fine_enough(parameter)
                 self.average[name].lerp_(parameter, share)
 
-    def _beside(self) -> None:
-        """Work on another stream than the default one, as before a capture."""
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._work()
-        torch.cuda.current_stream().wait_stream(side)
-
     def _captured(self) -> Callable[[], None]:
-        """The step's device work as one CUDA graph, or as it was where that cannot be made."""
-        graph = torch.cuda.CUDAGraph()
+        """The step's device work as one CUDA graph, or as it was where that cannot be made.
+
+        The steps before it were real ones: a trial whose effects are undone, as a single run makes,
+        would need a copy of all K states.
+        """
         try:
-            with torch.cuda.graph(graph):
-                self._work()
+            graph = captured(self._work)
         except RuntimeError as error:
             if self.plan.graph == "on":
                 raise
@@ -198,43 +279,3 @@ class PopulationStep:
     def evaluated(self) -> State:
         """The parameters that are evaluated and kept: averaged ones where the plan has them."""
         return self.average if self.plan.ema else self.models.parameters
-
-
-def stacked_optimiser(
-    parameters: State, decayed: Sequence[str], plan: TrainPlan, rate: Tensor
-) -> torch.optim.Optimizer:
-    """PyTorch's own optimiser on stacked parameters: right since it works entry by entry.
-
-    Args:
-        parameters: By name, each (K, ...).
-        decayed: Names of those that decay.
-        plan: Says which optimiser.
-        rate: The learning rate, a tensor that may be written into.
-    """
-    if plan.optimiser == "muon":
-        raise ValueError(
-            "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "
-            "Use optimiser='sgd' or 'adamw', or train the runs one by one with dessl.train."
-        )
-    weighted = {True: plan.weight_decay, False: 0.0}
-    groups = [
-        {
-            "params": [p for name, p in parameters.items() if (name in decayed) == decays_],
-            "weight_decay": decay,
-        }
-        for decays_, decay in weighted.items()
-    ]
-    groups = [group for group in groups if group["params"]]
-    if plan.optimiser == "adamw":
-        return torch.optim.AdamW(groups, rate, fused=True, capturable=rate.is_cuda)
-    return torch.optim.SGD(groups, rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=True)
-
-
-def decayed_names(model: nn.Module) -> list[str]:
-    """Names of the parameters that weight decay acts on.
-
-    >>> decayed_names(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)))
-    ['0.weight']
-    """
-    decayed = {id(parameter) for parameter in decays(model)[0]}
-    return [name for name, parameter in model.named_parameters() if id(parameter) in decayed]

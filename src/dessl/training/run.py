@@ -1,63 +1,107 @@
-"""A run's state: all that moves between its first step and its last, saved and restored whole."""
+"""One run: :func:`train`, and all that changes between its first step and its last."""
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.surrogates.base import Surrogate
+from dessl.surrogates import Surrogate, as_surrogate
+from dessl.surrogates.base import forked
+from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import Checkpoint
-from dessl.training.clock import Clock
-from dessl.training.event import Event, history_from, history_text
-from dessl.training.model_state import put_into, state_of
+from dessl.training.event import Callback, Event
+from dessl.training.folder import locked_folder, run_identity
+from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
+from dessl.training.loop import Trainable, drive
+from dessl.training.member import Member, TrainResult
+from dessl.training.model_state import (
+    check_all_in_tensors,
+    check_initialised,
+    put_into,
+    state_of,
+)
 from dessl.training.plan import TrainPlan
-from dessl.training.selection import Selection
-from dessl.training.step import Step
-from dessl.training.streams import streams
-from dessl.training.watch import id_range, watched
+from dessl.training.step import Step, check_propensity, streams
+from dessl.training.watch import id_range, levels, watched
 
 
-@dataclass(frozen=True)
-class TrainResult:
-    """What training gives back.
+def train(
+    model: nn.Module | Callable[[], nn.Module],
+    surrogate: str | Surrogate | Callable[..., Tensor],
+    data: SemiData,
+    plan: TrainPlan,
+    *,
+    callbacks: Sequence[Callback] = (),
+    out: str | Path | None = None,
+    resume: bool = True,
+    transform: Callable[[Tensor], Tensor] | None = None,
+    progress: bool = True,
+) -> TrainResult:
+    """Train a model on labelled and unlabelled rows, on the device where the data is.
 
-    Attributes:
-        model: The model that was given (or built), with the selected weights, in evaluation mode.
-        history: One event for each evaluation.
-        step: The step whose weights were selected.
-        steps: Steps done: fewer than planned where patience ran out.
-        plan: How it was trained.
-        mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``.
-        seconds: That it took, evaluations and compiling included. Of a training that was broken off
-            and gone on with, up to each checkpoint that led on; of a population's run, its share.
-        diverged: Whether it is a population's run that was ended for that; :func:`dessl.train`
-            raises an error instead.
+    Runs of one seed draw the same rows at every step, whatever their risk and λ, so that their
+    differences are paired. The complete case draws labelled rows only.
+
+    Args:
+        model: From rows (n, ...), as the surrogate's views show them, to logits (n, classes). It is
+            trained in place. A function that builds it is called with ``plan.seed`` set, so that
+            runs of one seed begin alike. Its parameters and buffers, whether its ``state_dict``
+            has them or not, are all that is selected and saved.
+        surrogate: The unlabelled term H, its name in ``dessl.SURROGATES``, or a function h(logits)
+            or h(model, x).
+        data: With its labels drawn; its validation part is used at evaluations. Rows of a part that
+            is not held out of x go, where a term looks rows up, by the ids after the largest.
+        plan: How to train.
+        callbacks: Each is called with an :class:`Event` at every evaluation.
+        out: Folder for ``run.json``, ``history.jsonl`` and checkpoints; None to keep nothing.
+        resume: Whether to go on from the checkpoints in ``out``; False refuses a folder with a run.
+        transform: What the model sees of a row in evaluation: give the normalisation of the views.
+            Levels in [0, 1] for uint8 images and rows as they are otherwise, if not given.
+        progress: Whether to show a progress bar, where there is a terminal.
+
+    >>> from dessl.models import MLP
+    >>> x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    >>> y = (x[:, 0] > 0).long()
+    >>> data = SemiData(x[:40], torch.where(torch.arange(40) < 10, y[:40], -1),
+    ...                 validation=(x[40:], y[40:]))
+    >>> plan = TrainPlan(steps=60, labelled_batch=10, unlabelled_batch=30, learning_rate=0.1)
+    >>> result = train(lambda: MLP(2, 2), "entropy", data, plan)
+    >>> result.steps, len(result.history), sorted(result.history[-1].validation)[:2]
+    (60, 20, ['accuracy', 'adaptive_ece'])
     """
+    surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
+    _check(plan, data)
+    if warning := past_bound(plan.lam, plan, surrogate):
+        warnings.warn(warning, UserWarning, stacklevel=2)
+    if transform is None and data.is_image:
+        transform = levels
+    with _seeded(plan.seed, data.device), locked_folder(out) as folder:
+        model = _built(model, plan.seed)
+        check_initialised(model)
+        if folder or plan.select != "last" or plan.ema:
+            check_all_in_tensors(model)
+        run = Run(model, surrogate, data, plan, transform)
+        drive(run, folder, resume=resume, callbacks=callbacks, progress=progress)
+        return run.result()
 
-    model: nn.Module
-    history: tuple[Event, ...]
-    step: int
-    steps: int
-    plan: TrainPlan
-    mode: str
-    seconds: float
-    diverged: bool = False
 
-
-class Run:
+class Run(Trainable):
     """A run between two steps.
 
     Args:
         model: What is trained.
-        surrogate: The unlabelled term; its state and its draws begin anew.
+        surrogate: The unlabelled term; its state and its draws start afresh.
         data: On the device where to train.
         plan: How.
         transform: What the model sees of a row in evaluation.
     """
+
+    keeps_history = True
 
     def __init__(
         self,
@@ -67,12 +111,10 @@ class Run:
         plan: TrainPlan,
         transform: Callable[[Tensor], Tensor] | None,
     ) -> None:
+        self.member = Member(plan, data.n_labelled)
+        super().__init__([self.member], data.device)
         self.plan, self.data, self.transform = plan, data, transform
-        self.steps = plan.total_steps(data.n_labelled)
-        self.interval = plan.evaluation_interval(data.n_labelled)
-        for part in surrogate.modules():
-            if isinstance(part, Surrogate):
-                part._generator = None
+        surrogate.restart_draws()
         model.to(data.device).train()
         if data.device.type == "cuda" and data.x.ndim == 4:
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -80,92 +122,81 @@ class Run:
         surrogate.to(data.device).train()
         surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
         self.step = Step(model, surrogate, data, plan)
+        self.accelerated = Accelerated(self.step)
         self.batches = streams(data, plan)
-        self.done, self.clock = 0, Clock()
-        self.history: list[Event] = []
-        self.selection = Selection()
         self.selected: dict[str, Tensor] | None = None
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are done or patience has run out."""
-        patience = self.plan.patience
-        return self.done >= self.steps or (
-            patience is not None and self.selection.waited >= patience
-        )
 
     @property
     def evaluated(self) -> nn.Module:
         """The model that is measured and kept: the averaged one, where there is one."""
         return self.step.average.model if self.step.average else self.step.model
 
-    def next_stop(self) -> int:
-        """Return the step of the next evaluation."""
-        return min(self.steps, (self.done // self.interval + 1) * self.interval)
+    def take(self, step: int) -> None:
+        """Draw rows and take a step; look for divergence where the plan says so."""
+        rows = torch.cat(self.batches.draw())
+        plan, steps = self.plan, self.steps
+        try:
+            self.accelerated(rows, plan.learning_rate_at(step, steps), plan.lam_at(step, steps))
+        except NotFiniteError as error:
+            self._guard()  # a step before this one may have been past the limit
+            raise self._diverged(step + 1, error.values) from error
+        if plan.guard_every and (step + 1) % plan.guard_every == 0:
+            self._guard()
 
-    def observed(self, began: float) -> Event:
-        """Return the event of the steps since the last one, and begin to count anew.
-
-        Args:
-            began: When those steps began, by ``time.perf_counter``.
-        """
-        plan, totals, last = self.plan, self.step.totals, self.done - 1
-        means = totals.means()
-        seconds = time.perf_counter() - began
-        taken = self.done - (self.history[-1].step if self.history else 0)
-        totals.restart()
-        watch = watched(
-            self.evaluated,
-            self.step.model,
-            self.step.surrogate,
-            self.data,
-            plan,
-            self.transform,
-        )
-        if not plan.drawn_unlabelled:
-            means |= {"mask_unlabelled": None}  # type: ignore[dict-item]
-        event = Event(
-            step=self.done,
-            steps=self.steps,
-            epoch=self.done / plan.epoch_steps(self.data.n_labelled),
-            learning_rate=plan.learning_rate_at(last, self.steps),
-            lam=plan.lam_at(last, self.steps),
-            steps_per_second=taken / seconds,
+    def observe(self, began: float) -> list[Event]:
+        """Evaluate, select, and start to count again."""
+        self._guard()
+        (means,) = self.step.totals.means()
+        pace = self.pace(began)
+        self.step.totals.restart()
+        try:
+            watch = watched(
+                self.evaluated,
+                self.step.model,
+                self.step.surrogate,
+                self.data,
+                self.plan,
+                self.transform,
+            )
+        except NotFiniteError as error:
+            raise self._diverged(self.done, error.values) from error
+        event = self.member.evaluated(
+            self.done,
+            means,
+            pace,
             validation=watch and watch.metrics,
             correlation=watch and watch.correlation,
             lam_opt=watch and watch.lam_opt,
-            best=self._select(watch.metrics if watch else {}),
-            **means,
         )
-        self.history.append(event)
-        return event
-
-    def _select(self, metrics: Mapping[str, float | None]) -> bool:
-        select = self.plan.select
-        if select == "last":
-            return False
-        best = self.selection.take(metrics.get(select), self.done, self.plan)
-        if best:
+        if event.best:
             now = state_of(self.evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
-        return best
+        return [event]
 
-    def checkpoint(self) -> Checkpoint:
-        """Return all that the next step depends on."""
-        step, device = self.step, self.data.device
+    def _guard(self) -> None:
+        """Stop a run whose totals include a bad step."""
+        (trouble,) = self.step.totals.troubles()
+        if trouble:
+            before = self.member.history[-1].step if self.member.history else 0
+            raise self._diverged(before + trouble.step, trouble.values)
+
+    def _diverged(self, step: int, values: dict[str, float]) -> DivergenceError:
+        lam = self.plan.lam_at(step - 1, self.steps)
+        return divergence(values, step, lam, self.plan, self.step.surrogate)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the fields that must match to resume."""
+        return run_identity(self.plan, self.data, self.step.surrogate, self.step.model)
+
+    def own_state(self) -> Checkpoint:
+        """Return the weights and other state that the next step depends on."""
+        step = self.step
         weights: dict[str, dict[str, Tensor]] = {"model": state_of(step.model)}
         state: dict[str, Any] = {
-            "done": self.done,
-            "seconds": self.clock.seconds,
             "optimiser": step.optimiser.state_dict(),
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
-            "random": torch.get_rng_state(),
-            "history": history_text(self.history),
-            "selection": vars(self.selection),
         }
-        if device.type == "cuda":
-            state["random_cuda"] = torch.cuda.get_rng_state(device)
         if step.average:
             weights["average"] = state_of(step.average.model)
             state["average_steps"] = step.average.steps
@@ -176,36 +207,68 @@ class Run:
             weights["surrogate"] = whole
         return Checkpoint(weights, state)
 
-    def restore(self, saved: Checkpoint) -> None:
-        """Go on from a checkpoint, bit for bit."""
-        step, device, (weights, state) = self.step, self.data.device, saved
+    def put_back(self, saved: Checkpoint) -> None:
+        """Resume from what :meth:`own_state` returned."""
+        step, (weights, state) = self.step, saved
         put_into(step.model, weights["model"])
         if step.average:
             put_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
-        if "selected" in weights:
-            self.selected = {k: v.to(device) for k, v in weights["selected"].items()}
+        selected = weights.get("selected")
+        self.selected = selected and {k: v.to(self.device) for k, v in selected.items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
         if "surrogate" in weights:
             put_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
-        torch.set_rng_state(state["random"])
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(state["random_cuda"], device)
-        self.history = history_from(state["history"])
-        self.selection = Selection(**state["selection"])
-        self.done = state["done"]
-        self.clock.go_on(state["seconds"])
 
-    def result(self, mode: str) -> TrainResult:
-        """Put the selected weights into the model and hand it over."""
-        model, chosen = self.step.model, self.done
+    def result(self) -> TrainResult:
+        """Put the selected weights into the model and return it."""
+        model = self.step.model
         if self.selected is not None:
             put_into(model, self.selected)
-            chosen = self.selection.step
         elif self.step.average:
             put_into(model, state_of(self.step.average.model))
-        model.eval()
-        how = (self.plan, mode, self.clock.seconds)
-        return TrainResult(model, tuple(self.history), chosen, self.done, *how)
+        return self.member.result(model, self.done, self.accelerated.mode, self.seconds)
+
+
+def _check(plan: TrainPlan, data: SemiData) -> None:
+    if not isinstance(plan, TrainPlan):
+        raise TypeError(f"plan must be a TrainPlan; got {type(plan).__name__}.")
+    if not isinstance(data, SemiData):
+        raise TypeError(f"data must be a SemiData; got {type(data).__name__}.")
+    check_propensity(plan.risk, data)
+    if plan.select != "last" and data.validation is None:
+        raise ValueError(
+            f"select={plan.select!r} needs a validation part, and data has none. Hold rows out "
+            "with draw_labels(..., n_validation=...), or keep select='last'."
+        )
+
+
+def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
+    if isinstance(model, nn.Module):
+        return model
+    built = model() if callable(model) else model
+    if not isinstance(built, nn.Module):
+        raise TypeError(
+            f"model must be an nn.Module or a function that builds one; got {type(built).__name__}."
+        )
+    torch.manual_seed(seed)  # so that dropout draws alike however the model came
+    return built
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed PyTorch's own generators for the run, and put them back after it.
+
+    On CUDA, let cuDNN time its convolutions once: shapes never change.
+    """
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = before or device.type == "cuda"
+    try:
+        with forked(device):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        cudnn.benchmark = before

@@ -1,5 +1,6 @@
 """One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl.data import SemiData
-from dessl.objective import objective
-from dessl.risk import Risk
+from dessl.data import Batches, SemiData
+from dessl.objective import RiskKind, objective
+from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
-from dessl.surrogates.fixmatch import scores_for_step
-from dessl.training.average import WeightAverage
+from dessl.surrogates.ema import move_average
+from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
@@ -21,6 +22,42 @@ from dessl.training.totals import Totals
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
+
+
+class WeightAverage:
+    """Averaged weights for evaluation: θ̄ ← θ̄ + (1 − d)(θ − θ̄), d = min(decay, 1 − 1/(t + 1)).
+
+    The rule is that of the mean teacher: the first steps all weigh alike, so that the initial
+    weights are soon forgotten. Buffers, such as BatchNorm's running statistics, are copied, and so
+    are whole numbers. Trained weights in half precision are refused: the average would not move.
+    (PyTorch's ``swa_utils`` does not fit: it reads a counter on the device, and so waits.)
+
+    Args:
+        model: Whose weights are averaged; a deep copy of it is made.
+        decay: In (0, 1).
+
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> average = WeightAverage(model, decay=0.9)
+    >>> before = model.weight.item()
+    >>> _ = nn.init.constant_(model.weight, before + 1)
+    >>> average.follow(model)
+    >>> round(average.model.weight.item() - before, 4)
+    0.5
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        self.steps = torch.zeros((), dtype=torch.int64, device=device_of(model))
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module) -> None:
+        """Move towards the model after its step."""
+        move_average(list(self.model.parameters()), list(model.parameters()), self)
+        for dtype in {buffer.dtype for buffer in self.model.buffers()}:
+            ours = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
+            theirs = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
+            torch._foreach_copy_(ours, theirs)
 
 
 class Step:
@@ -41,6 +78,7 @@ class Step:
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
         self._weights = unlabelled_weights(plan, data)
+        self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
@@ -48,7 +86,7 @@ class Step:
         compiled = partial(torch.compile, dynamic=False) if on else _as_it_is
         self._score = compiled(self.scores)
         self._risk = compiled(self.risk)
-        self._count = compiled(self.totals.add)
+        self._count = compiled(self.count)
 
     def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
         """Take one step.
@@ -59,10 +97,11 @@ class Step:
         """
         batch = Rows(self.data.x[rows], self.data.ids[rows])
         y = self.data.y[rows[: self.plan.labelled_batch]]
+        propensity = None if self._propensity is None else self._propensity[rows[: len(y)]]
         scores = self._score(batch)
         check_classes(scores.logits, self.data.n_classes)
         try:
-            risk = self._risk(scores, y, lam)
+            risk = self._risk(scores, y, lam, propensity)
         except ValueError as error:
             if values := not_finite(scores, len(y)):
                 raise NotFiniteError(values) from error
@@ -84,10 +123,12 @@ class Step:
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
             labelled = self.plan.labelled_batch
-            h, logits = scores_for_step(self.surrogate, self.model, batch, labelled)
+            h, logits = self.surrogate.step_scores(self.model, batch, labelled)
         return Scores(h.float(), logits.float())
 
-    def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
+    def risk(
+        self, scores: Scores, y: Tensor, lam: float | Tensor, propensity: Tensor | None
+    ) -> Risk:
         """Return the plan's risk of the scores."""
         plan = self.plan
         return objective(
@@ -98,7 +139,12 @@ class Step:
             on=plan.on,
             bound=plan.bound,
             weights_unlabelled=self._weights,
+            propensity=propensity,
         )
+
+    def count(self, risk: Risk, h: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:
+        """Add the step to the totals."""
+        self.totals.add(risk, (h != 0).to(h.dtype), n_labelled, gradient_norm)
 
 
 def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
@@ -107,8 +153,29 @@ def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
     The mean over all data has n_u unlabelled rows to n_l labelled ones, whatever a batch has. None
     where the rows' number does not matter.
     """
-    if plan.on != "all":
+    if not plan.adds_on_all:
         return None
     beside = data.n_unlabelled / plan.unlabelled_batch
     weight = beside * plan.labelled_batch / data.n_labelled
     return torch.full((plan.unlabelled_batch,), weight, device=data.device)
+
+
+def check_propensity(risk: RiskKind, data: SemiData) -> None:
+    """Refuse data without propensities where the risk needs them."""
+    if RISKS[risk].needs_propensity and data.propensity is None:
+        raise ValueError(
+            f"risk={risk!r} needs the probability that each labelled row got its label. Pass "
+            "SemiData(..., propensity=...), or train with risk='debiased' if labels are missing "
+            "completely at random."
+        )
+
+
+def streams(data: SemiData, plan: TrainPlan) -> Batches:
+    """Return the two streams of rows of a run, at their start."""
+    return Batches(
+        data,
+        plan.labelled_batch,
+        plan.drawn_unlabelled,
+        seed=plan.seed,
+        include_labelled=plan.include_labelled,
+    )

@@ -1,4 +1,4 @@
-"""What a run adds up on the device between two looks, so that no step waits for the host."""
+"""What runs add up on the device between two evaluations, so that no step waits for the host."""
 
 from typing import NamedTuple
 
@@ -19,66 +19,77 @@ NAMES = (
 
 
 class Trouble(NamedTuple):
-    """The first step whose values were not finite or past the limit, and those values."""
+    """A run's first step whose values were not finite or past the limit, and those values."""
 
     step: int
     values: dict[str, float]
 
 
 class Totals:
-    """Sums over steps, and the first bad step, in three tensors that keep their place in memory.
+    """Sums over steps, and each run's first bad step, in tensors that keep their place in memory.
 
     Args:
         device: Where the steps run.
         limit: Size of the risk past which it counts as exploded.
+        runs: K where K runs are stacked; None for a single run, whose values have shape ().
     """
 
-    def __init__(self, device: torch.device, limit: float) -> None:
-        self.sums = torch.zeros(len(NAMES), device=device, dtype=torch.float64)
-        self.bad = torch.zeros(len(NAMES), device=device, dtype=torch.float64)
+    def __init__(self, device: torch.device, limit: float, runs: int | None = None) -> None:
+        shape = () if runs is None else (runs,)
+        self.sums = torch.zeros(len(NAMES), *shape, device=device, dtype=torch.float64)
+        self.bad = torch.zeros_like(self.sums)
         self.count = torch.zeros((), device=device, dtype=torch.int64)
-        self.bad_count = torch.zeros((), device=device, dtype=torch.int64)
-        largest = torch.finfo(torch.float64).max  # anything finite will do, but for the risk
+        self.bad_count = torch.zeros(shape, device=device, dtype=torch.int64)
+        largest = torch.finfo(torch.float64).max  # any finite value will do, except for the risk
         limits = [min(limit, largest), *[largest] * (len(NAMES) - 1)]
-        self._limits = torch.tensor(limits, device=device, dtype=torch.float64)
+        each = torch.tensor(limits, device=device, dtype=torch.float64)
+        self._limits = each.view(-1, *(1,) * len(shape))
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """All there is, for whoever has to put it back."""
+        """Everything that :meth:`add` changes, for whoever has to restore it."""
         return self.sums, self.bad, self.count, self.bad_count
 
     @torch.no_grad()
-    def add(self, risk: Risk, h: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:
-        """Add one step.
+    def add(self, risk: Risk, kept: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:
+        """Add one step of a run, or of K runs.
 
         Args:
-            risk: Its risk and parts.
-            h: H of labelled, then unlabelled rows, (n,).
-            n_labelled: How many of them are labelled.
-            gradient_norm: Shape ().
+            risk: The risk and its parts, each () or (K,).
+            kept: One where H is not zero, else zero, labelled rows first, (n,) or (K, n).
+            n_labelled: How many rows of a run are labelled.
+            gradient_norm: () or (K,).
         """
-        kept = (h != 0).to(h.dtype)
-        unlabelled = kept[n_labelled:]
-        mask_unlabelled = unlabelled.mean() if len(unlabelled) else kept.new_zeros(())
-        parts = [*risk, kept[:n_labelled].mean(), mask_unlabelled, gradient_norm]
+        unlabelled = kept[..., n_labelled:]
+        some = unlabelled.shape[-1] > 0
+        mask_unlabelled = unlabelled.mean(-1) if some else torch.zeros_like(risk.value)
+        parts = [*risk, kept[..., :n_labelled].mean(-1), mask_unlabelled, gradient_norm]
         values = torch.stack(parts).to(torch.float64)
         self.count += 1
         self.sums += values
-        good = (values.abs() <= self._limits).all()  # NaN is below no limit
+        good = (values.abs() <= self._limits).all(0)  # NaN is below no limit
         first = ~good & (self.bad_count == 0)
         self.bad.copy_(torch.where(first, values, self.bad))
         self.bad_count.copy_(torch.where(first, self.count, self.bad_count))
 
-    def trouble(self) -> Trouble | None:
-        """Return the first bad step since the last start, counted from 1; waits for the device."""
-        step = int(self.bad_count)
-        return Trouble(step, dict(zip(NAMES, self.bad.tolist(), strict=True))) if step else None
+    def troubles(self) -> list[Trouble | None]:
+        """Return each run's first bad step since the last restart, from 1; waits for the device."""
+        steps = self.bad_count.view(-1).tolist()
+        if not any(steps):
+            return [None] * len(steps)
+        values = self._by_run(self.bad)
+        return [Trouble(*its) if its[0] else None for its in zip(steps, values, strict=True)]
 
-    def means(self) -> dict[str, float]:
-        """Return the means since the last start; waits for the device."""
-        return dict(zip(NAMES, (self.sums / self.count).tolist(), strict=True))
+    def means(self) -> list[dict[str, float]]:
+        """Return each run's means since the last restart; waits for the device."""
+        return self._by_run(self.sums / self.count)
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Start counting again."""
         for tensor in self.tensors:
             tensor.zero_()
+
+    @staticmethod
+    def _by_run(values: Tensor) -> list[dict[str, float]]:
+        each = values.view(len(NAMES), -1).T.tolist()
+        return [dict(zip(NAMES, its, strict=True)) for its in each]

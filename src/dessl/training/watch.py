@@ -1,8 +1,11 @@
-"""What validation rows say during a run: metrics, ρ(L, H) and the λ of least variance."""
+"""What validation rows say during training: metrics, ρ(L, H) and the λ of least variance.
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple
+Of one run, everything; of the K runs of a population, the metrics alone, in one computation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,15 +14,17 @@ from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
 from dessl.evaluation.mode import evaluating
-from dessl.functional import cross_entropy
-from dessl.surrogates.base import Rows, Surrogate
+from dessl.functional import log_probabilities
+from dessl.risk import RISKS
+from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import optimal_lambda
-from dessl.training.forked import forked
 from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.stacked_model import StackedModel, State
 
-ROWS_AT_ONCE = 512
 LEAST_ROWS = 3  # for a slope with an error
+STACKED_AT_ONCE = 2**16  # rows of all models in a forward pass
+FAST = ("accuracy", "cross_entropy")
 
 
 class Watch(NamedTuple):
@@ -46,6 +51,14 @@ def id_range(data: SemiData) -> int:
     return largest + (len(data.validation.y) if own and data.validation else 0)
 
 
+def validation_ids(data: SemiData) -> Tensor:
+    """Return the row ids of the validation part: those after the largest for a part of its own."""
+    if len(data.validation_rows):
+        return data.ids[data.validation_rows]
+    first = int(data.ids.max()) + 1
+    return torch.arange(first, id_range(data), device=data.ids.device)
+
+
 def watched(
     evaluated: nn.Module,
     model: nn.Module,
@@ -70,50 +83,92 @@ def watched(
     logits = predicted_logits(evaluated, part.x, transform=transform)
     if bad := bad_values({"logits": logits}):  # the last step's update went too far
         raise NotFiniteError(bad)
-    metrics = metrics_from_logits(logits, part.y)
-    values = {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
+    values = all_metrics(logits, part.y)
     if len(part.y) < LEAST_ROWS:
         return Watch(values, None, None)
-    held_out = len(data.validation_rows) > 0
-    first = int(data.ids.max()) + 1
-    ids = data.ids[data.validation_rows] if held_out else first + torch.arange(len(part.y))
-    loss, h = _losses_and_h(model, surrogate, Rows(part.x, ids.to(part.x.device)), part.y)
+    with evaluating(model):
+        loss, h, _ = losses_and_terms(model, surrogate, Rows(part.x, validation_ids(data)), part.y)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return Watch(values, None, None)
     # The slope is of validation rows; how many rows have no label enters as a factor after it.
     estimate = optimal_lambda(loss, h, h, on="all")
-    whole = plan.on == "all" or plan.include_labelled
+    if RISKS[plan.risk].needs_propensity:  # the λ of least variance is one for labels at random
+        return Watch(values, estimate.correlation, None)
+    whole = plan.adds_on_all or plan.include_labelled
     unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
 
 
-def _losses_and_h(
-    model: nn.Module, surrogate: Surrogate, rows: Rows, y: Tensor
-) -> tuple[Tensor, Tensor]:
-    losses, hs = [], []
-    with evaluating(model), _draws_apart(surrogate, rows.x.device), torch.no_grad():
-        for first in range(0, len(y), ROWS_AT_ONCE):
-            part = slice(first, first + ROWS_AT_ONCE)
-            h, logits = surrogate(model, Rows(rows.x[part], rows.ids[part]))
-            views = [cross_entropy(view.float(), y[part]) for view in logits]
-            losses.append(torch.stack(views).mean(0))
-            hs.append(h.float())
-    return torch.cat(losses), torch.cat(hs)
+def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
+    """Return every metric that a model can be selected by, of logits (n, classes)."""
+    metrics = metrics_from_logits(logits, y)
+    return {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
 
 
-@contextmanager
-def _draws_apart(surrogate: Surrogate, device: torch.device) -> Iterator[None]:
-    """Let a surrogate draw from fresh generators, so that a look at it changes no run.
+@dataclass(frozen=True)
+class Validation:
+    """Each run's validation rows in ``x``, (K, n), their classes y (K, n), and how x is shown."""
 
-    PyTorch's own generator, which a plain function may draw from, goes on from where it was.
-    """
-    parts = [part for part in surrogate.modules() if isinstance(part, Surrogate)]
-    own = [part._generator for part in parts]
-    for part in parts:
-        part._generator = None
-    try:
-        with forked(device):
-            yield
-    finally:
-        for part, generator in zip(parts, own, strict=True):
-            part._generator = generator
+    x: Tensor
+    rows: Tensor
+    y: Tensor
+    transform: Callable[[Tensor], Tensor] | None
+
+    @classmethod
+    def of(
+        cls, parts: Sequence[SemiData], transform: Callable[[Tensor], Tensor] | None
+    ) -> Self | None:
+        """Stack the validation parts of all runs; None where there are none.
+
+        Args:
+            parts: The data with each run's labels.
+            transform: What the models see of a row.
+        """
+        first = parts[0].validation
+        if first is None:
+            return None
+        held_out = [part.validation_rows for part in parts]
+        sizes = sorted({len(rows) for rows in held_out})
+        if len(sizes) > 1:
+            raise ValueError(
+                "all runs of a population must hold out as many validation rows; got "
+                f"{', '.join(map(str, sizes))}. Draw labels with one n_validation."
+            )
+        if sizes[0]:
+            y = [part.validation.y for part in parts if part.validation]
+            return cls(parts[0].x, torch.stack(held_out), torch.stack(y), transform)
+        rows = torch.arange(len(first.y), device=first.y.device).expand(len(parts), -1)
+        return cls(first.x, rows, first.y.expand(len(parts), -1), transform)
+
+    def logits(self, models: StackedModel, parameters: State) -> Tensor:
+        """Logits (K, n, classes), in evaluation mode."""
+        found = []
+        for rows in torch.split(self.rows, max(1, STACKED_AT_ONCE // models.size), dim=1):
+            x = self.x[rows.flatten()]
+            seen = self.transform(x) if self.transform else x
+            found.append(models.predicted(seen.view(*rows.shape, *seen.shape[1:]), parameters))
+        return torch.cat(found, dim=1)
+
+    def metrics(
+        self, models: StackedModel, parameters: State, select: str
+    ) -> list[dict[str, float | None] | None]:
+        """Accuracy and cross-entropy of each model; all metrics where ``select`` is another.
+
+        A model whose logits are not all finite has None.
+
+        Args:
+            models: The K models.
+            parameters: Theirs, or averaged ones.
+            select: What models are selected by.
+        """
+        logits = self.logits(models, parameters)
+        finite = torch.isfinite(logits).flatten(1).all(1).tolist()
+        if select not in ("last", *FAST):
+            every = zip(logits, self.y, finite, strict=True)
+            return [all_metrics(z, y) if fine else None for z, y, fine in every]
+        log_p = log_probabilities(logits.double())
+        hits = (log_p.argmax(-1) == self.y).double().mean(1)
+        entropy = -log_p.gather(-1, self.y.unsqueeze(-1)).squeeze(-1).mean(1)
+        pairs = torch.stack([hits, entropy], dim=1).tolist()
+        found = zip(pairs, finite, strict=True)
+        return [dict(zip(FAST, pair, strict=True)) if fine else None for pair, fine in found]

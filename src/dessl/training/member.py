@@ -1,0 +1,160 @@
+"""One run of those that are trained: its plan, history, best evaluation, end and result."""
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from dessl.training.event import Event, history_from, history_text
+from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What training returns.
+
+    Attributes:
+        model: The model that was given (or built), with the selected weights, in evaluation mode.
+        history: One event for each evaluation.
+        step: The step whose weights were selected.
+        steps: Steps done: fewer than planned where patience ran out.
+        plan: How it was trained.
+        mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``;
+            ``"population"`` and what was used there.
+        seconds: How long it took, with evaluations and compiling. For a resumed run, the sessions
+            before it count up to the checkpoint they left; for a run of a population, its share.
+        diverged: Whether the run was stopped in a population because it diverged;
+            :func:`dessl.train` raises an error instead.
+    """
+
+    model: nn.Module
+    history: tuple[Event, ...]
+    step: int
+    steps: int
+    plan: TrainPlan
+    mode: str
+    seconds: float
+    diverged: bool = False
+
+
+@dataclass
+class Selection:
+    """The best evaluation so far, and how many came after it."""
+
+    value: float = math.nan
+    step: int = 0
+    waited: int = 0
+
+    def take(self, value: float | None, step: int, plan: TrainPlan) -> bool:
+        """Look at one more evaluation and return whether to keep it; NaN is never kept.
+
+        One that only equals the best is kept if the plan gives ties to the last, but still counts
+        as waiting.
+        """
+        if value is None or math.isnan(value):
+            if not self.step and not self.waited:
+                warnings.warn(
+                    f"select={plan.select!r} has no value on the validation rows at step {step}; a "
+                    "class may be missing among them. Such evaluations are never selected; if no "
+                    "evaluation has a value, the last weights are kept. Hold out more rows, or "
+                    "select by another metric.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            self.waited += 1
+            return False
+        higher = HIGHER_IS_BETTER[plan.select]
+        ahead = value > self.value if higher else value < self.value
+        better = ahead or math.isnan(self.value)
+        self.waited = 0 if better else self.waited + 1
+        if better or (value == self.value and plan.ties == "last"):
+            self.value, self.step = float(value), step
+            return True
+        return False
+
+
+@dataclass
+class Member:
+    """A run as the loop sees it, alone or one of many.
+
+    Args:
+        plan: How it is trained.
+        n_labelled: Its labelled rows, by which epochs are counted.
+    """
+
+    plan: TrainPlan
+    n_labelled: int
+    history: list[Event] = field(default_factory=list)
+    selection: Selection = field(default_factory=Selection)
+    ended: int | None = None  # the step it ended at, where that is before the last
+    diverged: bool = False
+
+    def evaluated(
+        self,
+        done: int,
+        means: Mapping[str, Any],
+        pace: float,
+        *,
+        validation: dict[str, float | None] | None,
+        correlation: float | None = None,
+        lam_opt: float | None = None,
+    ) -> Event:
+        """Add an event to the history, select, and end the run where patience has run out.
+
+        Args:
+            done: Steps done.
+            means: Of the steps since the last evaluation, by the names of ``totals.NAMES``.
+            pace: Steps a second.
+            validation: Metrics on the validation rows, where there are any.
+            correlation: ρ(L, H) over them.
+            lam_opt: The λ of least variance that they suggest.
+        """
+        plan, best = self.plan, False
+        steps = plan.total_steps(self.n_labelled)
+        if plan.select != "last":
+            best = self.selection.take((validation or {}).get(plan.select), done, plan)
+        if not plan.drawn_unlabelled:
+            means = {**means, "mask_unlabelled": None}
+        event = Event(
+            step=done,
+            steps=steps,
+            epoch=done / plan.epoch_steps(self.n_labelled),
+            learning_rate=plan.learning_rate_at(done - 1, steps),
+            lam=plan.lam_at(done - 1, steps),
+            steps_per_second=pace,
+            validation=validation,
+            correlation=correlation,
+            lam_opt=lam_opt,
+            best=best,
+            **means,
+        )
+        self.history.append(event)
+        if plan.patience is not None and self.selection.waited >= plan.patience:
+            self.ended = done
+        return event
+
+    def result(self, model: nn.Module, done: int, mode: str, seconds: float) -> TrainResult:
+        """Return the result of a run whose selected weights are in the model."""
+        last = self.history[-1].step if self.history else 0
+        chosen, steps = self.selection.step or last, self.ended or done
+        how = (self.plan, mode, seconds, self.diverged)
+        return TrainResult(model.eval(), tuple(self.history), chosen, steps, *how)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of the run, in numbers and text."""
+        return {
+            "history": history_text(self.history),
+            "selection": dataclasses.asdict(self.selection),
+            "ended": self.ended,
+            "diverged": self.diverged,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume from what :meth:`state_dict` returned."""
+        self.history = history_from(state["history"])
+        self.selection = Selection(**state["selection"])
+        self.ended, self.diverged = state["ended"], state["diverged"]

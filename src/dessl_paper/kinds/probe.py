@@ -1,0 +1,371 @@
+"""The probes: what the test rows say of the debiased risk, through a trained model.
+
+The paper's appendix experiments. The setting ``probe`` names one of ``PROBES``: the risk and its
+gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), or λ_opt of several unlabelled terms, here.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from dessl._entries import EntryError, check_name, read_as
+from dessl._json import finite
+from dessl.data import SemiData
+from dessl.data.parts import Part
+from dessl.evaluation import evaluate
+from dessl.evaluation.mode import evaluating
+from dessl.evaluation.risk_quality import oracle_lambda
+from dessl.report.measures import NONE
+from dessl.report.table import Table
+from dessl.results.record import Record
+from dessl.surrogates import SURROGATES
+from dessl_paper.averages import average, number, values_of
+from dessl_paper.comparison import Comparison
+from dessl_paper.figures import (
+    DEBIASED,
+    Pictures,
+    drawing,
+    headline,
+    legend_below,
+    numbered,
+    panels,
+    pictures,
+)
+from dessl_paper.findings import Finding, Level, Outcome, gap, level
+from dessl_paper.kinds.risk_curves import (
+    GRADIENT_METRICS,
+    RISK_METRICS,
+    GradientSettings,
+    RiskSettings,
+    curve_findings,
+    curves_figure,
+    loss_and_term,
+    measured_gradient,
+    measured_risk,
+    only_term,
+)
+from dessl_paper.made_with import Repeats
+from dessl_paper.results import Block, Results
+from dessl_paper.specification import Cell, Experiment, check_metrics
+from dessl_paper.targets import printed
+from dessl_paper.training import (
+    VIEWS,
+    Measured,
+    check_part,
+    check_training,
+    shown,
+    trained_cells,
+    unlabelled_term,
+)
+from dessl_paper.wording import beside_paper, data_title, heading, listed, ours_text, title, written
+
+PUBLIC_DATA = True
+REPEATS: Repeats = "models"  # splits are of the test rows here
+
+CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how confident the model is
+LAMBDA = "lam_opt."
+QUANTITIES = (
+    "rows",
+    "lam_opt",
+    "standard_error",
+    "slope",
+    "correlation",
+    "variance_ratio",
+    "regime_low",
+    "regime_high",
+    "mean_loss",
+    "mean_h",
+)  # of each term, as ``lam_opt.entropy``
+OWN = ("as", "confident_rows_alone")  # entries of a term that are not the surrogate's
+
+
+@dataclass(frozen=True)
+class LambdaSettings:
+    """The settings of an experiment that computes λ_opt.
+
+    Attributes:
+        probe: Its name.
+        labelled: Labelled rows of a training.
+        unlabelled: Unlabelled rows of it.
+        terms: The unlabelled terms. ``as`` names one that appears in several ways;
+            ``confident_rows_alone`` leaves out rows below its threshold.
+    """
+
+    probe: str
+    labelled: int
+    unlabelled: int
+    terms: tuple[Mapping[str, Any], ...]
+
+
+def run_cells(
+    experiment: Experiment,
+    cells: list[Cell],
+    left: set[str],
+    data: SemiData | None,
+    folder: Path,
+    *,
+    progress: bool,
+) -> Iterator[Record]:
+    """Train some cells and look at the test rows through each model."""
+    return trained_cells(experiment, cells, left, data, folder, progress=progress, measured=probed)
+
+
+def check(experiment: Experiment, source: str) -> None:
+    """Refuse settings that the probe does not have, and metrics that it does not measure."""
+    check_training(experiment, source)
+    check_name(experiment.settings.get("probe"), PROBES, source=source, at="settings.probe")
+    probe = PROBES[experiment.settings["probe"]]
+    settings = read_as(probe.settings, experiment.settings, source=source, at="settings")
+    for place, entries in enumerate(settings.terms):
+        at = f"settings.terms[{place}]"
+        own = {key: value for key, value in entries.items() if key not in OWN}
+        if len(own) < len(entries) and probe.settings is not LambdaSettings:
+            raise EntryError(f"{source}: {at}: {' and '.join(OWN)} go with probe = 'lambda_opt'")
+        check_part(at, own, SURROGATES, (*VIEWS, "seed"), source)
+    if probe.settings is not LambdaSettings:
+        only_term(settings.terms, source)
+    check_metrics(experiment, [*CONTEXT, "rows", *probe.metrics(experiment)], source)
+
+
+def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Measured:
+    """Look at the test rows through a trained model.
+
+    Args:
+        experiment: Of the kind ``"probe"``.
+        model: From normalised images to logits.
+        data: With a test part whose labels are all known, where the model is.
+
+    Returns:
+        A few numbers by name, and the curves over λ by name. Both are ready for JSON; None stands
+        for what is not finite.
+    """
+    which = experiment.settings.get("probe")
+    check_name(which, PROBES, at=f"the probe of {experiment.name}")
+    assert data.test is not None  # noqa: S101 (experiment_data refuses data without)
+    with evaluating(model):
+        seen = evaluate(model, *data.test, transform=shown(experiment.views)).as_dict()
+        metrics, arrays = PROBES[str(which)].measured(experiment, model, data.test)
+    context = {name: seen[name] for name in CONTEXT}
+    return finite(context | {"rows": len(data.test.y)} | metrics), finite(arrays)
+
+
+def measured_lambdas(experiment: Experiment, model: nn.Module, test: Part) -> Measured:
+    """λ_opt of each term, for as many labelled and unlabelled rows as a training has."""
+    metrics: dict[str, Any] = {}
+    settings = read_as(LambdaSettings, experiment.settings, at="settings")
+    n_l, n_u = settings.labelled, settings.unlabelled
+    for one in settings.terms:
+        own = dict(one)
+        name = own.pop("as", own["name"])  # one term may appear in several ways
+        above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
+        loss, h, confidence = loss_and_term(unlabelled_term(own, experiment.views), model, test)
+        loss, h = loss[confidence > above], h[confidence > above]
+        metrics[f"rows.{name}"] = len(h)
+        if not len(h):  # a model that is confident in no row
+            metrics[f"lam_opt.{name}"] = None
+            continue
+        best = oracle_lambda(loss, h, n_labelled=n_l, n_unlabelled=n_u)
+        metrics |= {
+            f"lam_opt.{name}": best.lam,
+            f"standard_error.{name}": best.standard_error,
+            f"slope.{name}": best.lam * (n_l + n_u) / n_u,
+            f"correlation.{name}": best.correlation,
+            f"variance_ratio.{name}": best.variance_ratio,
+            f"regime_low.{name}": min(0.0, 2 * best.lam),
+            f"regime_high.{name}": max(0.0, 2 * best.lam),
+            f"mean_loss.{name}": float(loss.mean()),
+            f"mean_h.{name}": float(h.mean()),
+        }
+    return metrics, {}
+
+
+class Probe(NamedTuple):
+    """One way to look through a model: its settings, what it measures, and the metrics' names."""
+
+    settings: type[RiskSettings | LambdaSettings]
+    measured: Callable[[Experiment, nn.Module, Part], Measured]
+    metrics: Callable[[Experiment], Sequence[str]]
+
+
+def _lambda_metrics(experiment: Experiment) -> list[str]:
+    terms = [str(one.get("as", one.get("name"))) for one in experiment.settings["terms"]]
+    return [f"{quantity}.{name}" for name in terms for quantity in QUANTITIES]
+
+
+PROBES: dict[str, Probe] = {
+    "risk": Probe(RiskSettings, measured_risk, lambda _: RISK_METRICS),
+    "gradient": Probe(GradientSettings, measured_gradient, lambda _: GRADIENT_METRICS),
+    "lambda_opt": Probe(LambdaSettings, measured_lambdas, _lambda_metrics),
+}
+
+
+def tables(results: Results) -> list[Table]:
+    """A table of the model, then one of what was found through it."""
+    found = []
+    for block in results.blocks:
+        for method in results.methods:
+            found.append(_quantities(results, block, method))
+            found.append(_terms(results, block, method))
+    return [table for table in found if table.rows]
+
+
+def terms_of(results: Results, block: Block, method: str) -> list[str]:
+    """The unlabelled terms whose λ_opt was computed."""
+    runs = results.runs(block, method)
+    return [key.removeprefix(LAMBDA) for key in (runs[0].metrics if runs else ()) if LAMBDA in key]
+
+
+def _quantities(results: Results, block: Block, method: str) -> Table:
+    runs = results.runs(block, method)
+    plain = [metric for metric in results.metrics if "." not in metric]
+    wanted = [metric for metric in (*CONTEXT, *plain) if runs and metric in runs[0].metrics]
+    rows = tuple(
+        (heading(metric), ours_text(metric, average(values_of(runs, metric)))) for metric in wanted
+    )
+    caption = f"{data_title(results, block)}: through the model of the {results.methods[method]}"
+    return Table(caption, ("quantity", "ours"), rows)
+
+
+def _terms(results: Results, block: Block, method: str) -> Table:
+    runs, rows = results.runs(block, method), []
+    for term in terms_of(results, block, method):
+        metric = f"{LAMBDA}{term}"
+        ours, given, off = beside_paper(
+            metric, average(values_of(runs, metric)), printed(results, block, method, metric)
+        )
+        rows.append(
+            (
+                term.replace("_", " "),
+                ours,
+                written(metric, _mean(results, block, method, f"standard_error.{term}")),
+                given,
+                off,
+                written(metric, _mean(results, block, method, f"correlation.{term}")),
+                written(metric, _mean(results, block, method, f"variance_ratio.{term}")),
+                _shared_range(runs, term),
+            )
+        )
+    headings = (
+        "unlabelled term",
+        "λ_opt",
+        "its standard error over test rows",
+        "paper's",
+        "off by",
+        "ρ(L, H)",
+        "variance at λ_opt, relative",
+        "λ at which every model's variance is below the complete case's",
+    )
+    caption = f"{data_title(results, block)}: λ_opt of each term"
+    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
+
+
+def _shared_range(runs: Sequence[Record], term: str) -> str:
+    """The λ in every model's range; a model without one, confident in no row, does not count."""
+    low, high = (
+        [end for end in values_of(runs, f"regime_{side}.{term}") if not math.isnan(end)]
+        for side in ("low", "high")
+    )
+    if not low:
+        return NONE
+    ends = max(low), min(high)
+    if ends[0] >= ends[1]:
+        return "none"
+    return " to ".join(written(f"{LAMBDA}{term}", end) for end in ends)
+
+
+def _mean(results: Results, block: Block, method: str, key: str) -> float:
+    values = [number(record.metrics.get(key)) for record in results.runs(block, method)]
+    return average(values).mean
+
+
+def comparisons(results: Results, block: Block) -> list[Comparison]:  # noqa: ARG001
+    """None: a probe looks at one method."""
+    return []
+
+
+def figures(results: Results) -> dict[str, Pictures]:
+    """The curves of each method's first split, or λ_opt over all of them."""
+    found: list[Pictures | None] = []
+    for block in results.blocks:
+        for method in results.methods:
+            runs = results.runs(block, method)
+            found += [curves_figure(results, runs[0])] if runs else []
+            found.append(lambda_figure(results, block, method))
+    made = [pictures for pictures in found if pictures]
+    names = numbered("figure", [str(number + 1) for number in range(len(made))])
+    return dict(zip(names, made, strict=True))
+
+
+def lambda_figure(results: Results, block: Block, method: str) -> Pictures | None:
+    """λ_opt of each term, ours and the paper's; None if none was computed."""
+    terms = terms_of(results, block, method)
+    if not terms:
+        return None
+    shown: list[float] = []
+    with drawing():
+        figure, (axes,) = panels(1)
+        for place, term in enumerate(terms):
+            metric = f"{LAMBDA}{term}"
+            ours = average(values_of(results.runs(block, method), metric))
+            half = None if ours.half_width is None else [ours.half_width]
+            axes.errorbar([ours.mean], [place], xerr=half, color=DEBIASED[0], marker="o",
+                          ls="none", capsize=3, label=None if place else "ours")  # fmt: skip
+            given = printed(results, block, method, metric).mean
+            first = not any(map(math.isfinite, shown[1::2]))
+            axes.plot([given], [place + 0.25], color=DEBIASED[0], marker="o", linestyle="none",
+                      markerfacecolor="none", label="paper" if first else None)  # fmt: skip
+            shown += [ours.mean - (ours.half_width or 0.0), given]
+        if all(value > 0 for value in shown if math.isfinite(value)):
+            axes.set_xscale("log")
+        axes.set_yticks(range(len(terms)), [term.replace("_", " ") for term in terms])
+        axes.set_ylim(len(terms) - 0.4, -0.5)
+        axes.set_xlabel("λ_opt")
+        legend_below(figure, axes, ["ours", "paper"])
+        headline(figure, title(results), data_title(results, block))
+        return pictures(figure)
+
+
+def findings(results: Results) -> list[Finding]:
+    """Findings of every run that was looked through, or of λ_opt over all of them."""
+    found: list[Finding] = []
+    splits = results.experiment.settings.get("splits", 0)
+    for block in results.blocks:
+        for method in results.methods:
+            runs = results.runs(block, method)
+            for record in runs:
+                name = f"Split {record.seed}: " if len(runs) > 1 else ""
+                found += [
+                    Finding(one.outcome, name + one.text) for one in curve_findings(record, splits)
+                ]
+            found += _lambda_findings(results, block, method)
+    return found
+
+
+def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Finding]:
+    known: list[Level] = []
+    for term in terms_of(results, block, method):
+        metric = f"{LAMBDA}{term}"
+        found = level(results, block, method, metric, 0.0, term.replace("_", " "))
+        if found is None:
+            continue
+        known.append(found)
+        text = f"λ_opt of {found.name}: {gap(metric, found)}"
+        if found.ours.half_width is None:
+            yield Finding("open", f"{text}; one model, no interval over models.")
+        elif found.meets:
+            yield Finding("agrees", f"{text}; our interval over models includes it.")
+        else:
+            yield Finding("differs", f"{text}; our interval over models does not include it.")
+    if len(known) > 1:
+        ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
+        theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]
+        text = (
+            f"From the least λ_opt to the largest: {listed(ours)}; in the paper {listed(theirs)}."
+        )
+        outcome: Outcome = "agrees" if ours == theirs else "differs"
+        sure = all(one.ours.half_width is not None for one in known)
+        yield Finding(outcome if sure else "open", text)

@@ -1,1 +1,0 @@
-"""The figures of each shape of experiment."""

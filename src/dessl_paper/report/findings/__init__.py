@@ -1,1 +1,0 @@
-"""What agrees with the paper and what does not, in sentences made from the numbers."""

@@ -1,1 +1,0 @@
-"""The tables of each shape of experiment."""

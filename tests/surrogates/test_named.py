@@ -1,0 +1,76 @@
+"""Surrogates by name: the views they take, settings that are checked, strings wherever H goes."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from dessl import SemiData, TrainPlan
+from dessl.models import MLP
+from dessl.surrogates import (
+    SURROGATES,
+    Entropy,
+    FixMatch,
+    FromFunction,
+    PseudoLabel,
+    as_surrogate,
+    named_surrogate,
+)
+from dessl.training import train
+
+
+def shown(x: Tensor, generator: torch.Generator) -> Tensor:
+    return x
+
+
+def other(x: Tensor, generator: torch.Generator) -> Tensor:
+    return 2 * x
+
+
+@pytest.mark.parametrize("name", sorted(set(SURROGATES) - {"teacher", "combine", "smooth"}))
+def test_a_surrogate_gets_the_views_that_it_takes(name: str) -> None:
+    views = {"view": shown, "weak": shown, "strong": other}
+    made: Any = named_surrogate(name, views=views, seed=3)
+    assert type(made) is SURROGATES[name]
+    assert made.seed == 3
+    for which, view in views.items():
+        assert getattr(made, which, view) is view
+
+
+def test_settings_reach_it_and_go_before_views() -> None:
+    made = named_surrogate("fixmatch", views={"weak": shown}, threshold=0.7, weak=other)
+    assert isinstance(made, FixMatch)
+    assert (made.threshold, made.weak) == (0.7, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "complaint"),
+    [
+        ("fixmacht", {}, "surrogate must be one of"),
+        ("fixmatch", {"thresold": 0.9}, "no setting 'thresold'; did you mean 'threshold'"),
+        ("entropy", {"rounds": 2}, "no setting 'rounds'; it has "),
+        ("smooth", {}, "no default for surrogate.*pass dessl.SURROGATES"),
+    ],
+)
+def test_what_it_cannot_make_is_refused(name: str, settings: Any, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        named_surrogate(name, **settings)
+
+
+def test_names_functions_and_surrogates_are_taken() -> None:
+    own = Entropy()
+    assert as_surrogate(own) is own
+    assert isinstance(as_surrogate("pseudo_label"), PseudoLabel)
+    assert isinstance(as_surrogate(lambda logits: logits[:, 0]), FromFunction)
+    wrong: Any = Entropy
+    with pytest.raises(TypeError, match=r"a name in dessl\.SURROGATES, or a function"):
+        as_surrogate(wrong)
+
+
+def test_training_takes_a_name() -> None:
+    data = SemiData(torch.randn(30, 4), torch.where(torch.arange(30) < 8, torch.arange(30) % 2, -1))
+    plan = TrainPlan(steps=3, labelled_batch=4, unlabelled_batch=8)
+    ends = [train(lambda: MLP(4, 2), h, data, plan).model for h in ("entropy", Entropy())]
+    for one, two in zip(*(end.parameters() for end in ends), strict=True):
+        assert torch.equal(one, two)

@@ -1,0 +1,36 @@
+"""L and H of rows, against one row at a time by hand, and without a trace."""
+
+import math
+from typing import Any
+
+import torch
+
+from dessl.surrogates import FixMatch, Rows, losses_and_terms
+
+
+def test_they_are_those_of_each_row_by_hand(make_network: Any, softmax: Any) -> None:
+    model = make_network().double().eval()
+    x = torch.randn(11, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    y = torch.arange(11) % 3
+    term = FixMatch(0.5, weak=lambda x, g: x, strong=lambda x, g: x + 0.3)
+    loss, h, confidence = losses_and_terms(model, term, Rows(x, torch.arange(11)), y, at_once=4)
+    assert loss.dtype == h.dtype == torch.float64
+    for row in range(11):
+        weak, strong = (softmax(model(z[None])[0]) for z in (x[row], x[row] + 0.3))
+        label, label_y = max(range(3), key=weak.__getitem__), int(y[row])
+        expected = -math.log(strong[label]) if weak[label] > 0.5 else 0.0
+        torch.testing.assert_close(float(h[row]), expected)
+        both = -(math.log(weak[label_y]) + math.log(strong[label_y])) / 2
+        torch.testing.assert_close(float(loss[row]), both)
+        torch.testing.assert_close(float(confidence[row]), weak[label])
+
+
+def test_half_precision_is_widened_and_no_draw_is_used(make_network: Any, make_rows: Any) -> None:
+    model, rows = make_network().eval(), make_rows()
+    term = FixMatch(0.5)
+    term(model, rows)
+    before = term.generator(rows.x.device).get_state()
+    half = lambda x: model(x).bfloat16()  # noqa: E731
+    found = losses_and_terms(half, term, rows, torch.arange(len(rows.x)) % 3)
+    assert all(part.dtype == torch.float32 and not part.requires_grad for part in found)
+    assert torch.equal(before, term.generator(rows.x.device).get_state())

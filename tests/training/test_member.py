@@ -1,0 +1,57 @@
+"""Which evaluation of a run is selected."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from dessl import SemiData, evaluate
+from dessl.surrogates import Entropy
+from dessl.training import train
+from dessl.training.member import Selection
+from dessl.training.plan import TrainPlan
+
+
+@pytest.mark.parametrize(("ties", "kept"), [("first", 2), ("last", 4)])
+def test_of_equally_good_evaluations_the_plan_says_which_is_kept(ties: str, kept: int) -> None:
+    plan = TrainPlan(steps=5, select="accuracy", patience=9, ties=ties)
+    selection = Selection()
+    for step, value in enumerate([0.5, 0.8, 0.7, 0.8, math.nan], start=1):
+        selection.take(value, step, plan)
+    assert (selection.step, selection.value, selection.waited) == (kept, 0.8, 3)
+
+
+@pytest.mark.parametrize("select", ["accuracy", "cross_entropy"])
+def test_the_best_evaluation_is_kept(
+    select: str, make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    plan = make_plan(select=select, steps=40, learning_rate=0.5)
+    result = train(make_model, Entropy(), data, plan)
+    seen = [event.validation[select] for event in result.history]
+    best = max(seen) if select == "accuracy" else min(seen)
+    assert result.step == result.history[seen.index(best)].step
+    metrics = evaluate(result.model, data.validation.x, data.validation.y)
+    assert getattr(metrics, select) == pytest.approx(best)
+    assert [event.step for event in result.history if event.best][-1] == result.step
+
+
+def test_a_metric_that_is_never_a_number_selects_the_last(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    one_class = SemiData(data.x, data.y, validation=(data.x[:4], torch.zeros(4, dtype=torch.long)))
+    with pytest.warns(UserWarning, match="'auc' has no value .* the last weights are kept") as told:
+        chosen = train(make_model, Entropy(), one_class, make_plan(select="auc"))
+    assert len(told) == 1  # of three evaluations
+    last = train(make_model, Entropy(), one_class, make_plan())
+    assert chosen.step == 12
+    kept, other = chosen.model.state_dict(), last.model.state_dict()
+    assert all(torch.equal(kept[name], other[name]) for name in other)
+
+
+def test_patience_ends_a_run(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    plan = make_plan(select="cross_entropy", patience=2, steps=400, learning_rate=0.5)
+    result = train(make_model, Entropy(), make_data(), plan)
+    assert result.steps == result.step + 2 * 4 < 400

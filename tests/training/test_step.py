@@ -1,0 +1,88 @@
+"""A step and its averaged weights, against the same by hand."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dessl import Batches
+from dessl.surrogates import (
+    Entropy,
+)
+from dessl.training import train
+from dessl.training.step import WeightAverage
+
+
+class Noting(Entropy):
+    """Notes the types of the scores that a step ends with."""
+
+    def after_step(self, model: Any, rows: Any, scores: Any) -> None:
+        self.types = {scores.h.dtype, scores.logits.dtype}
+
+
+class Counted(nn.Module):
+    """A model with a whole number among its parameters."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 2, dtype=dtype)
+        self.groups = nn.Parameter(torch.tensor(3), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x.to(self.linear.weight.dtype))
+        return logits
+
+
+@pytest.mark.parametrize("bound", [None, "nonnegative"])
+def test_on_all_rows_is_the_all_data_form_whatever_the_batches_hold(
+    bound: Any, make_data: Any, make_plan: Any
+) -> None:
+    """In one step of all 20 labelled rows and 40 of the 100 unlabelled ones."""
+    plan = make_plan(
+        steps=1, lam=3.0, on="all", bound=bound, labelled_batch=20, unlabelled_batch=40
+    )
+    data, model = make_data(), nn.Linear(4, 2)
+    with torch.no_grad():
+        batch = next(Batches(data, 20, 40, seed=plan.seed))
+        logits = model(torch.cat([batch.x_labelled, batch.x_unlabelled]))
+        p = logits.softmax(-1)
+        h = -(p * p.log()).sum(-1)
+        loss, labelled, unlabelled = F.cross_entropy(logits[:20], batch.y), h[:20], h[20:]
+        everywhere = (20 * labelled.mean() + 100 * unlabelled.mean()) / 120
+        expected = loss + 3 * (everywhere - labelled.mean())
+        if bound:
+            expected = 3 * everywhere + (loss - 3 * labelled.mean()).clamp(min=0)
+    (event,) = train(model, Entropy(), data, plan).history
+    assert event.risk == pytest.approx(expected.item(), rel=1e-5)
+    assert event.h_unlabelled == pytest.approx(everywhere.item(), rel=1e-5)
+
+
+def test_risks_are_taken_of_float32_scores(make_data: Any, make_plan: Any) -> None:
+    term = Noting()
+    train(nn.Linear(4, 2), term, make_data(), make_plan(precision="bf16"))
+    assert term.types == {torch.float32}
+
+
+def test_the_average_is_a_plain_mean_at_first() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    average = WeightAverage(model, decay=0.99)
+    values = [model.weight.item()]
+    for step in range(5):
+        nn.init.constant_(model.weight, float(step))
+        average.follow(model)
+        values.append(float(step))
+    assert average.model.weight.item() == pytest.approx(sum(values) / len(values))
+
+
+def test_whole_numbers_are_copied_into_the_average(make_data: Any, make_plan: Any) -> None:
+    result = train(Counted(), Entropy(), make_data(), make_plan(ema=0.9))
+    assert result.model.groups == 3
+
+
+def test_an_average_of_half_precision_is_refused(make_data: Any, make_plan: Any) -> None:
+    data, half = make_data(), Counted(torch.bfloat16)
+    with pytest.raises(TypeError, match=r"got torch\.bfloat16\. Keep the model"):
+        train(half, Entropy(), data, make_plan(ema=0.9))
+    assert train(half, Entropy(), data, make_plan()).steps == 12

@@ -1,0 +1,73 @@
+"""What validation rows say during training."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from dessl import SemiData, evaluate
+from dessl.data import LabelDraw
+from dessl.surrogates import Entropy, FixMatch
+from dessl.training import train
+
+
+class Watched(Entropy):
+    """Notes the ids of the rows that it is shown at evaluations."""
+
+    def forward(self, model: Any, rows: Any) -> Any:
+        if not torch.is_grad_enabled():
+            self.seen = rows.ids.tolist()
+        return super().forward(model, rows)
+
+
+def test_validation_rows_go_by_ids_that_no_training_row_has(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data, term = make_data(), Watched()
+    train(make_model, term, data, make_plan())
+    assert term.seen == list(range(120, 160))
+    ids = torch.arange(120).flip(0) * 2
+    held_out = SemiData(data.x, data.y, ids=ids).with_labels(
+        LabelDraw(torch.arange(10), torch.arange(10, 20), torch.arange(20, 120))
+    )
+    train(make_model, term, held_out, make_plan())
+    assert term.seen == ids[10:20].tolist()
+
+
+def test_the_live_lambda_is_the_regression_slope(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    result = train(make_model, Entropy(), data, make_plan())
+    logits = result.model(data.validation.x).detach().double()
+    h = torch.distributions.Categorical(logits=logits).entropy().numpy()
+    loss = F.cross_entropy(logits, data.validation.y, reduction="none").numpy()
+    from scipy import stats
+
+    line = stats.linregress(h, loss)
+    shrink = max(0.0, 1 - (line.stderr / line.slope) ** 2)
+    last = result.history[-1]
+    assert last.correlation == pytest.approx(line.rvalue, rel=1e-4)
+    assert last.lam_opt == pytest.approx(100 / 120 * line.slope * shrink, rel=1e-3, abs=1e-6)
+
+
+def test_images_are_evaluated_as_levels_unless_said_otherwise(make_plan: Any) -> None:
+    images = torch.randint(256, (60, 1, 4, 4), dtype=torch.uint8)
+    y = torch.arange(60) % 2
+    labels = torch.where(torch.arange(40) < 20, y[:40], -1)
+    data = SemiData(images[:40], labels, validation=(images[40:], y[40:]))
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+
+    surrogate = FixMatch()
+    result = train(model, surrogate, data, make_plan(steps=2, lam=0.5))
+    expected = evaluate(result.model, images[40:], y[40:], transform=lambda x: x / 255)
+    found = result.history[-1].validation
+    assert found["cross_entropy"] == pytest.approx(expected.cross_entropy)
+    scaled = train(
+        model, surrogate, data, make_plan(steps=2, lam=0.5), transform=lambda x: 2 * (x / 255)
+    )
+    assert scaled.history[-1].validation["cross_entropy"] != pytest.approx(expected.cross_entropy)
