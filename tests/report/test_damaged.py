@@ -15,9 +15,9 @@ from dessl.report.folder import write_facts
         (lambda entries: entries.update(methods=[]), "0 methods and 6 runs"),
         (lambda entries: entries.update(runs=[]), "3 methods and 0 runs"),
         (lambda entries: entries["methods"].pop(), "method 'DePseudoLabel', which is none of"),
-        (lambda entries: entries["methods"][1].update(lam=None), "lam None"),
+        (lambda entries: entries["methods"][1].update(lam=None), "lam must be a finite number"),
         (lambda entries: entries["runs"][0]["history"][0].pop("loss"), "'loss'"),
-        (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "metrics 'abc'"),
+        (lambda entries: entries["runs"][0]["metrics"].update(ece="abc"), "metrics.ece must be"),
         (lambda entries: entries["runs"][0]["metrics"].update(ece=[]), "cannot be shown"),
     ],
 )
