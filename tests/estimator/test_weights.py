@@ -58,7 +58,7 @@ def test_the_order_of_labelled_rows_does_not_matter() -> None:
 
 
 def test_one_class_with_weight_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 classes must have a sample_weight above 0"):
+    with pytest.raises(ValueError, match=r"2 classes .*sample_weight"):
         weighted_rows(np.ones((3, 1)), np.array([0, 1, -1]), np.array([1.0, 0.0, 1.0]))
 
 
