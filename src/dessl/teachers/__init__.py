@@ -11,6 +11,7 @@ from dessl.teachers.linear import Linear
 from dessl.teachers.pool import PoolWeights, fit_pool
 from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.selection import selected_by_others
 from dessl.teachers.trees import Trees
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "fit_pool",
     "out_of_fold",
     "pooled",
+    "selected_by_others",
 ]
