@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from dessl.results.record import Record, read_records
-from dessl_paper.specification import Experiment, load_experiment
-from dessl_paper.sweep import run_experiment
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.run import run_experiment
+from dessl_paper.specification import Experiment
 
 EXPERIMENT, METHOD = "fixmatch-cifar10", "de_fixmatch"
 STEPS, VALIDATION = 8_000, 1_000

@@ -22,11 +22,10 @@ from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import Mirrored, mean_interval
 from dessl.training import TrainResult
-from dessl_paper.cells import Cell, cells_of
-from dessl_paper.outcome import Diverged, exact_metrics, training_record
+from dessl_paper.catalogue import load_experiment
 from dessl_paper.sources import experiment_data
-from dessl_paper.specification import Experiment, load_experiment
-from dessl_paper.sweep import trained_alone
+from dessl_paper.specification import Cell, Experiment, cells_of
+from dessl_paper.training import Diverged, exact_metrics, trained_alone, training_record
 from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
 
 # As many steps as ten minutes have, compiling and evaluations included.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "dessl"
+PAPER = SOURCE.parent / "dessl_paper"
 
 # Top to bottom; rooms in one tuple are siblings.
 STOREYS = [
@@ -22,6 +23,7 @@ STOREYS = [
     ("objective",),
     ("evaluation",),
     ("training",),
+    ("teachers",),
     ("recipes",),
     ("saved",),
     ("results",),
@@ -31,17 +33,29 @@ STOREYS = [
     ("cli",),
     ("__init__", "__main__"),
 ]
-STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
+# The same for the modules of dessl_paper; ``kinds`` is one of them.
+PAPER_STOREYS = [
+    ("specification", "toy_training"),
+    ("sources", "results"),
+    ("training", "targets"),
+    ("comparison", "wording", "figures"),
+    ("findings", "made_with"),
+    ("kinds",),
+    ("catalogue", "run", "writing"),
+    ("command", "demo"),
+    ("__init__",),
+]
 ENTRANCES = {"__init__", "__main__"}  # they hand out names from everywhere
 
 
 def module_name(path: Path, source: Path) -> str:
     parts = path.relative_to(source).with_suffix("").parts
-    return ".".join(("dessl", *(part for part in parts if part != "__init__")))
+    return ".".join((source.name, *(part for part in parts if part != "__init__")))
 
 
 def imported_modules(path: Path, source: Path) -> Iterator[str]:
-    """Every dessl module named by an import statement anywhere in the file."""
+    """Every module of the package that an import statement anywhere in the file names."""
+    root = source.name
     package = module_name(path, source).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -55,7 +69,7 @@ def imported_modules(path: Path, source: Path) -> Iterator[str]:
             names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
         else:
             continue
-        yield from (name for name in names if name == "dessl" or name.startswith("dessl."))
+        yield from (name for name in names if name == root or name.startswith(f"{root}."))
 
 
 def room_of(module: str) -> str:
@@ -63,25 +77,26 @@ def room_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def violations(source: Path) -> list[str]:
+def violations(source: Path, storeys: list[tuple[str, ...]] = STOREYS) -> list[str]:
+    storey = {room: number for number, rooms in enumerate(storeys) for room in rooms}
     found = []
     for path in sorted(source.rglob("*.py")):
         room = path.relative_to(source).with_suffix("").parts[0]
-        if room not in STOREY:
+        if room not in storey:
             found.append(f"{path.name}: room {room!r} has no place in STOREYS")
             continue
         if room in ENTRANCES:
             continue
         for target in imported_modules(path, source):
             other = room_of(target)
-            if target == "dessl":
+            if target == source.name:
                 # `from dessl import x` reads as x of the root package, unless x is a room.
                 continue
             if other == room:
                 continue
-            if other not in STOREY:
+            if other not in storey:
                 found.append(f"{path.name}: imports {target} through the root package")
-            elif STOREY[other] >= STOREY[room]:
+            elif storey[other] >= storey[room]:
                 found.append(f"{path.name}: {room} may not import {target}")
     return found
 
@@ -134,9 +149,22 @@ def test_imports_go_one_way() -> None:
 def test_the_product_knows_only_the_commands_of_the_paper() -> None:
     assert paper_imports(SOURCE) == [
         "cli/main.py imports dessl_paper.command",
-        "cli/main.py imports dessl_paper.demo_command",
+        "cli/main.py imports dessl_paper.demo",
         "cli/report.py imports dessl_paper.command",
     ]
+
+
+def test_imports_of_the_paper_go_one_way() -> None:
+    assert violations(PAPER, PAPER_STOREYS) == []
+    assert cycle(modules_and_imports(PAPER)) == []
+
+
+def test_kinds_share_helpers_and_do_not_import_each_other() -> None:
+    """A kind can be taken out: only the dict in ``kinds/__init__.py`` knows it."""
+    kinds = {f"dessl_paper.kinds.{name}" for name in ("sweep", "methods", "probe", "toy")}
+    graph = modules_and_imports(PAPER)
+    importers = {name for name, targets in graph.items() if targets & kinds}
+    assert importers == set()  # __init__ files are not in the graph
 
 
 def test_modules_of_one_room_do_not_import_in_circles() -> None:

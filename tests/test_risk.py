@@ -1,5 +1,6 @@
 """The risks: exact values, properties, unbiasedness by enumeration, transforms, errors."""
 
+import itertools
 from fractions import Fraction
 from itertools import combinations
 
@@ -11,10 +12,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dessl.risk import (
+    RISKS,
     Risk,
     complete_case_risk,
     debiased_risk,
     inverse_propensity_risk,
+    risk_named,
     ssl_risk,
     subset_debiased_risk,
 )
@@ -528,3 +531,47 @@ def test_tensors_on_different_devices_are_refused() -> None:
     elsewhere = torch.empty(8, dtype=torch.float64, device="meta")
     with pytest.raises(ValueError, match=r"one device; got loss on cpu, h_unlabelled on meta"):
         ssl_risk(LOSS, elsewhere)
+
+
+def test_inverse_propensity_of_batches_counts_the_rows_that_they_stand_for() -> None:
+    """Batches of 2 of 4 labelled and 2 of 8 unlabelled rows: their mean is the risk of all."""
+    whole = inverse_propensity_risk(LOSS, H_L, H_U, 0.7, propensity=PROPENSITY)
+    weights = torch.full((2,), 8 / 2 * 2 / 4, dtype=torch.float64)
+    batches = [
+        inverse_propensity_risk(
+            LOSS[list(rows)],
+            H_L[list(rows)],
+            H_U[list(others)],
+            0.7,
+            propensity=PROPENSITY[list(rows)],
+            weights_unlabelled=weights,
+        )
+        for rows in itertools.combinations(range(4), 2)
+        for others in itertools.combinations(range(8), 2)
+    ]
+    for part, mean in zip(whole, zip(*batches, strict=True), strict=True):
+        torch.testing.assert_close(torch.stack(mean).mean(), part)
+    one = torch.ones(8, dtype=torch.float64)
+    plain = inverse_propensity_risk(
+        LOSS, H_L, H_U, 0.7, propensity=PROPENSITY, weights_unlabelled=one
+    )
+    torch.testing.assert_close(plain, whole)
+
+
+def test_every_risk_is_called_alike_and_says_what_it_uses() -> None:
+    known = {"on", "bound", "propensity", "weights_labelled", "weights_unlabelled", "normalise"}
+    for name, kind in RISKS.items():
+        needed = {"propensity": PROPENSITY} if kind.needs_propensity else {}
+        one, other = (kind.function(LOSS, H_L, h, 0.5, **needed).value for h in (H_U, H_U + 1))
+        assert bool(one != other) == kind.unlabelled, name
+        moved = kind.function(LOSS, H_L + 1, H_U, 0.5, **needed).value
+        assert bool(moved < one) == kind.takes_back, name
+        positional = {"loss", "h_labelled", "h_unlabelled", "lam"}
+        assert positional <= kind.options <= positional | known
+
+
+def test_an_unknown_risk_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be one of 'complete_case', 'ssl', 'debiased', "):
+        risk_named("biased")
+    with pytest.raises(ValueError, match="must be one of 'complete_case', 'ssl', 'debiased';"):
+        risk_named("inverse_propensity", propensity=False)

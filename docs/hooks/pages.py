@@ -26,6 +26,7 @@ API = {
     "dessl.training": "Training",
     "dessl.schedules": "Schedules",
     "dessl.evaluation": "Evaluation",
+    "dessl.teachers": "Teachers",
     "dessl.recipes": "Recipes",
     "dessl.estimator": "Estimator",
     "dessl.integrations": "Integrations",

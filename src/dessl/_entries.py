@@ -189,9 +189,10 @@ def _checked(
         if name not in hints:
             hint = _near(name, hints) or f"; it has {', '.join(hints) or 'none'}"
             raise EntryError(f"{place} has no entry {name!r}{hint}")
-    if missing := [name for name in needed if name not in entries]:
+    taken = {name: _value(hints[name], value, place.entry(name)) for name, value in entries.items()}
+    if missing := [name for name in needed if name not in taken]:
         raise EntryError(f"{place} is missing {', '.join(missing)}")
-    return {name: _value(hints[name], value, place.entry(name)) for name, value in entries.items()}
+    return taken
 
 
 def _near(name: object, known: Collection[str]) -> str:

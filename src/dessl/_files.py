@@ -1,6 +1,8 @@
 """Files that are written whole or not at all, and by one process at a time."""
 
+import glob
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -50,6 +52,21 @@ def neighbour(path: Path) -> Path:
     ``tempfile`` would make it readable for the user alone.
     """
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+
+
+def sweep(path: Path) -> None:
+    """Remove what killed processes left of :func:`write_whole`; call it while no other can write.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     neighbour(Path(folder) / "a.txt").touch()
+    ...     sweep(Path(folder) / "a.txt")
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if re.fullmatch("[0-9a-f]{8}", left.name.rpartition(".")[2]) and left.is_file():
+            left.unlink()
 
 
 @contextmanager

@@ -1,16 +1,16 @@
 """From the scores of a joint forward pass and the labels to a risk."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TypeAlias
 
 from torch import Tensor
 
-from dessl import _checks
 from dessl.functional import cross_entropy
-from dessl.risk import Bound, On, Risk, complete_case_risk, debiased_risk, ssl_risk
+from dessl.risk import Bound, On, Risk, check_options, risk_named
 from dessl.surrogates.base import Scores
 
-RiskKind = Literal["complete_case", "ssl", "debiased"]
+RiskKind: TypeAlias = str
+"""A key of :data:`dessl.risk.RISKS`."""
 
 
 def objective(
@@ -24,6 +24,7 @@ def objective(
     loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
     weights_labelled: Tensor | None = None,
     weights_unlabelled: Tensor | None = None,
+    propensity: Tensor | None = None,
 ) -> Risk:
     """Return the risk of a batch whose first rows are the labelled ones.
 
@@ -31,50 +32,42 @@ def objective(
         scores: H (n,) and logits (views, n, classes) of the labelled rows, then the unlabelled.
         y: Labels of the first n_l rows, shape (n_l,). All rows after them are unlabelled.
         lam: λ, a number or a tensor of shape ().
-        risk: ``"complete_case"``: labelled rows alone. ``"ssl"``: the usual, biased risk.
-            ``"debiased"``: the paper's.
+        risk: A key of ``dessl.risk.RISKS``. ``"complete_case"``: labelled rows alone. ``"ssl"``:
+            the usual, biased risk. ``"debiased"``: the paper's. ``"inverse_propensity"``: debiased
+            for labels that are not missing completely at random.
         on: As in :func:`dessl.debiased_risk`; goes with ``risk="debiased"``.
         bound: As in :func:`dessl.debiased_risk`; goes with ``risk="debiased"``.
         loss: L of logits (n_l, classes) and y, shape (n_l,); averaged over the views.
         weights_labelled: One weight for each labelled row, shape (n_l,).
         weights_unlabelled: One weight for each unlabelled row, shape (n_u,).
+        propensity: π of each labelled row, shape (n_l,); goes with ``risk="inverse_propensity"``,
+            which needs it.
 
     >>> import torch
     >>> scores = Scores(h=torch.tensor([0.2, 0.4, 0.6]), logits=torch.zeros(1, 3, 2))
     >>> objective(scores, torch.tensor([1]), lam=0.5).value
     tensor(0.8431)
     """
-    _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
-    if risk != "debiased" and (on != "unlabelled" or bound is not None):
+    kind = risk_named(risk)
+    if kind.needs_propensity and propensity is None:
         raise ValueError(
-            f"on and bound go with risk='debiased'; got risk={risk!r}. Leave them out."
+            f"risk={risk!r} needs propensity, the probability that each labelled row got its label."
         )
+    given = {
+        "on": None if on == "unlabelled" else on,
+        "bound": bound,
+        "propensity": propensity,
+        "weights_labelled": weights_labelled,
+    }
+    check_options(risk, **given)
     n_labelled = _labelled_rows(scores, y)
     labelled = scores.logits[:, :n_labelled]
     losses = sum(loss(view, y) for view in labelled) / len(labelled)
     if not isinstance(losses, Tensor):
         raise TypeError("loss must return a tensor with one value for each labelled row.")
-    if risk == "complete_case":
-        return complete_case_risk(losses, weights=weights_labelled)
-    h_unlabelled = scores.h[n_labelled:]
-    if risk == "ssl":
-        return ssl_risk(
-            losses,
-            h_unlabelled,
-            lam,
-            weights_labelled=weights_labelled,
-            weights_unlabelled=weights_unlabelled,
-        )
-    return debiased_risk(
-        losses,
-        scores.h[:n_labelled],
-        h_unlabelled,
-        lam,
-        on=on,
-        bound=bound,
-        weights_labelled=weights_labelled,
-        weights_unlabelled=weights_unlabelled,
-    )
+    given["weights_unlabelled"] = weights_unlabelled if kind.unlabelled else None
+    options = {name: value for name, value in given.items() if value is not None}
+    return kind.function(losses, scores.h[:n_labelled], scores.h[n_labelled:], lam, **options)
 
 
 def _labelled_rows(scores: Scores, y: Tensor) -> int:

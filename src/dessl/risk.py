@@ -8,6 +8,9 @@ over its own rows *before* any masking: a masked row counts as a zero and stays 
 Half precision cannot hold sums over many rows: it is taken as float32, and so are the results.
 """
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import torch
@@ -187,6 +190,7 @@ def inverse_propensity_risk(
     *,
     propensity: Tensor,
     normalise: bool = False,
+    weights_unlabelled: Tensor | None = None,
 ) -> Risk:
     """Return the debiased risk for labels that are *not* missing completely at random.
 
@@ -202,6 +206,9 @@ def inverse_propensity_risk(
         propensity: π of each labelled row, shape (n_l,), in (0, 1].
         normalise: Divide by Σ_L 1/π rather than by n (Hájek): a little biased, of smaller variance,
             and for a constant π the all-data form of :func:`debiased_risk`.
+        weights_unlabelled: One weight for each unlabelled row, shape (n_u,): as many rows as it
+            stands for beside a labelled one. For batches that have other shares than the data; n
+            is then n_l plus the sum of the weights.
 
     >>> loss, propensity = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25])
     >>> inverse_propensity_risk(loss, loss, torch.ones(3), lam=0, propensity=propensity).value
@@ -216,11 +223,128 @@ def inverse_propensity_risk(
     _checks.same_length("propensity", propensity, "loss", loss)
     advice = "It is the probability that this labelled row got its label."
     _checks.between("propensity", propensity, 0, 1, open_low=True, advice=advice)
-    weights = 1 / propensity
-    weights = weights / (weights.sum() if normalise else len(loss) + len(h_unlabelled))
-    mean_loss, mean_labelled = (weights * loss).sum(), (weights * h_labelled).sum()
     mean_all = torch.cat([h_labelled, h_unlabelled]).mean()
+    n: float | Tensor = len(loss) + len(h_unlabelled)
+    if weights_unlabelled is not None:
+        added = _mean("h_unlabelled", h_unlabelled, weights_unlabelled, "weights_unlabelled")
+        n_u = _count(h_unlabelled, weights_unlabelled)
+        n = len(loss) + n_u
+        mean_all = (h_labelled.sum() + n_u * added) / n
+    weights = 1 / propensity
+    weights = weights / (weights.sum() if normalise else n)
+    mean_loss, mean_labelled = (weights * loss).sum(), (weights * h_labelled).sum()
     return Risk(mean_loss + lam * (mean_all - mean_labelled), mean_loss, mean_labelled, mean_all)
+
+
+@dataclass(frozen=True)
+class RiskEntry:
+    """A risk by name, and what training, recipes and reports ask about it.
+
+    Args:
+        function: From L, H on labelled rows, H on unlabelled rows and λ to the risk, with options
+            by name: ``on``, ``bound``, ``propensity``, ``weights_labelled``,
+            ``weights_unlabelled``.
+        title: A method's name with ``{}`` in the place of the surrogate's.
+        unlabelled: Whether it uses unlabelled rows, and so H and λ.
+        takes_back: Whether it subtracts H on labelled rows: then it may be unbounded below.
+        on_all: Whether it adds H on labelled and unlabelled rows together, so that the numbers of
+            rows matter.
+    """
+
+    function: Callable[..., Risk]
+    title: str
+    unlabelled: bool = True
+    takes_back: bool = False
+    on_all: bool = False
+    options: frozenset[str] = field(init=False)  # the names that ``function`` takes
+
+    def __post_init__(self) -> None:
+        taken = frozenset(inspect.signature(self.function).parameters)
+        object.__setattr__(self, "options", taken)  # once: a step is too short to look it up
+
+    @property
+    def needs_propensity(self) -> bool:
+        """Whether labelled rows must come with the probability that they got their label."""
+        return "propensity" in self.options
+
+    def titled(self, surrogate: str) -> str:
+        """Return a method's name.
+
+        >>> [kind.titled("FixMatch") for kind in RISKS.values()]
+        ['complete case', 'FixMatch', 'DeFixMatch', 'IPW-DeFixMatch']
+        """
+        return self.title.format(surrogate)
+
+
+def _complete_case(
+    loss: Tensor,
+    h_labelled: Tensor,  # noqa: ARG001 (every risk is called alike)
+    h_unlabelled: Tensor,  # noqa: ARG001
+    lam: float | Tensor = 1.0,  # noqa: ARG001
+    *,
+    weights_labelled: Tensor | None = None,
+) -> Risk:
+    return complete_case_risk(loss, weights=weights_labelled)
+
+
+def _ssl(
+    loss: Tensor,
+    h_labelled: Tensor,  # noqa: ARG001
+    h_unlabelled: Tensor,
+    lam: float | Tensor = 1.0,
+    *,
+    weights_labelled: Tensor | None = None,
+    weights_unlabelled: Tensor | None = None,
+) -> Risk:
+    return ssl_risk(
+        loss,
+        h_unlabelled,
+        lam,
+        weights_labelled=weights_labelled,
+        weights_unlabelled=weights_unlabelled,
+    )
+
+
+RISKS: dict[str, RiskEntry] = {
+    "complete_case": RiskEntry(_complete_case, "complete case", unlabelled=False),
+    "ssl": RiskEntry(_ssl, "{}"),
+    "debiased": RiskEntry(debiased_risk, "De{}", takes_back=True),
+    "inverse_propensity": RiskEntry(
+        inverse_propensity_risk, "IPW-De{}", takes_back=True, on_all=True
+    ),
+}
+"""Every risk that a model can be trained with: a new one is an entry here."""
+
+COMPLETE_CASE = "complete_case"
+"""The risk that every other one is compared with."""
+
+
+def risk_named(name: object, *, propensity: bool = True) -> RiskEntry:
+    """Return an entry of ``RISKS``, or refuse a name that is not there.
+
+    Args:
+        name: A key of ``RISKS``.
+        propensity: Whether risks that need propensities can be used.
+
+    >>> risk_named("debiased").takes_back
+    True
+    """
+    names = tuple(key for key, kind in RISKS.items() if propensity or not kind.needs_propensity)
+    _checks.one_of("risk", name, names)
+    return RISKS[str(name)]
+
+
+def check_options(name: str, **options: object) -> None:
+    """Refuse options of another risk; None stands for one that is not given.
+
+    >>> check_options("ssl", on=None, bound="nonnegative")
+    Traceback (most recent call last):
+    ValueError: bound goes with risk='debiased'; got risk='ssl'. Leave it out.
+    """
+    for option, value in options.items():
+        if value is not None and option not in RISKS[name].options:
+            having = " or ".join(repr(key) for key, kind in RISKS.items() if option in kind.options)
+            raise ValueError(f"{option} goes with risk={having}; got risk={name!r}. Leave it out.")
 
 
 def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: str = "") -> Tensor:

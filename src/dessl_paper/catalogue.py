@@ -19,6 +19,7 @@ from dessl_paper.specification import Curve, DataSetting, Experiment, Method, Pr
 from dessl_paper.targets import targets_at
 from dessl_paper.training import VIEWS, check_part
 
+DEMO = "demo"  # an experiment of ours, not of the paper
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
@@ -57,6 +58,15 @@ class _Entries:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Profiles:
+    """What each profile lays over the rest of a file."""
+
+    smoke: Mapping[str, Any] = field(default_factory=dict)
+    fast: Mapping[str, Any] = field(default_factory=dict)
+    paper: Mapping[str, Any] = field(default_factory=dict)
+
+
 def experiment_names() -> list[str]:
     """Every experiment, in alphabetical order.
 
@@ -65,7 +75,7 @@ def experiment_names() -> list[str]:
     """
     files = (resources.files("dessl_paper") / "experiments").iterdir()
     names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
-    return sorted(name for name in names if name != "targets")
+    return sorted(set(names) - {"targets", DEMO})
 
 
 def load_experiment(name: str, profile: Profile = "fast") -> Experiment:
@@ -74,20 +84,28 @@ def load_experiment(name: str, profile: Profile = "fast") -> Experiment:
     >>> load_experiment("mnist", "paper").seeds
     10
     """
-    _checks.one_of("experiment", name, tuple(experiment_names()))
+    _checks.one_of("experiment", name, (DEMO, *experiment_names()))
     _checks.one_of("profile", profile, PROFILES)
-    entries = _file_entries(name)
-    profiles = entries.pop("profiles", {})
-    for key in profiles:
-        check_name(key, PROFILES, source=f"{name}.toml", at="an entry of profiles")
-    return experiment_from(name, profile, laid_over(entries, profiles.get(profile, {})))
+    return experiment_from(name, profile, at_profile(name, profile, file_entries(name)))
 
 
-def _file_entries(name: str) -> dict[str, Any]:
+def at_profile(name: str, profile: Profile, entries: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of a file with those of a profile laid over them."""
+    own = dict(entries)
+    profiles = read_as(_Profiles, own.pop("profiles", {}), source=f"{name}.toml", at="profiles")
+    return laid_over(own, getattr(profiles, profile))
+
+
+def file_entries(name: str) -> dict[str, Any]:
     """The entries of a file, laid over those of the file that it is ``like``, if it names one."""
-    entries = read_toml(resources.files("dessl_paper") / "experiments" / f"{name}.toml")
+    folder = resources.files("dessl_paper") / "experiments"
+    entries = read_toml(folder / f"{name}.toml")
     like = entries.pop("like", None)
-    return laid_over(_file_entries(like), entries) if like else entries
+    if like is None:
+        return entries
+    if not isinstance(like, str) or not (folder / f"{like}.toml").is_file():
+        raise EntryError(f"{name}.toml: like must be the name of another file; got {like!r}")
+    return laid_over(file_entries(like), entries)
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.device import device_named
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
-from dessl.cli.options import AsJson
+from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.sources import nearest
-from dessl.report.measures import metric_text, written
+from dessl.evaluation.metrics.vocabulary import metric_text, written
 from dessl_paper.catalogue import PROFILES, experiment_names, load_experiment
 from dessl_paper.run import run_experiment
 from dessl_paper.specification import Experiment, Profile, cells_of
@@ -35,26 +34,23 @@ COLUMNS = 4  # metrics that fit side by side in a terminal
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="An experiment; 'list' to see which there are; 'all' to run them all."
+        metavar="NAME", help="An experiment, 'list' to list them, or 'all' to run them all."
     ),
 ]
 ProfileOption = Annotated[
     Profile,
     typer.Option(
-        help="smoke: seconds on a CPU, on made-up rows where the data set is not on disk. fast: "
+        help="smoke: seconds on a CPU, with generated rows if the data set is not on disk. fast: "
         "the paper's protocol at a smaller budget, minutes on a GPU. paper: the full budget."
     ),
 ]
-Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, help="How many splits; if not given, the profile's.")
-]
-Resume = Annotated[bool, typer.Option(help="Go on with what is in the folder.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Number of splits; default: the profile's.")]
+Resume = Annotated[bool, typer.Option(help="Resume from the runs in the folder.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Folder for the results; if not given, runs/NAME. With 'all', DIR/NAME for each.",
+        help="Folder for the results; default: runs/NAME. With 'all', DIR/NAME for each.",
     ),
 ]
 
@@ -70,8 +66,8 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper again; write tables and figures beside the paper's numbers.
 
-    Each run leaves a JSON file as it finishes. What was broken off goes on
-    where it stopped, with the same command.
+    Each run writes a JSON file as it finishes. The same command resumes an
+    interrupted experiment.
 
     Example: dessl reproduce list
 
@@ -110,7 +106,7 @@ def _experiment(name: str, profile: Profile, seeds: int | None) -> Experiment:
 def _run(
     experiment: Experiment, out: Path, device: torch.device, *, resume: bool, as_json: bool
 ) -> dict[str, Any]:
-    """Run one experiment, write its report, show it (but for JSON) and return its summary."""
+    """Run one experiment, write its report, show it unless as JSON, and return its summary."""
     writable_folder(out)
     announcer = Announcer(experiment.name)
     with noted_warnings(), resumable(out):
@@ -178,7 +174,7 @@ def show_experiments(*, as_json: bool) -> None:
 
 @dataclass
 class Announcer:
-    """Says on stderr, before each training, how many of an experiment's runs are done.
+    """Prints to stderr, before each training, how many of an experiment's runs are done.
 
     Args:
         experiment: Its name.
@@ -186,10 +182,10 @@ class Announcer:
 
     experiment: str
     began: float = field(default_factory=time.perf_counter)
-    before: int | None = None  # runs that an earlier command had done
+    before: int | None = None  # runs that an earlier command had finished
 
     def __call__(self, name: str, done: int, total: int) -> None:
-        """Say one line."""
+        """Print one line."""
         self.before = done if self.before is None else self.before
         filled = WIDTH * done // total
         bar = "━" * filled + "─" * (WIDTH - filled)
@@ -204,18 +200,18 @@ class Announcer:
 
 
 def written_report(folder: Path) -> tuple[list[Path], dict[str, Any]]:
-    """Write the report of a folder of records; return its files and what they say in short."""
+    """Write the report of a folder of records; return its files and their summary."""
     files = write_reproduction(folder)
     return files, json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def show_results(summary: dict[str, Any], files: list[Path]) -> None:
-    """Print the means beside the paper's, what agrees with it, and where the files are."""
+    """Print the means beside the paper's, what agrees with it, and the files."""
     means = summary["means"]
     for data, labels in dict.fromkeys((mean["data"], mean["labels"]) for mean in means):
         chosen = [mean for mean in means if (mean["data"], mean["labels"]) == (data, labels)]
         Console().print(_means_table(f"{data}, {labels:,} labels", chosen))
-    show("Ours; in brackets the paper's, where it gives one.")
+    show("Ours, with the paper's in brackets if it gives one.")
     show(summary["summary"])
     for path in files:
         if path.suffix in (".md", ".html", ".png"):
@@ -223,7 +219,7 @@ def show_results(summary: dict[str, Any], files: list[Path]) -> None:
 
 
 def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
-    """A row for each method and λ; a row for each metric where they are too many for columns."""
+    """A row for each method and λ, or for each metric if there are too many for columns."""
     metrics = list(dict.fromkeys(mean["metric"] for mean in means))
     runs = list(dict.fromkeys((mean["title"], mean["lam"]) for mean in means))
     cells = {(mean["title"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}

@@ -1,179 +1,162 @@
-"""Scikit-learn's digits with 100 labels: the complete case, PseudoLabel and DePseudoLabel.
+"""``dessl demo``: real digits with 100 labels, three methods, five seeds, a few λ, a report.
 
-Real 8 × 8 digits, 1,437 rows to train on and 360 for the test. For each seed 100 labels are drawn
-completely at random; 80 of them train a network 64-256-256-10 with dropout, and 20 choose the step
-at which a run is kept. All methods of a seed share its labels, its initial weights and its labelled
-batches, so that their differences are paired. λ and τ were fixed before any run. Beside them, for
-comparison: the two methods at other λ, and the complete case with all labels.
+What is run is in ``experiments/demo.toml``. All methods of a seed share its labels, its initial
+weights and its labelled batches, so that their differences are paired.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+import os
+import time
 from pathlib import Path
-from typing import TypeAlias
+from typing import Annotated, Any
 
 import torch
-from torch import Tensor, nn
+import typer
 
-from dessl import _checks
-from dessl.augment import Weak
-from dessl.data import LabelDraw, SemiData, draw_labels, load
-from dessl.evaluation import Metrics, evaluate
-from dessl.models import MLP
-from dessl.objective import RiskKind
-from dessl.schedules import LinearRamp
-from dessl.surrogates import PseudoLabel
-from dessl.training import TrainPlan, TrainResult
-from dessl.training.population import PopulationRun, train_population
+from dessl.cli.errors import command, resumable, writable_folder
+from dessl.cli.options import LARGEST_SEED, AsJson
+from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.report.page import write_report
+from dessl.results.comparisons import method_comparisons
+from dessl.results.facts import (
+    FACTS,
+    MODEL,
+    REPORT,
+    TRAINING,
+    DataFacts,
+    MethodFacts,
+    RunFacts,
+    write_facts,
+)
+from dessl.results.machine import machine_facts
+from dessl.results.record import Record, read_records
+from dessl.results.verdict import verdict
+from dessl_paper.catalogue import DEMO, load_experiment
+from dessl_paper.results import EXPERIMENT
+from dessl_paper.run import run_experiment
+from dessl_paper.sources import experiment_data
+from dessl_paper.specification import Experiment, Method, cells_of
 
-METHODS: dict[str, RiskKind] = {
-    "complete case": "complete_case",
-    "PseudoLabel": "ssl",
-    "DePseudoLabel": "debiased",
-}
-ALL_LABELS = "all labels"  # the complete case with them, which says how much there is to gain
-FEW_LABELS = "few-labels"  # folder of the runs that are compared
-
-Setting: TypeAlias = tuple[str, RiskKind, float]  # method, risk and λ
+PRIMARY = ("DePseudoLabel", "cross_entropy")  # what the verdict is about, chosen beforehand
+EVALUATIONS = 12
+STEPS, SEEDS = 300, 5  # as in the file
 
 
-@dataclass(frozen=True)
-class DemoPlan:
-    """The settings of the demonstration."""
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = STEPS,
+    seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = SEEDS,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The first seed.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a report.
 
-    labels: int = 100
-    validation: int = 20
-    seeds: int = 5
-    first_seed: int = 0
-    lam: float = 0.5
-    other_lams: tuple[float, ...] = (0.1, 1.0, 2.0)
-    threshold: float = 0.95
-    steps: int = 300
+    For comparison it also trains both at other λ, and the complete case with all labels.
 
-    def __post_init__(self) -> None:
-        """Refuse settings that cannot run."""
-        for name in ("labels", "steps"):
-            _checks.whole_number(name, getattr(self, name), low=1)
-        _checks.whole_number("seeds", self.seeds, low=2)  # one has no interval, and no verdict
-        for name in ("validation", "first_seed"):
-            _checks.whole_number(name, getattr(self, name))
+    Example: dessl demo
 
-    @property
-    def training(self) -> TrainPlan:
-        """What all runs share."""
-        return TrainPlan(
-            steps=self.steps,
-            labelled_batch=32,
-            unlabelled_batch=96,
-            optimiser="adamw",
-            learning_rate=2e-3,
-            weight_decay=1e-2,
-            lam=self.lam,
-            ramp=LinearRamp(until=1 / 6),
-            evaluate_every=max(1, self.steps // 12),
-            select="cross_entropy",
+    Example: dessl demo --out runs/demo --seeds 10
+    """
+    _check_own(out)
+    writable_folder(out)
+    torch.set_num_threads(1)  # so small a network only waits for a second thread
+    experiment = demo_experiment(steps=steps, seeds=seeds, first_seed=seed)
+    started = time.perf_counter()
+    with noted_warnings() as notes, resumable(out):
+        run_experiment(experiment, out / TRAINING)
+    seconds = time.perf_counter() - started
+    facts = demo_facts(
+        experiment, read_records(out / TRAINING), command(), seconds, warnings=tuple(notes)
+    )
+    write_facts(out, facts)
+    write_report(out / REPORT, facts)
+    if as_json:
+        show_json(facts.as_dict())
+        return
+    show_facts(facts)
+    show(f"Trained in {facts.seconds:.0f} s.")
+    show(f"Report: {out / REPORT}")
+    show(f"Facts:  {out / FACTS}")
+
+
+def _check_own(out: Path) -> None:
+    """Refuse a folder with files of something else."""
+    taken = [name for name in (FACTS, REPORT, MODEL, TRAINING) if os.path.lexists(out / name)]
+    if taken and not (out / TRAINING / EXPERIMENT).is_file():
+        raise FileExistsError(
+            f"{out} has {', '.join(taken)} that dessl demo did not write. Choose another folder."
         )
 
 
-@dataclass(frozen=True)
-class DemoRun:
-    """One run: its method, λ and seed, how it was trained, and its metrics on the test rows."""
+def demo_experiment(*, steps: int = STEPS, seeds: int = SEEDS, first_seed: int = 0) -> Experiment:
+    """The demonstration with its steps and seeds, evaluated twelve times.
 
-    method: str
-    lam: float
-    seed: int
-    result: TrainResult
-    metrics: Metrics
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """All runs, those at other λ apart, and the data with the labels of the first seed."""
-
-    plan: DemoPlan
-    data: SemiData
-    runs: tuple[DemoRun, ...]
-    sweep: tuple[DemoRun, ...]
+    >>> demo_experiment() == load_experiment("demo")
+    True
+    """
+    own = load_experiment(DEMO)
+    plan = {**own.plan, "steps": steps, "evaluate_every": max(1, steps // EVALUATIONS)}
+    return dataclasses.replace(own, plan=plan, seeds=seeds, first_seed=first_seed)
 
 
-def run_demo(
-    plan: DemoPlan | None = None,
+def demo_facts(
+    experiment: Experiment,
+    records: list[Record],
+    command: str,
+    seconds: float,
     *,
-    out: Path | None = None,
-    progress: bool = True,
-) -> DemoResult:
-    """Train all methods and seeds as one population, other λ as one, and all labels as one.
+    warnings: tuple[str, ...] = (),
+) -> RunFacts:
+    """Return everything that the demonstration's report shows.
 
     Args:
-        plan: The settings.
-        out: Folder for checkpoints, from which the runs are gone on with; None to keep nothing.
-        progress: Whether to show a progress bar, where there is a terminal.
+        experiment: What was run.
+        records: Of its runs.
+        command: The command line that made it.
+        seconds: Time taken.
+        warnings: Shown on the way.
     """
-    plan = plan or DemoPlan()
-    data = load("digits")
-    main = [(name, risk, plan.lam) for name, risk in METHODS.items()]
-    other = [
-        (name, risk, lam)
-        for name, risk in METHODS.items()
-        for lam in plan.other_lams
-        if risk != "complete_case"
-    ]
-
-    def trained(settings: Sequence[Setting], labels: int, folder: str) -> tuple[DemoRun, ...]:
-        place = out / folder if out else None
-        return _trained(plan, data, settings, labels, place, progress=progress)
-
-    few = trained(main, plan.labels, FEW_LABELS)
-    every = trained([(ALL_LABELS, "complete_case", plan.lam)], len(data), "all-labels")
-    sweep = trained(other, plan.labels, "other-lambdas")
-    drawn = _drawn(plan, data.y, plan.labels, plan.first_seed)
-    return DemoResult(plan, data.with_labels(drawn), (*few, *every), sweep)
-
-
-def _trained(
-    plan: DemoPlan,
-    data: SemiData,
-    settings: Sequence[Setting],
-    labels: int,
-    out: Path | None,
-    *,
-    progress: bool,
-) -> tuple[DemoRun, ...]:
-    """Every seed of some settings as one population."""
-    seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
-    draws = {seed: _drawn(plan, data.y, labels, seed) for seed in seeds}
-    runs = [
-        PopulationRun(seed, draws[seed], lam, risk) for _, risk, lam in settings for seed in seeds
-    ]
-    surrogate = PseudoLabel(plan.threshold, view=VIEW)
-    results = train_population(
-        network, surrogate, data, runs, plan.training, transform=shown, out=out, progress=progress
-    )
-    assert data.test is not None  # noqa: S101 (the catalogue's digits have a test part)
-    names = [name for name, *_ in settings for _ in seeds]
-    return tuple(
-        DemoRun(name, run.lam, run.seed, result, _measured(result, data.test.x, data.test.y))
-        for name, run, result in zip(names, runs, results, strict=True)
+    cells, known = cells_of(experiment), {record.key: record for record in records}
+    methods = {method.title: method for method in experiment.methods[::-1]}  # the first of a title
+    main = [cell for cell in cells if cell.method is methods[cell.method.title]]
+    runs = tuple(_shown(known[cell.key]) for cell in main)
+    setting = experiment.data[0]
+    data = experiment_data(setting)
+    shown = [method for method in experiment.methods if method is methods[method.title]]
+    names = [method.title for method in shown if not method.every_label]
+    comparisons = method_comparisons(runs, names)
+    primary = next(one for one in comparisons if (one.method, one.metric) == PRIMARY)
+    return RunFacts(
+        title=f"{experiment.title}: does unlabelled data help?",
+        command=command,
+        data=DataFacts.of(
+            data.with_labels(main[0].draw(data.y)), test=len(data.test.y) if data.test else 0
+        ),
+        methods=tuple(map(_method, shown)),
+        runs=runs,
+        comparisons=comparisons,
+        sweep=tuple(_number_of(known[cell.key]) for cell in cells if cell not in main),
+        verdict=verdict(primary, setting.labels),
+        settings={DEMO: experiment.as_dict(), "training": main[0].plan(experiment).as_dict()},
+        made_with=machine_facts(),
+        seconds=round(seconds, 2),
+        warnings=warnings,
     )
 
 
-def _drawn(plan: DemoPlan, y: Tensor, labels: int, seed: int) -> LabelDraw:
-    generator = torch.Generator().manual_seed(seed)
-    return draw_labels(y, labels, n_validation=plan.validation, generator=generator)
+def _method(method: Method) -> MethodFacts:
+    risk = "supervised" if method.every_label else method.risk
+    return MethodFacts(method.title, risk, str(method.surrogate["name"]), method.lams[0])
 
 
-VIEW = Weak(flip=False, shift=0, mean=0.3, std=0.38)  # the digits' levels, standardised
+def _shown(record: Record) -> Record:
+    """A record as a page shows it, its method by title; what all runs share is said once there."""
+    return dataclasses.replace(record, method=record.title, settings={}, made_with={})
 
 
-def network() -> nn.Module:
-    """Build the network."""
-    return nn.Sequential(nn.Flatten(), MLP(64, 10, hidden=(256, 256)))
-
-
-def shown(x: Tensor) -> Tensor:
-    """What a model sees of rows at evaluation; the view draws nothing."""
-    return VIEW(x, torch.Generator(x.device))
-
-
-def _measured(result: TrainResult, x: Tensor, y: Tensor) -> Metrics:
-    return evaluate(result.model, x, y, transform=shown)
+def _number_of(record: Record) -> Record:
+    """A record of the sweep: one number for each metric, as its charts show no class or bin."""
+    numbers: dict[str, Any] = {
+        name: value for name, value in record.metrics.items() if isinstance(value, float)
+    }
+    return dataclasses.replace(_shown(record), metrics=numbers, history=[])

@@ -1,13 +1,11 @@
 """How figures look and are laid out: one style for each method, panels, legend and axes."""
 
-import io
 import textwrap
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dessl.report.measures import measure_of, shown_range
+from dessl.evaluation.metrics.vocabulary import metric_named
+from dessl.report import chart
 from dessl_paper.results import Results
 
 if TYPE_CHECKING:
@@ -20,30 +18,11 @@ Pictures: TypeAlias = dict[str, bytes]  # PNG and SVG, by file ending
 USUAL = ("#d55e00", "#e69f00", "#cc79a7")
 DEBIASED = ("#0072b2", "#56b4e9", "#009e73")
 OTHERS = ("#8c6d31", "#7b4bab")
-SETTINGS = {
-    "svg.hashsalt": "dessl",  # the same records give the same file
-    "font.size": 9.0,
-    "axes.grid": True,
-    "grid.color": "#e3e6e8",
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-}
 WIDTH, HEIGHT = 4.1, 3.1  # of one panel, in inches
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(chart.Look):
     """One method's look."""
-
-    colour: str
-    marker: str
-    line: str = "-"
-
-    def of_line(self) -> dict[str, Any]:
-        """What a line of ours takes."""
-        return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
 
     def of_paper(self) -> dict[str, Any]:
         """What the paper's takes: thin and dotted, marks left open."""
@@ -97,20 +76,7 @@ def headline(figure: "Figure", *lines: str) -> None:
 
 def drawing() -> AbstractContextManager[None]:
     """A context in which matplotlib draws as these figures want it."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(SETTINGS)  # type: ignore[arg-type]
-
-
-def pictures(figure: "Figure") -> Pictures:
-    """The figure as PNG and as SVG, by file ending; without a date, so that it can be repeated."""
-    found = {}
-    for ending, facts in (("png", {"Software": None}), ("svg", {"Date": None})):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=ending, dpi=130, metadata=facts)
-        found[ending] = buffer.getvalue()
-        figure.set_layout_engine("none")  # once laid out, it stays so
-    return found
+    return chart.drawing(chart.SETTINGS | {"font.size": 9.0, "grid.color": "#e3e6e8"})
 
 
 def panels(count: int) -> "tuple[Figure, list[Axes]]":
@@ -150,43 +116,7 @@ def legend_below(figure: "Figure", axes: "Axes", order: list[str], columns: int 
 
 def scale(metric: str) -> float:
     """100 for shares, 1 for anything else."""
-    return 100.0 if measure_of(metric).percent else 1.0
-
-
-def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
-    """Ends of an axis, moved to what a metric can be: intervals from two splits reach far past it.
-
-    >>> inside((-500.0, 60.0), "accuracy"), inside((20.0, 60.0), "accuracy")
-    ((-3.0, 60.0), (20.0, 60.0))
-    """
-    least, most = shown_range(metric)
-    low, high = max(limits[0], least), min(limits[1], most)
-    room = 0.05 * (high - low)
-    return max(limits[0], least - room), min(limits[1], most + room)
-
-
-def zero_place(lams: Sequence[float]) -> float:
-    """Where λ = 0 stands on a log axis: left of the least positive one, by a third of the span.
-
-    >>> zero_place([0.1, 1.0, 10.0]) < 0.1
-    True
-    """
-    low, high = min(lams), max(lams)
-    return low / max(2.0, float((high / low) ** 0.15))
-
-
-def lambda_axis(axes: "Axes", lams: Sequence[float]) -> None:
-    """Make the horizontal axis one of λ, with 0 apart and a line between."""
-    zero, low, high = zero_place(lams), min(lams), max(lams)
-    axes.set_xscale("log")
-    decades = [10.0**k for k in range(-4, 5) if low * 0.999 <= 10.0**k <= high * 1.001]
-    ticks = decades if len(decades) > 1 else sorted({low, high})
-    axes.set_xticks([zero, *ticks], ["0", *(f"{tick:g}" for tick in ticks)])
-    axes.set_xticks([], minor=True)
-    axes.axvline((zero * low) ** 0.5, color="#aaaaaa", linewidth=0.8, linestyle=(0, (1, 2)))
-    margin = max((low / zero) ** 0.5, 1.2)
-    axes.set_xlim(zero / margin, high * margin)
-    axes.set_xlabel("λ")
+    return metric_named(metric).unit
 
 
 def numbered(stem: str, names: list[str]) -> list[str]:

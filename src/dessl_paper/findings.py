@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from dessl_paper.averages import Average, average, values_of
+from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed, printed
@@ -14,19 +14,19 @@ from dessl_paper.wording import amount, listed, located, p_text, plain, written
 Outcome = Literal["agrees", "in part", "differs", "open", "fact"]
 HEADINGS: dict[Outcome, str] = {
     "agrees": "Agrees with the paper",
-    "in part": "Agrees in part",
+    "in part": "Partly agrees",
     "differs": "Does not agree",
-    "open": "Cannot be told from these runs",
-    "fact": "Besides",
+    "open": "Not clear from these runs",
+    "fact": "Other observations",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence and where it belongs.
+    """A sentence and the list it belongs to.
 
     Attributes:
-        outcome: ``"fact"`` where the paper has nothing to agree with.
+        outcome: ``"fact"`` if the paper has no number to compare with.
         text: The sentence.
     """
 
@@ -35,7 +35,7 @@ class Finding:
 
 
 def placed(results: Results, block: Block, finding: Finding) -> Finding:
-    """The finding with its data set before the sentence, where there are several."""
+    """The finding with its data set before the sentence, if there are several."""
     return Finding(finding.outcome, located(results, block, finding.text))
 
 
@@ -49,9 +49,9 @@ def counted(findings: Sequence[Finding]) -> str:
     """
     said = {
         "agrees": ("agrees", "agree"),
-        "in part": ("agrees in part", "agree in part"),
+        "in part": ("partly agrees", "partly agree"),
         "differs": ("does not agree", "do not agree"),
-        "open": ("cannot be told", "cannot be told"),
+        "open": ("is not clear", "are not clear"),
     }
     counts = {key: sum(one.outcome == key for one in findings) for key in said}
     total = sum(counts.values())
@@ -71,7 +71,7 @@ class Level(NamedTuple):
 
     @property
     def off(self) -> float:
-        """Ours less the paper's."""
+        """Ours minus the paper's."""
         return self.ours.mean - self.paper.mean
 
     @property
@@ -84,27 +84,27 @@ class Level(NamedTuple):
 def level(
     results: Results, block: Block, method: str, metric: str, lam: float, name: str
 ) -> Level | None:
-    """Ours and the paper's for one cell, or None where either is missing."""
+    """Ours and the paper's for one cell, or None if either is missing."""
     ours = average(values_of(results.runs(block, method, lam), metric))
     found = Level(name, ours, printed(results, block, method, metric, lam))
     return found if math.isfinite(found.off) else None
 
 
 def level_finding(metric: str, levels: Sequence[Level], of: str = "") -> Finding | None:
-    """One sentence on a metric's levels, or None where there are none.
+    """One sentence on a metric's levels, or None if there are none.
 
-    From one split a level has no interval, so that nothing is claimed of it.
+    A level from one split has no interval, so nothing is claimed about it.
 
     Args:
         metric: Name.
         levels: What was compared.
-        of: What the sentence begins with.
+        of: The beginning of the sentence.
     """
     if not levels:
         return None
     if any(one.ours.half_width is None for one in levels):
         gaps = listed(f"{one.name} {written(metric, one.off, signed=True)}" for one in levels)
-        text = f"{of}{plain(metric)} less the paper's, without an interval of ours: {gaps}."
+        text = f"{of}{plain(metric)} minus the paper's, without an interval of ours: {gaps}."
         return Finding("open", text)
     met = [one for one in levels if one.meets]
     outcome: Outcome = "in part" if met else "differs"
@@ -112,7 +112,7 @@ def level_finding(metric: str, levels: Sequence[Level], of: str = "") -> Finding
         outcome = "agrees"
     far = max(levels, key=lambda one: abs(one.off))
     text = (
-        f"{of}{plain(metric)} meets the paper's within the intervals in {len(met)} of "
+        f"{of}{plain(metric)} agrees with the paper's within the intervals in {len(met)} of "
         f"{len(levels)} cells; the farthest is {far.name}, {gap(metric, far)}."
     )
     return Finding(outcome, text)
@@ -130,14 +130,14 @@ def gap(metric: str, one: Level) -> str:
 
 
 def direction_finding(results: Results, one: Comparison, at: str = "") -> Finding | None:
-    """One sentence on one difference, or None where there is none of ours.
+    """One sentence on one difference, or None if we have none.
 
-    It agrees or differs where ours is clear, and is open where ours may be chance or is infinite.
+    It agrees or differs if ours is clear, and is open if ours may be chance or is infinite.
 
     Args:
         results: The experiment.
         one: The difference.
-        at: What the sentence begins with.
+        at: The beginning of the sentence.
     """
     if one.n == 0:
         return None
@@ -158,7 +158,7 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
 
 
 def difference_text(results: Results, one: Comparison) -> str:
-    """Our difference in words, with its interval and p-value where there are splits enough."""
+    """Our difference in words, with its interval and p-value if there are several splits."""
     names = results.methods
     if math.isnan(one.difference):
         pair = f"{names[one.method]} and {names[one.against]}"
@@ -169,7 +169,7 @@ def difference_text(results: Results, one: Comparison) -> str:
     if one.n < 2:
         return f"{said} (one split, no test)"
     low, high = (written(one.metric, end, signed=True) for end in (one.low, one.high))
-    return f"{said} ({low} to {high}, p = {p_text(one.p_two_sided)}, {one.n} splits)"
+    return f"{said} ({low} to {high}, p = {p_text(one.p_value)}, {one.n} splits)"
 
 
 def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
@@ -178,7 +178,7 @@ def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def with_sign(found: Sequence[Comparison]) -> list[Comparison]:
-    """Those of them where the paper's numbers differ, so that there is a sign to share."""
+    """Those where the paper's numbers differ, so that there is a sign to compare."""
     return [one for one in with_paper(found) if one.paper]
 
 
@@ -190,18 +190,18 @@ def agreement_text(found: Sequence[Comparison], what: str) -> str:
         what: What they are counted in.
     """
     same = sum(one.same_direction for one in found)
-    text = f"at {same} of {len(found)} {what}"
+    text = f"in {same} of {len(found)} {what}"
     clear = [one for one in found if one.clear]
     if clear:
         same = sum(one.same_direction for one in clear)
-        text += f", and at {same} of the {len(clear)} where ours is clear (p < {CLEAR})"
+        text += f", and in {same} of the {len(clear)} where ours is clear (p < {CLEAR})"
     return text
 
 
 def agreement(found: Sequence[Comparison]) -> Outcome:
-    """What several differences come to: what the clear ones say, and only in part against most.
+    """The outcome of several differences: that of the clear ones, but partial if most disagree.
 
-    One of many that is clear may be so by chance.
+    With many differences, one may be clear by chance.
     """
     clear = [one.same_direction for one in found if one.clear]
     if not clear:

@@ -68,7 +68,7 @@ def made_with(results: Results) -> str:
         run_count(results),
         f"network {described(network, model)}" if network else "",
         _steps(results),
-        f"{_duration(seconds)} in all",
+        f"{_duration(seconds)} in total",
         f"on {_each(records, 'device')}",
         f"dessl {_each(records, 'dessl')}",
         f"torch {_each(records, 'torch')}",
@@ -78,14 +78,14 @@ def made_with(results: Results) -> str:
 
 
 def foot_lines(results: Results) -> list[str]:
-    """What the experiment's file says, how the runs were trained, and what they were made with."""
+    """The notes of the experiment's file, how the runs were trained, and with what versions."""
     lines = [f"In the paper: {results.experiment.paper}."] if results.experiment.paper else []
     lines += [*results.experiment.notes, training_line(results), made_with(results)]
     return [line for line in lines if line]
 
 
 def _steps(results: Results) -> str:
-    """Steps of most methods and of those that differ; from least to most where data sets do."""
+    """Steps of most methods and the exceptions; a range if data sets differ."""
     steps = {title: _steps_of(results, method) for method, title in results.methods.items()}
     if all(len(found) < 2 for found in steps.values()):
         return shared({title: f"{n:,} steps" for title, found in steps.items() for n in found})
@@ -110,7 +110,7 @@ def _each(records: tuple[Record, ...], fact: str, most: int = 60) -> str:
 
 
 def training_line(results: Results) -> str:
-    """How the runs were trained, and their unlabelled terms; empty where the records do not say."""
+    """How the runs were trained, and their unlabelled terms; empty if the records do not say."""
     first = {record.method: record for record in reversed(results.records)}
     plans = {title: _plan(first[method]) for method, title in results.methods.items()}
     parts = [*_parts({title: plan for title, plan in plans.items() if plan}), _terms(results)]
@@ -119,7 +119,7 @@ def training_line(results: Results) -> str:
 
 
 def shared(texts: Mapping[str, str]) -> str:
-    """What most have, and in brackets who has something else; empty texts are left out.
+    """What most have, and the exceptions in brackets; empty texts are left out.
 
     >>> shared({"a": "64 rows", "b": "64 rows", "c": "512 rows", "d": ""})
     '64 rows (c: 512 rows)'
@@ -149,7 +149,7 @@ def described(name: str, options: Settings) -> str:
 
 
 def _parts(plans: Mapping[str, Settings]) -> Iterator[str]:
-    """One part for each setting; a setting that all leave at nothing is not spoken of."""
+    """One part for each setting; a setting that none uses is left out."""
     said: list[tuple[str, Callable[[Settings], str], str]] = [
         ("", _optimiser, ""),
         ("learning rate ", lambda plan: _words(plan.get("learning_rate", "")), ""),
@@ -167,7 +167,7 @@ def _parts(plans: Mapping[str, Settings]) -> Iterator[str]:
 
 
 def _plan(record: Record) -> dict[str, Any]:
-    """A run's plan with its risk; the toy example's in the words of the others."""
+    """A run's plan with its risk; the toy example's with the names of the others."""
     plan, toy = record.settings.get("plan"), record.settings.get("toy")
     if toy:
         plan = {
@@ -208,9 +208,9 @@ def _ramp(plan: Settings) -> str:
 
 
 def _terms(results: Results) -> str:
-    """The options that unlabelled terms were given; terms without any are as they always are.
+    """The options that unlabelled terms were given; terms without options are left out.
 
-    A probe's terms take no part in training: a trained model is looked at through them.
+    A probe's terms are not trained on: they are computed with a trained model.
     """
     probed = list(results.experiment.settings.get("terms", ()))
     terms = probed or [_term(one) for one in results.records if one.risk != "complete_case"]
@@ -225,7 +225,7 @@ def _terms(results: Results) -> str:
     if not said:
         return ""
     kind = "unlabelled terms" if sum(map(len, names.values())) > 1 else "unlabelled term"
-    return f"{kind}{' looked at' if probed else ''}: {'; '.join(said)}"
+    return f"{kind}{' examined' if probed else ''}: {'; '.join(said)}"
 
 
 def _term(record: Record) -> Settings:

@@ -1,4 +1,4 @@
-"""The rows that an experiment trains and tests on: a public set, a part of it, or made-up ones."""
+"""The rows that an experiment trains and tests on: a public set, part of one, or generated."""
 
 import warnings
 
@@ -11,7 +11,7 @@ from dessl.data.parts import Part
 from dessl.data.publishers import DATASETS
 from dessl_paper.specification import DataSetting
 
-NOISE_SEED = 0  # one noisy data set for all splits, whose test labels are then the same
+NOISE_SEED = 0  # one noisy data set, with one set of test labels, for all splits
 
 
 def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiData:
@@ -21,10 +21,10 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
 
     Args:
         setting: Which data.
-        curve: ``"test"`` to have the test part stand as what a run is watched on.
+        curve: ``"test"`` to watch a run on the test part.
 
     Raises:
-        DataError: The set is not to be had and may not be made up.
+        DataError: The set cannot be found or downloaded, and may not be generated.
     """
     data = _found(setting)
     x, y, test = data.x, data.y, data.test
@@ -64,7 +64,7 @@ def in_turns(y: Tensor) -> Tensor:
 
 
 def _found(setting: DataSetting) -> SemiData:
-    with warnings.catch_warnings():  # that a file is a rebuilt one is said in its name
+    with warnings.catch_warnings():  # the name of a rebuilt set says so
         warnings.filterwarnings("ignore", message=".*not the publisher's file.*")
         if setting.generated and find(setting.name) is None:
             return generated(setting.name, max(setting.rows, 1))
@@ -72,7 +72,7 @@ def _found(setting: DataSetting) -> SemiData:
 
 
 def generated(name: str, rows: int) -> SemiData:
-    """Made-up images in the shape of a public set: each class a pattern of its own, under noise.
+    """Generated images in the shape of a public set: each class a pattern with noise.
 
     >>> generated("mnist", 20)
     SemiData(mnist (generated): 20 images of shape (1, 28, 28), 10 classes: 20 labelled,

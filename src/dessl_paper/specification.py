@@ -93,6 +93,7 @@ class Experiment:
         plan: Of the training, without λ, risk and seed.
         methods: Rows and curves.
         settings: Further settings that the kind needs.
+        first_seed: Seed of the first split.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Experiment:
     plan: Mapping[str, Any]
     methods: tuple[Method, ...]
     settings: Mapping[str, Any]
+    first_seed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
@@ -175,19 +177,20 @@ def cells_of(experiment: Experiment) -> list[Cell]:
         for data in experiment.data
         for method in experiment.methods
         for lam in method.lams
-        for seed in range(experiment.seeds)
+        for seed in range(experiment.first_seed, experiment.first_seed + experiment.seeds)
     ]
     keys = [cell.key for cell in cells]
     if twice := sorted({key for key in keys if keys.count(key) > 1}):
         raise ValueError(
-            f"{experiment.name} runs the same name twice ({', '.join(twice[:3])}): their records "
-            "would overwrite each other. Let its data differ in labels, and λ in four digits."
+            f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
+            "would overwrite each other. Use other numbers of labels, or λ that differ in four "
+            "digits."
         )
     return cells
 
 
 def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:
-    """Cells that can be trained at once: of one data set, one term and one plan but for λ, risk."""
+    """Cells that can be trained at once: the same data, term and plan, except for λ and risk."""
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)

@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from dessl._entries import read_toml
-from dessl.report.measures import measure_of
+from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl_paper.results import Block, Results
 
 NEAR = 0.03  # relative distance at which two λ count as one
@@ -62,7 +62,7 @@ def targets_at(path: str) -> dict[str, Any]:
 
 
 class Printed(NamedTuple):
-    """A number of the paper and half of its 95 % interval, where it gives one."""
+    """A number of the paper and half of its 95 % interval, if it gives one."""
 
     mean: float
     half_width: float | None = None
@@ -74,14 +74,14 @@ NOTHING = Printed(math.nan)
 def printed(
     results: Results, block: Block, method: str, metric: str, lam: float | None = None
 ) -> Printed:
-    """What the paper has for a method of a block; NaN where it has nothing.
+    """The paper's number for a method of a block; NaN if it has none.
 
     Args:
         results: The experiment.
         block: Data set and number of labels.
         method: Name.
         metric: Name.
-        lam: λ, where the paper has a curve.
+        lam: λ, if the paper has a curve.
     """
     path = results.experiment.targets
     if path.startswith("curves."):
@@ -103,7 +103,7 @@ def printed(
 def paper_curve(
     results: Results, method: str, metric: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The paper's λ and means of a curve, 0 first; both empty where it has none."""
+    """The paper's λ and means of a curve, 0 first; both empty if it has none."""
     path = results.experiment.targets
     name = path.removeprefix("curves.")
     if not path.startswith("curves.") or metric not in CURVES:
@@ -123,7 +123,7 @@ def paper_p_value(results: Results, method: str, metric: str) -> float:
 
 
 def paper_classes(results: Results, name: str) -> list[float]:
-    """The paper's row of one number a class (CIFAR-10 alone); empty where it has none."""
+    """The paper's row of one number a class (only for CIFAR-10); empty if it has none."""
     if results.experiment.targets != "tables.fixmatch.cifar10":
         return []
     scale = 1 if name.endswith("_br") else 100
@@ -154,7 +154,7 @@ def _medical(table: Mapping[str, Any], data: str, method: str, metric: str) -> P
 
 
 def _scaled(metric: str, entry: Any) -> Printed:
-    scale = 100 if measure_of(metric).percent else 1
+    scale = metric_named(metric).unit
     if entry is None:
         return NOTHING
     if isinstance(entry, list):

@@ -58,7 +58,7 @@ class ToyStart:
         plan: The settings.
         data: Labelled and unlabelled points.
         model: After the warm start.
-        source: State of the generator that goes on drawing batches.
+        source: State of the generator that draws the next batches.
     """
 
     plan: ToyPlan
@@ -106,10 +106,10 @@ def warm_start(plan: ToyPlan) -> ToyStart:
 def trained_toy(
     start: ToyStart, risk: RiskKind, term: str, *, progress: Callable[[int], None] | None = None
 ) -> ToyRun:
-    """Train one method from where the warm start ended, which is left as it is.
+    """Train one method from the end of the warm start, which is not changed.
 
     Args:
-        start: The split's; every method that goes on from it draws the same batches.
+        start: The split's; every method that continues from it draws the same batches.
         risk: What is minimised.
         term: ``"pseudo_label"`` or ``"entropy"``; the complete case has none.
         progress: Called with the number of each step, after it.

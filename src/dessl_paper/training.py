@@ -35,6 +35,7 @@ Transform: TypeAlias = Callable[[Tensor], Tensor]
 Measured: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 Measure: TypeAlias = Callable[[Experiment, nn.Module, SemiData], Measured]
 
+GIVEN = ("n_features", "n_classes", "in_channels")  # arguments of networks, from the data
 VIEWS = ("view", "weak", "strong")  # arguments of surrogates that the table ``views`` describes
 
 
@@ -58,6 +59,9 @@ def network(settings: Mapping[str, Any], data: SemiData) -> Callable[[], nn.Modu
     own = dict(settings)
     name = own.pop("name")
     check_name(name, MODELS, at="model.name")
+    if name == "mlp":
+        features = data.x[0].numel()
+        return lambda: nn.Sequential(nn.Flatten(), MODELS[name](features, data.n_classes, **own))
     return partial(MODELS[name], n_classes=data.n_classes, in_channels=data.x.shape[1], **own)
 
 
@@ -287,7 +291,7 @@ def check_training(experiment: Experiment, source: str) -> None:
     """
     for number, data in enumerate(experiment.data):
         check_name(data.name, DATASETS, source=source, at=f"data[{number}].name")
-    check_part("model", experiment.model, MODELS, ("n_classes", "in_channels"), source)
+    check_part("model", experiment.model, MODELS, GIVEN, source)
     _check_views(experiment.views, source)
     own = ("lam", "risk", "seed")
     check_call(TrainPlan, experiment.plan, given=own, source=source, at="plan")

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable
 
-from dessl.report import measures
-from dessl.report.measures import NONE, measure_of, metric_text
-from dessl_paper.averages import Average
+from dessl.evaluation.metrics import vocabulary
+from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text
+from dessl.results.averages import Average
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed
 
 HEADINGS = {
-    "ece": "ECE, %",
     "overlap_posterior": "mean p(1|x) on [1.2, 2.8]",
     "training_cross_entropy": "training cross-entropy",
     "oracle": "risk on all test rows (oracle)",
@@ -39,8 +38,7 @@ def plain(metric: str) -> str:
     >>> plain("ece"), plain("worst_class_accuracy")
     ('ECE', 'worst-class accuracy')
     """
-    special = {"ece": "ECE", "worst_class_accuracy": "worst-class accuracy"}
-    return special.get(metric, measure_of(metric).text)
+    return metric_named(metric).words
 
 
 def written(metric: str, value: float, *, signed: bool = False) -> str:
@@ -49,7 +47,7 @@ def written(metric: str, value: float, *, signed: bool = False) -> str:
     >>> written("accuracy", 0.91234), written("brier", -0.0123, signed=True)
     ('91.23', '−0.012')
     """
-    return measures.written(metric, value, signed=signed, decimals=2)
+    return vocabulary.written(metric, value, signed=signed, decimals=2)
 
 
 def amount(metric: str, value: float) -> str:
@@ -58,8 +56,7 @@ def amount(metric: str, value: float) -> str:
     >>> amount("accuracy", -0.0252), amount("cross_entropy", 0.1)
     ('2.52 points', '0.100')
     """
-    size = written(metric, abs(value))
-    return f"{size} points" if measure_of(metric).percent else size
+    return vocabulary.amount(metric, abs(value), decimals=2)
 
 
 def ours_text(metric: str, found: Average) -> str:
@@ -77,13 +74,13 @@ def ours_text(metric: str, found: Average) -> str:
 
 
 def paper_text(metric: str, given: Printed) -> str:
-    """The paper's number, with its half-width where it prints one."""
+    """The paper's number, with its half-width if it prints one."""
     spread = "" if given.half_width is None else f" ± {written(metric, given.half_width)}"
     return written(metric, given.mean) + spread
 
 
 def beside_paper(metric: str, ours: Average, given: Printed) -> tuple[str, str, str]:
-    """Ours, the paper's, and ours less the paper's.
+    """Ours, the paper's, and ours minus the paper's.
 
     >>> beside_paper("accuracy", Average(0.93, None, 1), Printed(0.95, 0.002))
     ('93.00 (1)', '95.00 ± 0.20', '−2.00')
@@ -125,7 +122,7 @@ def listed(items: Iterable[str]) -> str:
 
 
 def data_title(results: Results, block: Block) -> str:
-    """A block in words, with what is not the publisher's data said."""
+    """A block in words, with a note if it is not the publisher's data."""
     first = results.of(block)[0]
     setting = first.settings.get("data") or {}
     said = [first.data]
@@ -139,14 +136,14 @@ def data_title(results: Results, block: Block) -> str:
 
 
 def located(results: Results, block: Block, text: str) -> str:
-    """A sentence with the data set that it is about before it, where there are several."""
+    """A sentence with its data set before it, if there are several."""
     if len(results.blocks) == 1:
         return text[:1].upper() + text[1:]
     return f"{data_title(results, block)}: {text}"
 
 
 def title(results: Results) -> str:
-    """The experiment's title, with a word on data that are not the publisher's."""
+    """The experiment's title, with a note if data are not the publisher's."""
     names = sorted({record.data for record in results.records})
     odd = [name for name in names if "(" in name]
     if any((record.settings.get("data") or {}).get("rows") for record in results.records):

@@ -11,16 +11,13 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl._json import finite
-from dessl.report.figure import section
-from dessl.report.figure import table as html_table
-from dessl.report.folder import shown_from
-from dessl.report.html import Markup, element
-from dessl.report.latex import latex_fragment
-from dessl.report.markdown import markdown_list, markdown_table, markdown_text
-from dessl.report.page import whole_page
-from dessl.report.table import Table
+from dessl.report.html import Markup, element, section
+from dessl.report.html import table as html_table
+from dessl.report.page import shown_from, whole_page
+from dessl.report.tables import Table, latex_fragment, markdown_list, markdown_table, markdown_text
+from dessl.results.averages import average, values_of
 from dessl.results.record import RUNS
-from dessl_paper.averages import average, values_of
+from dessl_paper.comparison import Comparison
 from dessl_paper.findings import HEADINGS, Finding, counted
 from dessl_paper.kinds import kind_of
 from dessl_paper.made_with import foot_lines, repeats_note
@@ -29,7 +26,9 @@ from dessl_paper.targets import printed
 from dessl_paper.wording import data_title, lambda_text, listed, plain, title
 
 SUMMARY = "summary.json"
-SMOKE = "This is a smoke run: it shows that all works, and its numbers say nothing of the paper."
+SMOKE = (
+    "This is a smoke run: it checks that everything works; its numbers say nothing of the paper."
+)
 
 
 def is_reproduction(folder: Path) -> bool:
@@ -48,7 +47,7 @@ def write_reproduction(folder: Path) -> list[Path]:
     """Write tables, page and figures into a folder of results; return the files.
 
     Raises:
-        DataError: It is no folder of an experiment, holds no finished run, or is damaged.
+        DataError: It is not the folder of an experiment, has no finished run, or is damaged.
     """
     results = read_results(folder)
     with _shown(folder):
@@ -103,13 +102,13 @@ def _markdown(
 
 
 def findings_of(results: Results) -> list[Finding]:
-    """What agrees, what does not, which runs diverged, and which numbers are infinite."""
+    """What agrees with the paper and what does not, diverged runs, and infinite numbers."""
     own = kind_of(results.experiment).findings(results)
     return [*own, *_divergences(results), *_infinities(results)]
 
 
 def summary(results: Results, findings: Sequence[Finding]) -> str:
-    """One sentence on all findings; of a smoke run, that it is one."""
+    """One sentence on all findings; of a smoke run, a warning first."""
     if results.experiment.profile == "smoke":
         return f"{SMOKE} {counted(findings)}"
     return counted(findings)
@@ -139,7 +138,7 @@ def _infinities(results: Results) -> list[Finding]:
     ]
     if not said:
         return []
-    text = f"Infinite, so that there is no interval, difference or p-value: {listed(said)}."
+    text = f"Infinite, so there is no interval, difference or p-value: {listed(said)}."
     return [Finding("fact", text)]
 
 
@@ -157,11 +156,18 @@ def summary_entries(results: Results, findings: Sequence[Finding]) -> dict[str, 
         "findings": [dataclasses.asdict(one) for one in findings],
         "means": [one for block in results.blocks for one in _means(results, block)],
         "comparisons": [
-            finite(block._asdict() | dataclasses.asdict(one))
+            finite(block._asdict() | _compared(one))
             for block in results.blocks
             for one in kind.comparisons(results, block)
         ],
     }
+
+
+def _compared(one: Comparison) -> dict[str, Any]:
+    """A comparison's numbers by the names that summaries have always had."""
+    entries = dataclasses.asdict(one)
+    entries["p_two_sided"] = entries.pop("p_value")
+    return {key: value for key, value in entries.items() if key not in ("test", "confidence")}
 
 
 def _means(results: Results, block: Block) -> list[dict[str, Any]]:
@@ -193,10 +199,10 @@ def reproduction_html(
     Args:
         results: The experiment.
         tables: To show.
-        findings: To say.
+        findings: To list.
         figures: SVG by name, under ``"svg"``.
         notes: Lines at the foot.
-        facts: The numbers behind it, for programs.
+        facts: The numbers, for programs.
     """
     name = title(results)
     body = element(

@@ -134,7 +134,7 @@ def test_a_generator_is_asked_for(small: Tensor) -> None:
         ({"shift": 1.0}, ValueError, r"shift must lie in \[0, 1\); got 1.0"),
         ({"std": 0}, ValueError, r"std must lie in \(0, inf\]; got 0"),
         ({"mean": "grey"}, TypeError, "mean must be a number"),
-        ({"mean": (0, 0), "std": (1, 1, 1)}, ValueError, "same channels; got 2 and 3"),
+        ({"mean": (0, 0), "std": (1, 1, 1)}, ValueError, "same number of values; got 2 and 3"),
         ({"dtype": torch.int8}, ValueError, "dtype must be one of torch.float32"),
     ],
 )

@@ -13,7 +13,7 @@ def benchmark(script):
 def test_every_candidate_is_a_plan_that_holds_labels_out_and_never_sees_the_test_set(
     benchmark,
 ) -> None:
-    from dessl_paper.cells import cells_of
+    from dessl_paper.specification import cells_of
 
     for name, changed in benchmark.CANDIDATES.items():
         experiment = benchmark.searched(name, None, smoke=False)

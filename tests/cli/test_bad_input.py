@@ -71,7 +71,7 @@ CASES = {
         "expected a column 'outcome'; got 'age', 'result'. Check the name",
     ),
     "label column not named": Case(
-        lambda folder: table(good_rows())(folder)[:1], "Add --label COLUMN."
+        lambda folder: table(good_rows())(folder)[:1], "Pass --label NAME."
     ),
     "all labels missing": Case(
         table(["age,outcome", *(f"{i * 7 % 31}," for i in range(40))]),
@@ -87,15 +87,17 @@ CASES = {
         "expected at least 10 labelled rows, to train on and to judge by; got 2 in 2 rows. Label",
     ),
     "no number in a numeric column": Case(damaged_cell, "'thirty'"),
-    "damaged image": Case(damaged_image, "The file is damaged or no image: replace or remove it."),
+    "damaged image": Case(
+        damaged_image, "The file is damaged or not an image: replace or remove it."
+    ),
     "another kind of file": Case(
-        table(good_rows(), "people.docx"), "got a file of another kind. Rename or convert it."
+        table(good_rows(), "people.docx"), "got an unsupported file. Rename or convert it."
     ),
     "an image": Case(
-        table(["no", "matter"], "scan 1.PNG"), "Put the image into a folder, and give the folder."
+        table(["no", "matter"], "scan 1.PNG"), "Put the image into a folder, and pass the folder."
     ),
     "option of another kind": Case(
-        lambda folder: ["digits", "--label", "x"], "--label is for tables, and DATA is none."
+        lambda folder: ["digits", "--label", "x"], "--label is for a table, but DATA is not one."
     ),
     "a run among the classes": Case(
         lambda folder: [folder], "where every folder is a class. Choose one elsewhere."
@@ -216,7 +218,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     run, out = tmp_path / "run", tmp_path / "p.csv"
     assert fit(cli, tmp_path, run)[0] == 0
     people = tmp_path / "people.csv"
-    refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder. Give the")
+    refused(cli("predict", tmp_path / "no", people, "--out", out), "got no such folder. Pass the")
     before = people.read_text()
     refused(cli("predict", run, people, "--out", run / ".." / "people.csv"), "is DATA itself")
     assert people.read_text() == before
@@ -225,7 +227,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
         cli("predict", run, people, "--out", tmp_path / "folder.csv"),
         f"dessl: {tmp_path / 'folder.csv'}: Is a directory. A folder is in the way: give the name",
     )
-    refused(cli("predict", tmp_path, people, "--out", out), "got no model. Give the folder that")
+    refused(cli("predict", tmp_path, people, "--out", out), "got no model. Pass the folder")
     refused(
         cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv or .parquet"
     )

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from dessl.report.folder import read_facts
+from dessl.results.facts import read_facts
 from dessl.saved import load_model
 
 Cli = Callable[..., tuple[int, str, str]]

@@ -143,7 +143,7 @@ def test_a_state_of_other_data_is_refused(data: SemiData) -> None:
     with pytest.raises(ValueError, match=r"drew from 7 rows; this one draws from 11"):
         other.load_state_dict(state)
     state["labelled"]["generator"] = torch.zeros(16, dtype=torch.uint8)
-    with pytest.raises(ValueError, match=r"another kind of device, .* cpu cannot go on"):
+    with pytest.raises(ValueError, match=r"another kind of device, .* cpu cannot continue"):
         Batches(data, 3, 5, seed=0).load_state_dict(state)
 
 

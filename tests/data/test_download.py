@@ -109,7 +109,7 @@ def test_a_broken_download_goes_on_where_it_stopped(tmp_path: Path, server: Serv
 def test_a_later_call_goes_on_where_the_first_gave_up(tmp_path: Path, server: Server) -> None:
     server.break_after = [1_000_000, 0]
     target = tmp_path / "data.bin"
-    with pytest.raises(DataError, match=r"broke off after 1,000,000 of 3,000,000 bytes.*by hand"):
+    with pytest.raises(DataError, match=r"stopped after 1,000,000 of 3,000,000 bytes.*by hand"):
         download([server.url], target, checksum=MD5, progress=False)
     assert not target.exists()
     assert (tmp_path / "data.bin.part").stat().st_size == 1_000_000
@@ -195,7 +195,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"expected the member b; got none"):
         extract(path, tmp_path, ["a", "b"])
     path.write_bytes(path.read_bytes()[:2000])
-    with pytest.raises(DataError, match=r"x.tar.gz: expected .*fetch it again"):
+    with pytest.raises(DataError, match=r"x.tar.gz: expected .*intact copy"):
         extract(path, tmp_path / "out", ["a"])
     assert not (tmp_path / "out" / "a").exists()
     path.write_bytes(b"no archive")

@@ -162,8 +162,8 @@ def test_certain_and_impossible_labels() -> None:
 @pytest.mark.parametrize(
     ("phi", "message"),
     [
-        ([0.5, 1.5], r"phi must hold probabilities; got \[0.5, 1.5\]"),
-        ([0.5], "one probability for each class; got 1, but y holds class 1"),
+        ([0.5, 1.5], r"phi must be probabilities; got \[0.5, 1.5\]"),
+        ([0.5], "one probability for each class; got 1, but y has class 1"),
         ([[0.5, 0.5]], r"phi must have 1 dimension\(s\)"),
         ([0.5, float("nan")], "phi must be finite"),
     ],
@@ -287,8 +287,8 @@ def test_a_mask_is_a_draw() -> None:
     [
         (([0, 3], [], []), r"row numbers \(int64\) from 0 to 2; got torch.int64 from 0 to 3"),
         (([0, -1], [], []), "got torch.int64 from -1 to 0"),
-        (([0], [1], [1]), "holds a row twice"),
-        (([0], [2], [1]), "1 rows were to keep their label but have none"),
+        (([0], [1], [1]), "has a row twice"),
+        (([0], [2], [1]), "1 rows of the draw have no label"),
     ],
 )
 def test_a_draw_from_other_data_is_refused(draw, message: str) -> None:

@@ -58,8 +58,8 @@ class Endless(IterableDataset):
 @pytest.mark.parametrize(
     ("dataset", "error", "message"),
     [
-        ([], ValueError, "must have items and a length; got list"),
-        (Endless(), ValueError, "got Endless without. Collect an iterable"),
+        ([], ValueError, "must have items and a length; list"),
+        (Endless(), ValueError, "Endless has none. Collect an iterable"),
         ([np.zeros(2)], TypeError, r"item 0 .* must be a pair \(x, y\); got ndarray"),
         ([(np.zeros(2), 0), (np.zeros(2), 0, 1)], TypeError, "item 1 .* got tuple"),
         ([(np.zeros(2), torch.eye(3)[0])], ValueError, r"label of item 0 .* \(3,\)\. .*argmax"),

@@ -157,13 +157,13 @@ def test_rows_outside_a_draw_are_left_aside() -> None:
 def test_labels_are_drawn_once_from_one_source() -> None:
     data = SemiData(torch.rand(20, 2), [0, 1] * 10)
     split = data.with_labels(draw_labels(data.y, 10, n_validation=2, generator=seeded()))
-    with pytest.raises(ValueError, match=r"drawn from this data before.*Draw again from the data"):
+    with pytest.raises(ValueError, match=r"already drawn from this data.*Draw from the original"):
         split.with_labels(split.y == 0)
 
 
 def test_a_label_that_is_not_there_cannot_be_kept() -> None:
     data = SemiData(torch.rand(3, 2), [0, 1, -1])
-    with pytest.raises(ValueError, match="1 rows were to keep their label but have none"):
+    with pytest.raises(ValueError, match="1 rows of the draw have no label"):
         data.with_labels(np.array([True, True, True]))
 
 
@@ -251,15 +251,15 @@ def test_a_data_set_is_read_into_one_array() -> None:
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        ([0, 1], {}, "y must hold one label for each row of x; got 2 labels for 3 rows"),
+        ([0, 1], {}, "y must have one label for each row of x; got 2 labels for 3 rows"),
         ([0, 1, 2], {"class_names": ["a", "b"]}, "class numbers below 2"),
         ([0, 0, -1], {}, "at least 2 classes"),
         ([0, 1, -1], {"test": (np.zeros((2, 2)), [0, -1])}, "test y must label every row; 1 of 2"),
-        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0])}, "test y must hold .* 1 labels for 2 rows"),
+        ([0, 1, -1], {"test": (np.zeros((2, 2)), [0])}, "test y must have .* 1 labels for 2 rows"),
         (
             [0, 1, -1],
             {"validation": (np.zeros((2, 3)), [0, 1])},
-            r"validation x must hold rows like x's, \(2,\) of torch.float32; got \(3,\)",
+            r"validation x must have rows like those of x, \(2,\) of torch.float32; got \(3,\)",
         ),
         (
             [0, 1, -1],
@@ -299,3 +299,28 @@ def test_text_that_numpy_made_of_a_missing_label_is_warned_of() -> None:
     assert c[0].filename == __file__
     assert data.n_classes == 4
     SemiData(torch.rand(4, 2), labels, class_names=["None", "a", "b", "nan"])
+
+
+def test_propensities_stay_with_their_rows() -> None:
+    x, y = torch.rand(5, 2), [0, 1, -1, 1, -1]
+    chances = np.array([0.5, 1.0, np.nan, 0.25, 7.0])
+    data = SemiData(x, y, propensity=chances)
+    assert data.propensity is not None
+    assert data.propensity[[0, 1, 3]].tolist() == [0.5, 1.0, 0.25]
+    kept = data.with_labels(torch.tensor([True, False, False, True, False]))
+    assert kept.propensity is data.propensity
+
+
+@pytest.mark.parametrize(
+    ("chances", "complaint"),
+    [
+        (np.array([0.5, 0.0, 0.5]), r"\(0, 1\] for labelled rows.*1 of 2 do not.*row 1: 0\."),
+        (np.array([0.5, np.nan, 0.5]), "row 1: nan"),
+        (np.array([1.5, 0.5, 0.5]), "row 0: 1.5"),
+        (np.array([0.5, 0.5]), r"one number for each row, shape \(3,\)"),
+        (np.array([1, 1, 1]), "one number for each row"),
+    ],
+)
+def test_propensities_that_cannot_be_are_refused(chances: np.ndarray, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        SemiData(torch.rand(3, 2), [0, 1, -1], propensity=chances)

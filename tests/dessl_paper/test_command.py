@@ -3,14 +3,13 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dessl_paper import output as reproduce_output
-from dessl_paper.specification import experiment_names
+from dessl_paper import command
+from dessl_paper.catalogue import experiment_names
 
 Cli = Callable[..., tuple[int, str, str]]
 SMOKE = ("--profile", "smoke")
@@ -33,8 +32,7 @@ def _nothing_at_hand(
 def two(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """As if there were two experiments; all of them would take long."""
     names = ["mnist-label-noise", "toy"]
-    module = import_module("dessl_paper.command")  # whose name in the package is the command's
-    monkeypatch.setattr(module, "experiment_names", lambda: names)
+    monkeypatch.setattr(command, "experiment_names", lambda: names)
     return names
 
 
@@ -98,7 +96,7 @@ def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Pat
     assert {path.name: path.read_bytes() for path in runs.iterdir()} == before
     code, out, err = cli("reproduce", "toy", *SMOKE, "--no-resume")
     assert (code, out) == (2, "")
-    assert "Choose another --out, or go on with --resume." in err
+    assert "or resume with --resume." in err
     code, _, err = cli("reproduce", "toy", "--out", "runs/toy")
     assert code == 2
     assert "got other settings: profile" in err
@@ -108,7 +106,7 @@ def test_a_break_says_how_to_go_on(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "a folder"
-    announce = reproduce_output.Announcer.__call__
+    announce = command.Announcer.__call__
 
     def stop(self: Any, name: str, done: int, total: int) -> None:
         announce(self, name, done, total)
@@ -116,7 +114,7 @@ def test_a_break_says_how_to_go_on(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(reproduce_output.Announcer, "__call__", stop)
+        patch.setattr(command.Announcer, "__call__", stop)
         code, out, err = cli("reproduce", "toy", *SMOKE, "--out", folder)
     assert (code, out) == (130, "")
     again = f"dessl reproduce toy --profile smoke --out '{folder}'"
@@ -184,8 +182,8 @@ def test_time_left_is_told_from_the_runs_of_this_command(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     now = iter([0.0, 600.0, 610.0])
-    monkeypatch.setattr(reproduce_output.time, "perf_counter", lambda: next(now))
-    announce = reproduce_output.Announcer("mnist", began=0.0)
+    monkeypatch.setattr(command.time, "perf_counter", lambda: next(now))
+    announce = command.Announcer("mnist", began=0.0)
     next(now)
     announce("a", 10, 20)  # ten were done before
     announce("b", 15, 20)  # five in ten minutes, five to go

@@ -15,8 +15,15 @@ from dessl.augment import Weak
 from dessl.data import load
 from dessl.models import MLP, LeNet
 from dessl.recipes import Predictor, fit, recipe_for
-from dessl.recipes.folds import fold_data, fold_numbers, held_out_parts
-from dessl.recipes.held_out import HeldOutCheck, held_out_check, held_out_lambda, losses_and_h
+from dessl.recipes.held_out import (
+    HeldOutCheck,
+    fold_data,
+    fold_numbers,
+    held_out_check,
+    held_out_lambda,
+    held_out_parts,
+    losses_and_h,
+)
 from dessl.recipes.scaling import scaling_of, standardised_data
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
 from dessl.theory import optimal_lambda

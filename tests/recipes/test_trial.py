@@ -5,8 +5,8 @@ import warnings
 import pytest
 import torch
 
-from dessl.data import DataError, SemiData
-from dessl.recipes.trial import HeldOut, split
+from dessl.data import DataError, Part, SemiData
+from dessl.recipes.trial import split
 
 
 def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
@@ -45,21 +45,21 @@ def test_a_test_part_takes_the_place_of_held_out_rows() -> None:
     part = (torch.full((5, 1), -1.0), torch.tensor([0, 1, 0, 1, 0]))
     train, test = split(rows(test=part))
     assert (train.n_labelled, train.n_unlabelled, len(test.y)) == (60, 40, 5)
-    own = HeldOut(torch.full((4, 1), -1.0), torch.tensor([0, 1, 1, -1]))
+    own = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, 1, -1]))
     assert split(rows(test=part), test=own)[1] is own
 
 
 def test_test_rows_that_are_trained_on_are_warned_of() -> None:
     data = rows()
-    both = HeldOut(data.x[45:75], data.y[45:75])
+    both = Part(data.x[45:75], data.y[45:75])
     with pytest.warns(UserWarning, match="15 of the 15 labelled test rows are among"):
         split(data, test=both)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        split(data, test=HeldOut(data.x[:30], 1 - data.y[:30]))  # other labels: other cases
-        split(data, test=HeldOut(data.x[:30] + 0.5, data.y[:30]))
+        split(data, test=Part(data.x[:30], 1 - data.y[:30]))  # other labels: other cases
+        split(data, test=Part(data.x[:30] + 0.5, data.y[:30]))
         few = SemiData(data.x % 4, data.y)  # rows that are often equal
-        split(few, test=HeldOut(few.x[30:60].clone(), few.y[30:60].clone()))
+        split(few, test=Part(few.x[30:60].clone(), few.y[30:60].clone()))
 
 
 def test_a_publishers_validation_part_does_not_enlarge_the_budget() -> None:
@@ -80,7 +80,7 @@ def test_too_few_labels_are_refused() -> None:
         split(rows(labelled=9))
     with pytest.raises(ValueError, match="labels must be between 1 and 60; got 61"):
         split(rows(), labels=61)
-    two = HeldOut(torch.full((4, 1), -1.0), torch.tensor([0, 1, -1, -1]))
+    two = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, -1, -1]))
     with pytest.raises(DataError, match="at least 3 with a label; got 2"):
         split(rows(), test=two)
     with pytest.raises(ValueError, match=r"share must lie in \(0, 1\)"):

@@ -1,95 +1,144 @@
-from collections.abc import Callable
-from dataclasses import asdict
+"""Facts of real, small runs: digits, three risks, two seeds, a little sweep."""
+
+import dataclasses
 
 import pytest
 import torch
+from torch import nn
 
-from dessl.evaluation import metrics_from_logits
-from dessl.report.facts import (
-    Comparison,
-    DataFacts,
-    Estimate,
-    MethodFacts,
-    RunFacts,
-    RunResult,
-    SweepPoint,
-    Verdict,
-)
+import dessl
+from dessl.models import MLP
+from dessl.results.comparisons import method_comparisons
+from dessl.results.facts import DataFacts, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
-from dessl.training import Event
+from dessl.results.record import Record, thinned
+from dessl.results.verdict import Verdict
+from dessl.training import TrainPlan, train
+
+METHODS = (
+    MethodFacts("complete case", "complete_case", "pseudo_label", 0.0),
+    MethodFacts("PseudoLabel", "ssl", "pseudo_label", 1.0),
+    MethodFacts("DePseudoLabel", "debiased", "pseudo_label", 1.0),
+)
+SEEDS = (0, 1)
+PLAN = TrainPlan(
+    steps=40,
+    labelled_batch=32,
+    unlabelled_batch=64,
+    optimiser="adamw",
+    learning_rate=0.005,
+    evaluate_every=10,
+)
 
 
-@pytest.fixture
-def small_facts() -> Callable[..., RunFacts]:
-    """Facts of three methods and two seeds, with metrics of real (random) predictions."""
+def _network() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), MLP(64, 10, hidden=(64,)))
 
-    def build(class_names: tuple[str, ...] = ("cat", "dog", "owl"), name: str = "pets") -> RunFacts:
-        names = {
-            "complete case": "complete_case",
-            "PseudoLabel": "ssl",
-            "DePseudoLabel": "debiased",
-        }
-        generator = torch.Generator().manual_seed(0)
 
-        def run(method: str, seed: int) -> RunResult:
-            y = torch.randint(3, (60,), generator=generator)
-            logits = torch.randn(60, 3, generator=generator) + 2 * torch.eye(3)[y]
-            metrics = metrics_from_logits(logits, y).as_dict()
-            few = {key: metrics[key] for key in ("accuracy", "cross_entropy", "ece")}
-            unlabelled = None if method == "complete case" else 0.9
-            events = [
-                Event(
-                    step,
-                    20,
-                    step / 2,
-                    0.9 / step,
-                    1 / step,
-                    0.4,
-                    0.5,
-                    1.0,
-                    unlabelled,
-                    1.0,
-                    0.1,
-                    0.5,
-                    300.0,
-                    few,
-                )
-                for step in (10, 20)
-            ]
-            return RunResult(method, seed, metrics, 20, 20, [asdict(event) for event in events])
+def _trained(method: MethodFacts, lam: float, seed: int) -> Record:
+    digits = dessl.data.load("digits")
+    generator = torch.Generator().manual_seed(seed)
+    draw = dessl.draw_labels(digits.y, 100, n_validation=20, generator=generator)
+    data = digits.with_labels(draw)
+    plan = dataclasses.replace(PLAN, risk=method.risk, lam=lam, seed=seed)
+    surrogate = dessl.SURROGATES[method.surrogate]()
+    result = train(_network, surrogate, data, plan)
+    metrics = dessl.evaluate(result.model, data.test.x / 255, data.test.y)
+    return Record(
+        experiment="demo",
+        profile="",
+        key=f"{method.risk}-lam{lam:g}-seed{seed}",
+        data="digits",
+        labels=100,
+        method=method.name,
+        title=method.name,
+        risk=method.risk,
+        lam=lam,
+        seed=seed,
+        settings={},
+        metrics=metrics.as_dict(),
+        training={"selected_step": result.step, "steps": result.steps},
+        made_with={},
+        history=thinned(result.history),
+    )
 
-        return RunFacts(
-            title=f"{name}: does unlabelled data help?",
-            command="dessl demo --out runs/demo",
-            data=DataFacts(name, 200, 30, 160, 10, 60, 0, class_names, (64,)),
-            methods=tuple(
-                MethodFacts(method, risk, "pseudo_label", 0.0 if risk == "complete_case" else 0.5)
-                for method, risk in names.items()
-            ),
-            runs=tuple(run(method, seed) for method in names for seed in (0, 1)),
-            comparisons=tuple(
-                Comparison(
-                    metric,
-                    method,
-                    "complete case",
-                    0.02,
-                    -0.01,
-                    0.05,
-                    0.12,
-                    0.95,
-                    "paired t-test over seeds",
-                    2,
-                )
-                for method in list(names)[1:]
-                for metric in ("accuracy", "cross_entropy", "ece")
-            ),
-            verdict=Verdict("cannot tell", "Cannot tell from 60 labels."),
-            settings={"steps": 20, "learning_rate": 0.1},
-            made_with=machine_facts(),
-            seconds=1.5,
-            estimates=(Estimate("DePseudoLabel", "accuracy", 0.8, 0.7, 0.9, 0.95, 60, 0),),
-            sweep=(SweepPoint("debiased", 0.5, 0, {"accuracy": 0.8}),),
-            warnings=("a warning",),
-        )
 
-    return build
+@pytest.fixture(scope="session")
+def facts() -> RunFacts:
+    """What three methods with two seeds found on digits."""
+    runs = [_trained(method, method.lam, seed) for method in METHODS for seed in SEEDS]
+    sweep = [
+        _trained(method, lam, seed)
+        for method in METHODS[1:]
+        for lam in (0.0, 3.0)
+        for seed in SEEDS
+    ]
+    names = [method.name for method in METHODS]
+    comparisons = method_comparisons(runs, names, ("accuracy", "cross_entropy", "ece"))
+    return RunFacts(
+        title="Digits with 100 labels",
+        command="dessl demo --out runs/demo",
+        data=DataFacts(
+            name="digits",
+            rows=1437,
+            labelled=80,
+            unlabelled=1337,
+            validation=20,
+            test=360,
+            test_unlabelled=0,
+            class_names=tuple(str(digit) for digit in range(10)),
+            shape=(1, 8, 8),
+        ),
+        methods=METHODS,
+        runs=tuple(runs),
+        comparisons=comparisons,
+        verdict=Verdict("no clear difference", "No clear difference with 100 labels."),
+        settings=PLAN.as_dict(),
+        made_with=machine_facts(),
+        seconds=1.5,
+        sweep=tuple(sweep),
+        warnings=("Two seeds are few.",),
+    )
+
+
+@pytest.fixture(scope="session")
+def hostile(facts: RunFacts) -> RunFacts:
+    """The same facts of data whose names were chosen to break a page."""
+    names = (
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "سرطان الجلد",
+        "שפיר",
+        "x" * 300,
+        "a name of many words " * 20,
+        "染色体異常の一種である何か",
+        "&amp; 'quoted'",
+        "\u202enrut",
+        "\x00 \x1b[31m",
+    )
+    new_name = {method.name: f"<b>{method.name}</b> " + "y" * 80 for method in facts.methods}
+    return dataclasses.replace(
+        facts,
+        title="</title></script><script>alert(2)</script>",
+        command="dessl fit '<i>a</i>.csv' --label " + "z" * 200,
+        data=dataclasses.replace(
+            facts.data,
+            name='/data/<b>people</b> & "others".csv',
+            class_names=names,
+            feature_names=names * 5,
+            left_out={"<i>id</i>": "one value for each row " * 10},
+        ),
+        methods=tuple(
+            dataclasses.replace(method, name=new_name[method.name]) for method in facts.methods
+        ),
+        runs=tuple(dataclasses.replace(run, method=new_name[run.method]) for run in facts.runs),
+        comparisons=tuple(
+            dataclasses.replace(
+                entry, method=new_name[entry.method], against=new_name[entry.against]
+            )
+            for entry in facts.comparisons
+        ),
+        verdict=dataclasses.replace(facts.verdict, sentence="<img src=x onerror=alert(3)> hurt."),
+        settings={"<u>key</u>": ["</script>", None, 3]},
+        warnings=("<script>alert(4)</script>",),
+    )

@@ -108,7 +108,7 @@ def test_past_the_bound_a_right_pseudo_label_sends_the_risk_down(
 
 
 def test_wrong_numbers_are_refused() -> None:
-    with pytest.raises(ValueError, match="one surrogate at least; got none"):
+    with pytest.raises(ValueError, match="at least one surrogate; got none"):
         Combine([])
     with pytest.raises(ValueError, match="got 1 for 2 surrogates"):
         Combine([Entropy(), Entropy()], weights=[1.0])

@@ -1,6 +1,8 @@
 """Whose a folder is: what must match to resume, and one process at a time."""
 
+import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +31,7 @@ def test_another_run_s_folder_is_refused(
     make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"holds another run \(lam: 1.0 there, 0.5 now\)"):
+    with pytest.raises(ValueError, match=r"has another run \(lam: 1.0 there, 0.5 now\)"):
         train(make_model, Entropy(), make_data(), make_plan(lam=0.5), out=tmp_path)
     surrogate = r"'Entropy\(seed=0\)' there, 'MeanTeacher\(decay=0.9, seed=0\)' now"
     with pytest.raises(ValueError, match=surrogate):
@@ -52,7 +54,7 @@ def test_another_run_s_folder_is_refused(
     ):
         with pytest.raises(ValueError, match="data rows_sha256"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
-    with pytest.raises(FileExistsError, match=r"holds a run already. Pass resume=True"):
+    with pytest.raises(FileExistsError, match=r"has a run already. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 
@@ -79,7 +81,7 @@ def test_a_model_of_the_same_class_and_size_is_known_by_what_it_prints(
     assert repr(Activated()) != repr(kept[0])
     train(kept[0], Entropy(), make_data(), make_plan(), out=tmp_path)
     train(Activated, Entropy(), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"holds another run \(model_repr_sha256: "):
+    with pytest.raises(ValueError, match=r"has another run \(model_repr_sha256: "):
         train(Activated(0.5), Entropy(), make_data(), make_plan(), out=tmp_path)
 
 
@@ -90,7 +92,7 @@ def test_a_run_that_noted_less_is_refused(
     noted = json.loads((tmp_path / "run.json").read_text())
     del noted["model_repr_sha256"]
     (tmp_path / "run.json").write_text(json.dumps(noted))
-    with pytest.raises(ValueError, match=r"\(model_repr_sha256: not noted there, '\w+' now\)"):
+    with pytest.raises(ValueError, match=r"\(model_repr_sha256: missing there, '\w+' now\)"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
 
 
@@ -153,7 +155,7 @@ def test_terms_of_terms_are_known_again(
     plan = make_plan(lam=0.1, bound="nonnegative")
     train(make_model, there, make_data(), plan, out=tmp_path)
     train(make_model, there, make_data(), plan, out=tmp_path)  # a used one is the same
-    with pytest.raises(ValueError, match=r"holds another run \(surrogate: "):
+    with pytest.raises(ValueError, match=r"has another run \(surrogate: "):
         train(make_model, now, make_data(), plan, out=tmp_path)
 
 
@@ -194,3 +196,45 @@ def test_a_second_process_is_refused(
         holder.kill()
         holder.communicate()
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)  # a killed one lets go
+
+
+def state_without(place: Path, key: str) -> None:
+    """Take one entry out of a checkpoint's state, with a sha256 that fits."""
+    state = torch.load(place / "state.pt", weights_only=True)
+    del state[key]
+    torch.save(state, place / "state.pt")
+    manifest = json.loads((place / "manifest.json").read_text())
+    content = (place / "state.pt").read_bytes()
+    manifest["sha256"]["state.pt"] = hashlib.sha256(content).hexdigest()
+    (place / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("key", ["done", "seconds", "members", "random", "optimiser", "streams"])
+def test_a_checkpoint_that_lacks_something_gives_way(
+    key: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(select="accuracy", ema=0.9)
+    whole = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    state_without(tmp_path / "checkpoints" / "step-000000012", key)
+    with pytest.warns(UserWarning, match=f"step-000000012 is damaged: it lacks '{key}'"):
+        resumed = train(make_model, Entropy(), make_data(), plan, out=tmp_path)
+    assert len(resumed.history) == len(whole.history)
+    for one, other in zip(resumed.model.parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_next_run_sweeps_what_killed_ones_left(
+    make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    checkpoints = tmp_path / "checkpoints"
+    for litter in (".run.json.0123abcd", ".history.jsonl.89efcdab"):
+        (tmp_path / litter).write_text("{")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / "step-000000004")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / ".step-000000016")
+    shutil.copytree(checkpoints / "step-000000008", checkpoints / ".step-000000001.old")
+    (tmp_path / ".run.json.mine").write_text("kept: not one of ours")
+    train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
+    (tmp_path / ".run.json.mine").unlink()
+    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before

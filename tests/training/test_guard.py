@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dessl.surrogates import Entropy, FixMatch, FromFunction
 from dessl.training import DivergenceError, train
-from dessl.training.checkpoint import newest_checkpoint
+from dessl.training.checkpoint import usable_checkpoints
 
 
 def runs_off(logits: Tensor) -> Tensor:
@@ -32,8 +32,7 @@ def test_an_exploding_risk_is_stopped_with_a_diagnosis(
     error = caught.value
     assert error.term in ("h_labelled", "h_unlabelled")
     assert f"diverged at step {error.step}: H of" in str(error)
-    kept = newest_checkpoint(tmp_path / "checkpoints")
-    assert kept is not None
+    _, kept = next(usable_checkpoints(tmp_path / "checkpoints"))
     assert kept.state["done"] == 5 * ((error.step - 1) // 5) < error.step
     assert f"of step {kept.state['done']}" in error.__notes__[0]
     for tensor in kept.weights["model"].values():
@@ -71,7 +70,7 @@ def test_weights_that_overflow_just_before_an_evaluation_are_named(
         return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
     plan = make_plan(learning_rate=1e25, evaluate_every=1)
-    message = "diverged at step 1: a logit of a validation row was .*look at the learning rate"
+    message = "diverged at step 1: a logit of a validation row was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(model, Entropy(), make_data(), plan)
     assert (caught.value.step, caught.value.term) == (1, "logits")
@@ -81,7 +80,7 @@ def test_a_loss_that_is_not_finite_is_named(
     make_data: Any, make_model: Any, make_plan: Any
 ) -> None:
     plan = make_plan(learning_rate=1e38, steps=10, optimiser="sgd")
-    message = r"the loss L was .*look at the learning rate"
+    message = r"the loss L was .*check the learning rate"
     with pytest.raises(DivergenceError, match=message) as caught:
         train(make_model, Entropy(), make_data(), plan)
     assert caught.value.term == "loss"

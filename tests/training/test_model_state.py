@@ -89,7 +89,7 @@ def test_the_state_of_another_model_is_refused() -> None:
     wide, narrow = nn.Linear(4, 2), nn.Linear(4, 1)
     with pytest.raises(ValueError, match=r"does not fit the model: 'bias' of shape \(1,\)"):
         put_into(wide, state_of(narrow))  # which would broadcast
-    with pytest.raises(ValueError, match=r"'bias' of shape \(2,\) is what it has not"):
+    with pytest.raises(ValueError, match=r"'bias' of shape \(2,\) is missing from it"):
         put_into(wide, {"weight": wide.weight})
 
 

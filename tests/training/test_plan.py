@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dessl.evaluation import metrics_from_probabilities
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.schedules import FixMatchCosine, Ramp
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 
 
 def test_a_plan_is_the_same_after_json() -> None:
@@ -29,7 +30,7 @@ def test_numpy_s_numbers_become_json_s() -> None:
 
 def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
     metrics = metrics_from_probabilities([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1])
-    for name in HIGHER_IS_BETTER:
+    for name in METRICS:
         assert isinstance(getattr(metrics, name), float)
 
 
@@ -49,11 +50,16 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
         ({"steps": 1, "nesterov": 1}, TypeError, "nesterov must be True or False"),
         ({"steps": 1, "nesterov": True, "momentum": 0}, ValueError, "Pass nesterov=False"),
         ({"steps": 1, "optimiser": "adamw", "momentum": 0.5}, ValueError, "AdamW has none"),
-        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "go with risk='debiased'"),
+        (
+            {"steps": 1, "risk": "inverse_propensity", "include_labelled": True},
+            ValueError,
+            "risk='inverse_propensity' adds labelled rows.*count twice",
+        ),
+        ({"steps": 1, "risk": "ssl", "on": "all"}, ValueError, "goes with risk='debiased'"),
         (
             {"steps": 1, "risk": "ssl", "bound": "nonnegative"},
             ValueError,
-            "go with risk='debiased'",
+            "goes with risk='debiased'",
         ),
         ({"steps": 1, "on": "all", "include_labelled": True}, ValueError, "would count twice"),
         ({"steps": 1, "unlabelled_batch": 0}, ValueError, "Use risk='complete_case'"),

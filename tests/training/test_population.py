@@ -138,6 +138,22 @@ def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> Non
     compare(case, tolerance)
 
 
+def test_propensities_are_each_run_s_own_rows() -> None:
+    data = table()
+    chances = torch.rand(150, generator=torch.Generator().manual_seed(3)) / 2 + 0.2
+    data = SemiData(data.x, data.y, propensity=chances)
+    kinds = (("inverse_propensity", 0.5), ("ssl", 0.5), ("inverse_propensity", 0.1))
+    runs = [PopulationRun(k, drawn(data, k), lam, risk) for k in range(2) for risk, lam in kinds]
+    plan = plan_of(on="all")  # of the debiased risk alone
+    for run, found in zip(
+        runs, train_population(small_mlp, "entropy", data, runs, plan), strict=True
+    ):
+        alone = train(small_mlp, "entropy", data.with_labels(run.draw), run.plan(plan))
+        assert_same(found, alone, 1e-5)
+    with pytest.raises(ValueError, match="needs the probability that each labelled row"):
+        train_population(small_mlp, "entropy", table(), runs, plan)
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])
 def test_on_a_gpu_too(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A single run's convolutions are cuDNN's, in TensorFloat32 unless told otherwise.
@@ -343,7 +359,7 @@ def test_runs_that_do_not_fit_are_told_of_chunks() -> None:
     data = table()
     with pytest.raises(torch.OutOfMemoryError) as caught:
         train_population(lambda: Greedy(5, 3), Entropy(), data, sweep(data), plan_of())
-    assert caught.value.__notes__ == ["2 runs at a time are too many here: pass chunk=1."]
+    assert caught.value.__notes__ == ["2 runs at a time do not fit in memory: pass chunk=1."]
 
 
 def test_dropout_draws_for_each_run_apart() -> None:
@@ -425,7 +441,7 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
         (other_rate, Entropy(), data, runs, "model_repr_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
-        with pytest.raises(ValueError, match=rf"holds another run \(.*{complaint}"):
+        with pytest.raises(ValueError, match=rf"has another run \(.*{complaint}"):
             train_population(network, surrogate, its, some, plan, out=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
         train_population(model, Entropy(), data, runs, plan, out=tmp_path, resume=False)
@@ -443,7 +459,7 @@ def normalised() -> nn.Module:
 
 
 class Mixing(Surrogate):
-    """A term whose rows look at one another."""
+    """A term whose rows depend on one another."""
 
     def forward(self, model: Any, rows: Rows) -> Scores:
         logits = model(rows.x)
@@ -458,7 +474,7 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
     [
         (MeanTeacher(), "MeanTeacher has state of its own.*one by one"),
         (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
-        (Mixing(), "Mixing gives other values.*rows look at one another"),
+        (Mixing(), "Mixing gives other values.*rows depend on one another"),
         (Smooth(MeanTeacher()), "MeanTeacher has state of its own"),
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
         (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
@@ -515,8 +531,8 @@ def test_what_does_not_fit_together_is_refused() -> None:
         none = PopulationRun(0, draw_labels(data.y, 20, generator=g))
     refused = [
         ([], plan_of(), "at least one PopulationRun"),
-        ([run, fewer], plan_of(), "as many validation rows; got 2, 12"),
-        ([run, dataclasses.replace(none)], plan_of(), "as many labelled rows; got 18, 20"),
+        ([run, fewer], plan_of(), "same number of validation rows; got 2, 12"),
+        ([run, dataclasses.replace(none)], plan_of(), "same number of labelled rows; got 18, 20"),
         ([run], plan_of(optimiser="muon"), "Muon works on whole matrices"),
         ([none], plan_of(select="accuracy"), "needs validation rows"),
     ]

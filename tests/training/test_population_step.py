@@ -32,5 +32,5 @@ def test_rows_ahead_are_what_single_draws_give(ahead: int) -> None:
             state = rows.state_dict()
             rows = RowsAhead([one() for one in make], steps=ahead)
             rows.load_state_dict(state)
-    with pytest.raises(ValueError, match="Resume with the runs it was begun with"):
+    with pytest.raises(ValueError, match="Resume with the runs it was started with"):
         RowsAhead([make[0]()], steps=ahead).load_state_dict(rows.state_dict())

@@ -27,7 +27,7 @@ def test_a_terminal_gets_a_bar_with_the_last_metrics(
         result = train(make_model, Entropy(), make_data(), make_plan(), progress=shown)
         accuracy = result.history[-1].validation["accuracy"]
         text = terminal.getvalue()
-        assert ("12/12" in text and f"accuracy {accuracy:.4f}" in text) == shown
+        assert ("12/12" in text and f"accuracy, % {100 * accuracy:.1f}" in text) == shown
 
 
 def test_no_terminal_gets_nothing(

@@ -230,3 +230,28 @@ def test_a_bounded_risk_is_trained(make_data: Any, make_model: Any, make_plan: A
     result = train(make_model, FixMatchStar(0.6), make_data(), plan)
     assert all(event.risk >= 0 for event in result.history)
     assert replace(plan, bound=None, risk="ssl").bound is None
+
+
+def test_labels_that_are_not_missing_at_random_are_weighed(make_data: Any, make_plan: Any) -> None:
+    """In one step of all 20 labelled rows and 40 of the 100 unlabelled ones, row by row."""
+    plan = make_plan(
+        steps=1, lam=0.7, risk="inverse_propensity", labelled_batch=20, unlabelled_batch=40
+    )
+    data, model = make_data(), nn.Linear(4, 2)
+    chances = torch.rand(120, generator=torch.Generator().manual_seed(4)).double() / 2 + 0.05
+    chances[20:] = torch.nan  # nobody asks for those of unlabelled rows
+    data = SemiData(data.x, data.y, propensity=chances)
+    with torch.no_grad():
+        batch = next(Batches(data, 20, 40, seed=plan.seed))
+        logits = model(torch.cat([batch.x_labelled, batch.x_unlabelled])).double()
+        p = logits.softmax(-1)
+        h = -(p * p.log()).sum(-1)
+        pi = chances[batch.ids_labelled]
+        loss = -p[:20].log().gather(1, batch.y[:, None])[:, 0]
+        # Each unlabelled row of the batch stands for 100 / 40 rows of the data.
+        first = (loss - 0.7 * h[:20]) / pi + 0.7 * h[:20]
+        expected = (first.sum() + 0.7 * h[20:].sum() * 100 / 40) / 120
+    (event,) = train(model, "entropy", data, plan).history
+    assert event.risk == pytest.approx(expected.item(), rel=1e-5)
+    with pytest.raises(ValueError, match=r"needs the probability.*SemiData\(..., propensity=...\)"):
+        train(model, "entropy", make_data(), plan)

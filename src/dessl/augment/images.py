@@ -67,7 +67,7 @@ def checked_normalisation(
     length = max(len(means), len(stds))
     if {len(means), len(stds)} - {1, length}:
         raise ValueError(
-            f"mean and std must speak of the same channels; got {len(means)} and {len(stds)} "
+            f"mean and std must have the same number of values; got {len(means)} and {len(stds)} "
             "values. Pass one number, or one for each channel."
         )
     return (
@@ -97,7 +97,7 @@ def normalised(
     checked_images(images)
     if len(mean) not in (1, images.shape[1]):
         raise ValueError(
-            f"mean and std must hold one value, or one for each of the {images.shape[1]} "
+            f"mean and std must have one value, or one for each of the {images.shape[1]} "
             f"channel(s) of the images; got {len(mean)}."
         )
     working = torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""``dessl datasets``: the public data sets that go by name."""
+"""``dessl datasets``: public data sets by name."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ Root = Annotated[Path | None, typer.Option(help="Look here too, before the user'
 
 @datasets_app.callback(invoke_without_command=True)
 def _datasets(context: typer.Context) -> None:
-    """List or download the public data sets that go by name."""
+    """List or download public data sets by name."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
@@ -26,7 +26,7 @@ def _datasets(context: typer.Context) -> None:
 
 @datasets_app.command("list")
 def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
-    """List the data sets of the catalogue, and where they lie.
+    """List the data sets of the catalogue, and which are on disk.
 
     Example: dessl datasets list
     """

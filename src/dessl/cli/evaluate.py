@@ -1,4 +1,4 @@
-"""``dessl evaluate``: a run's model on rows with labels, or with labels for some."""
+"""``dessl evaluate``: a run's model on rows of which all or some have labels."""
 
 import math
 
@@ -7,13 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from dessl.cli.options import AsJson, DataArgument, RunFolder
-from dessl.cli.output import SHOWN, noted_warnings, say, show, show_json
+from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
 from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
 from dessl.data import DataError, Part
 from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
 from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
 from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
@@ -24,7 +25,7 @@ def evaluate(
 ) -> None:
     """Measure a model on rows that it was not trained on, with 95 % intervals.
 
-    Where only some rows have a label, the others sharpen the estimates without biasing them.
+    If only some rows have a label, the others make the estimates more precise without bias.
 
     Example: dessl evaluate runs/people later.csv
     """
@@ -75,13 +76,12 @@ def _show(source: str, rows: Part, metrics: Metrics, estimates: dict[str, Metric
     headings = ("metric", "on the labelled rows", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")
-    for name, heading in SHOWN.items():
-        scale, digits = (100, 1) if name == "accuracy" else (1, 3)
-        cells = [f"{scale * getattr(metrics, name):.{digits}f}", "", ""]
+    for name in MAIN:
+        cells = [written(name, getattr(metrics, name)), "", ""]
         if one := estimates.get(name):
-            low, high = (f"{scale * bound:.{digits}f}" for bound in (one.low, one.high))
-            cells[1:] = [f"{scale * one.value:.{digits}f}", f"{low} to {high}"]
-        table.add_row(heading, *cells)
+            interval = f"{written(name, one.low)} to {written(name, one.high)}"
+            cells[1:] = [written(name, one.value), interval]
+        table.add_row(metric_text(name), *cells)
     Console().print(table)
     if n_unlabelled:
         show("The estimates are debiased: they use the rows without a label too.")

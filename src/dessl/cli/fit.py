@@ -3,15 +3,15 @@
 import shlex
 import time
 from pathlib import Path
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
+from typer import Option
 
-from dessl.cli import fit_options as options
-from dessl.cli.device import device_named
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import own_folder, put_model
-from dessl.cli.options import AsJson, DataArgument
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.cli.sources import (
     Expected,
@@ -20,37 +20,74 @@ from dessl.cli.sources import (
     new_rows,
     training_data,
 )
-from dessl.data import DataError, SemiData
+from dessl.data import DataError, Part, SemiData
 from dessl.recipes import Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import Architecture, Lam
-from dessl.recipes.trial import HeldOut, Trial, run_trial, split
-from dessl.report.facts import RunFacts
-from dessl.report.folder import MODEL, REPORT, TRAINING, TWIN, write_facts
+from dessl.recipes.defaults import MEMBERS, Architecture, Lam
+from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.page import write_report
-from dessl.report.trial import trial_facts
+from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
+from dessl.results.trial import trial_facts
 from dessl.saved import SavedModel
 
 HOLD_OUT = 0.2  # share of the rows to judge by
 
+Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
+Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
+Categorical = Annotated[
+    list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
+]
+Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
+Labels = Annotated[
+    int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+]
+SurrogateName = Annotated[
+    str,
+    Option(
+        help="The unlabelled term: a name of dessl.SURROGATES, but for combine, smooth and "
+        "teacher, which need more than a name."
+    ),
+]
+LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")]
+RiskName = Annotated[
+    Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
+]
+TestFile = Annotated[
+    str | None, Option(help="Rows to judge by; if not given, some are held out of DATA.")
+]
+HoldOut = Annotated[float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")]
+Steps = Annotated[int | None, Option(min=1, help="Steps of each network.")]
+Networks = Annotated[
+    int | None,
+    Option(
+        min=1,
+        max=MEMBERS,
+        help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
+        "(grey ones above 32).",
+    ),
+]
+Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
+Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
+
 
 def fit(
     data: DataArgument,
-    out: options.Out,
-    label: options.Label = None,
-    ignore: options.Ignore = None,
-    categorical: options.Categorical = None,
-    size: options.Size = None,
-    labels: options.Labels = None,
-    surrogate: options.SurrogateName = "pseudo_label",
-    lam: options.Lam = "auto",
-    risk: options.RiskName = "debiased",
-    test_file: options.TestFile = None,
-    hold_out: options.HoldOut = HOLD_OUT,
-    steps: options.Steps = None,
-    networks: options.Networks = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    resume: options.Resume = True,
+    out: Out,
+    label: Label = None,
+    ignore: Ignore = None,
+    categorical: Categorical = None,
+    size: Size = None,
+    labels: Labels = None,
+    surrogate: SurrogateName = "pseudo_label",
+    lam: LamText = "auto",
+    risk: RiskName = "debiased",
+    test_file: TestFile = None,
+    hold_out: HoldOut = HOLD_OUT,
+    steps: Steps = None,
+    networks: Networks = None,
+    seed: Seed = 0,
+    device: Device = "auto",
+    resume: Resume = True,
     as_json: AsJson = False,
 ) -> None:
     """Train on labelled and unlabelled rows, and on the labelled ones alone; say which is better.
@@ -118,7 +155,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
     return {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
 
 
-def _trained(train: SemiData, test: HeldOut, recipe: Recipe, out: Path) -> Trial:
+def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
@@ -133,7 +170,7 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
+def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
     """Read the rows to judge by, refusing those that are trained on."""
     expected = Expected.of(data)
     rows, _ = new_rows(test_file, expected)
@@ -145,7 +182,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> HeldOut:
             do="Leave --test-file out, and a share of DATA is held out; or give other rows.",
         )
     check_labels_present(test_file, rows, expected)
-    return HeldOut(*rows)
+    return rows
 
 
 def _is_same_file(one: str, other: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl.cli.errors import writable_folder
-from dessl.report.folder import FACTS, MODEL, REPORT, TRAINING, TWIN
+from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import locked_folder
 

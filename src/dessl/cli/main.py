@@ -22,7 +22,7 @@ from dessl.cli.output import say
 from dessl.cli.predict import predict
 from dessl.cli.report import report
 from dessl_paper.command import reproduce
-from dessl_paper.demo_command import demo
+from dessl_paper.demo import demo
 
 app = typer.Typer(
     help="Safe semi-supervised learning through a debiased risk.",

@@ -1,7 +1,6 @@
-"""What commands print: results on stdout, for eyes or as JSON; everything else on stderr."""
+"""What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
 import json
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,26 +11,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.evaluation import mean_interval
-from dessl.report.facts import Comparison, RunFacts
-from dessl.report.measures import signed_text
-from dessl.report.verdict import short_p
-
-SHOWN = {
-    "accuracy": "accuracy, %",
-    "cross_entropy": "cross-entropy",
-    "brier": "Brier",
-    "ece": "ECE",
-}
+from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
+from dessl.results.averages import Average
+from dessl.results.comparisons import Comparison
+from dessl.results.facts import RunFacts
+from dessl.results.verdict import short_p
 
 
 def say(text: str, *, style: str | None = None) -> None:
-    """Print a line on stderr; nothing in it is taken for markup."""
+    """Print a line on stderr; rich markup is not interpreted."""
     Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(text: str) -> None:
-    """Print a line on stdout; nothing in it is taken for markup."""
+    """Print a line on stdout; rich markup is not interpreted."""
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -42,7 +35,7 @@ def show_json(entries: Any) -> None:
 
 @contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Collect warnings as lines, each once, and say them at the end if all went well."""
+    """Collect warnings as lines, each once, and print them at the end if nothing failed."""
     notes: list[str] = []
 
     def note(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -73,22 +66,17 @@ def _metrics_table(facts: RunFacts) -> Table:
     over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
     table = Table(title=Text(f"{facts.data.name}: {over}, {rows}"))
     table.add_column("method")
-    for heading in SHOWN.values():
-        table.add_column(heading, justify="right")
+    for metric in MAIN:
+        table.add_column(metric_text(metric), justify="right")
     for method in facts.methods:
-        cells = [_cell(facts.values(method.name, metric), metric) for metric in SHOWN]
+        cells = [_cell(metric, facts.average(method.name, metric)) for metric in MAIN]
         table.add_row(method.name, *cells)
     return table
 
 
-def _cell(values: list[float], metric: str) -> str:
-    scale, digits = (100, 1) if metric == "accuracy" else (1, 3)
-    if not values or not all(map(math.isfinite, values)):
-        return "–"
-    if len(values) == 1:
-        return f"{scale * values[0]:.{digits}f}"
-    interval = mean_interval(values)
-    return f"{scale * interval.mean:.{digits}f} ± {scale * interval.half_width:.{digits}f}"
+def _cell(metric: str, found: Average) -> str:
+    spread = "" if found.half_width is None else f" ± {written(metric, found.half_width)}"
+    return written(metric, found.mean) + spread
 
 
 def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
@@ -97,13 +85,11 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
     for heading in ("method", "metric", "difference", f"{first.confidence:.0%} interval", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
-        scale, digits = (100, 1) if one.metric == "accuracy" else (1, 3)
-        low, high = (signed_text(scale * bound, digits) for bound in (one.low, one.high))
+        difference, low, high = (
+            written(one.metric, value, signed=True) for value in (one.difference, one.low, one.high)
+        )
+        interval = f"{low} to {high}"
         table.add_row(
-            one.method,
-            SHOWN.get(one.metric, one.metric),
-            signed_text(scale * one.difference, digits),
-            f"{low} to {high}",
-            short_p(one.p_value),
+            one.method, metric_text(one.metric), difference, interval, short_p(one.p_value)
         )
     return table

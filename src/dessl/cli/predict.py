@@ -14,7 +14,7 @@ from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
 from dessl.data import DataError
-from dessl.report.folder import MODEL, TWIN
+from dessl.results.facts import MODEL, TWIN
 from dessl.saved import SavedModel, load_model
 
 Twin = Annotated[
@@ -36,7 +36,9 @@ def predict(
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet; got {out}.")
     if out.resolve() == Path(data).resolve():
-        raise ValueError(f"--out {out} is DATA itself, which is not written over. Name another.")
+        raise ValueError(
+            f"--out {out} is DATA itself and would be overwritten. Choose another file."
+        )
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
         rows, names = new_rows(data, Expected.of(model), labels=False)
@@ -58,7 +60,7 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
     """Load a run's model, or its twin.
 
     Raises:
-        DataError: The folder holds no finished run.
+        DataError: The folder does not contain a finished run.
     """
     place = run / (TWIN if complete_case else MODEL)
     if not place.exists() and aside_of(place).is_dir():  # a kill as a new one came in its place
@@ -70,7 +72,7 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
             run,
             expected="the folder of a finished run",
             got="no model" if run.is_dir() else "no such folder",
-            do="Give the folder that dessl fit wrote with --out.",
+            do="Pass the folder given to dessl fit as --out.",
         ) from error
 
 

@@ -7,8 +7,8 @@ import typer
 
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
-from dessl.report.folder import FACTS, REPORT, read_facts, shown_from
-from dessl.report.page import write_report
+from dessl.report.page import shown_from, write_report
+from dessl.results.facts import FACTS, REPORT, read_facts
 from dessl_paper.command import is_reproduction, written_report
 
 

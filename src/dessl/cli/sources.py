@@ -1,4 +1,4 @@
-"""What DATA stands for: a table, an npz file, a folder of images, or a name of the catalogue."""
+"""What DATA is: a table, an npz file, a folder of images, or a name of the catalogue."""
 
 import difflib
 import hashlib
@@ -43,10 +43,10 @@ class Expected(NamedTuple):
 
 
 def kind_of(source: str) -> Kind:
-    """Say what DATA stands for; what is on disk goes before the catalogue.
+    """Return what DATA is; a file or folder takes precedence over a name of the catalogue.
 
     Raises:
-        DataError: It is neither on disk nor in the catalogue, or of a kind that is not read.
+        DataError: It is neither on disk nor in the catalogue, or of an unsupported kind.
     """
     path = Path(source)
     if path.exists():
@@ -62,7 +62,7 @@ def kind_of(source: str) -> Kind:
         source,
         expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
         "dessl datasets list",
-        got="a file of another kind" if path.exists() else "no such file or name",
+        got="an unsupported file" if path.exists() else "no such file or name",
         do=_instead(path)
         if path.exists()
         else nearest(source, DATASETS, otherwise="Check the path."),
@@ -70,14 +70,14 @@ def kind_of(source: str) -> Kind:
 
 
 def _instead(path: Path) -> str:
-    """What to do with a file of a kind that is not read."""
+    """What to do with a file of an unsupported kind."""
     if path.suffix.lower() in SUFFIXES:
-        return "Put the image into a folder, and give the folder."
+        return "Put the image into a folder, and pass the folder."
     return how_to_convert(path)
 
 
 def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
-    """Ask whether a known word was meant that is spelt much alike, or say something else.
+    """Suggest the known word closest to a misspelt one, or say something else.
 
     >>> nearest("minst", ("mnist", "toy"), otherwise="Check it.")
     "Did you mean 'mnist'?"
@@ -87,10 +87,10 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
 
 
 def fingerprint(source: str) -> str | None:
-    """Return a sha256 by which DATA is known again.
+    """Return a sha256 that identifies DATA.
 
-    Of a file's bytes; of the names within a folder of images and their files' bytes; or of a name
-    of the catalogue. None for a name with a test part: no model is trained on those rows.
+    It is computed from a file's bytes, from the names and bytes of the images in a folder, or from
+    a name of the catalogue. None for a name with a test part: no model is trained on those rows.
     """
     path = Path(source)
     if path.is_dir():
@@ -103,7 +103,7 @@ def fingerprint(source: str) -> str | None:
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Of the images alone: hidden files, and what else may have come since, are passed over."""
+    """Of the images alone: hidden and other files are skipped."""
     paths = [*folder.glob("*"), *folder.glob("*/*")]
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     digest = hashlib.sha256()
@@ -129,10 +129,10 @@ def training_data(
     """Read DATA to train on.
 
     Args:
-        source: What DATA stands for.
+        source: DATA.
         label: The column of the labels, for a table.
-        ignore: Columns of a table to leave out.
-        categorical: Columns of a table to take as categories though they hold numbers.
+        ignore: Columns of a table to drop.
+        categorical: Columns of numbers that are categories, for a table.
         size: Side of the images, for a folder.
     """
     kind = kind_of(source)
@@ -144,10 +144,7 @@ def training_data(
     if kind == "npz":
         return SemiData.from_file(source)
     if label is None:
-        raise ValueError(
-            f"{source} is a table, and which of its columns holds the labels is not said. "
-            "Add --label COLUMN."
-        )
+        raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
     return SemiData.from_file(source, label=label, ignore=ignore, categorical=categorical)
 
 
@@ -155,8 +152,8 @@ def _check_options(kind: Kind, **given: object) -> None:
     belongs = {"label": "table", "ignore": "table", "categorical": "table", "size": "images"}
     for name, value in given.items():
         if value and belongs[name] != kind:
-            what = {"table": "tables", "images": "folders of images"}[belongs[name]]
-            raise ValueError(f"--{name} is for {what}, and DATA is none. Leave it out.")
+            what = {"table": "a table", "images": "a folder of images"}[belongs[name]]
+            raise ValueError(f"--{name} is for {what}, but DATA is not one. Omit it.")
 
 
 def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part, tuple[str, ...]]:
@@ -164,10 +161,10 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part
 
     For a name of the catalogue, these are the rows of its test part.
 
-    Without ``labels``, what stands in the place of labels may be anything, or absent.
+    If ``labels`` is False, labels are not read and may be missing.
 
     Raises:
-        DataError: The rows are not of the kind that the model was trained on.
+        DataError: The rows are of another kind than the model was trained on.
     """
     kind = kind_of(source)
     wanted = "images" if model.image else "table" if model.encoding else "npz"
@@ -180,7 +177,7 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part
             source,
             expected=f"{known[wanted]}, as the model was trained on",
             got=known[kind],
-            do="Give data of the kind that it was trained on.",
+            do="Pass data of the same kind.",
         )
     raw = _raw_rows(source, kind, model, labels=labels)
     if tuple(raw.x.shape[1:]) != model.shape:
@@ -188,7 +185,7 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part
             source,
             expected=f"rows of shape {model.shape}, as the model was trained on",
             got=f"{tuple(raw.x.shape[1:])}",
-            do="Give data of that shape.",
+            do="Pass data of that shape.",
         )
     return raw.rows, raw.row_names or _numbers(raw.rows)
 
@@ -211,7 +208,7 @@ def _catalogue_rows(source: str, model: Expected) -> Part:
             source,
             expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
             got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
-            do="Give data of the kind that the model was trained on.",
+            do="Pass data of the kind that the model was trained on.",
         )
     return data.test if data.test is not None else Part(data.x, data.y)
 
@@ -222,12 +219,12 @@ def _numbers(rows: Part) -> tuple[str, ...]:
 
 
 def check_labels_present(source: str, rows: Part, model: Expected) -> None:
-    """Refuse rows without any label if the column, or an npz file's array, of labels is absent.
+    """Refuse rows without any label if the column, or the array of an npz file, is missing.
 
-    Where it is there and empty, nothing is said: how many labels are needed is not known here.
+    If it is there and empty, the caller decides how many labels it needs.
 
     Raises:
-        DataError: It is absent; what is there is named.
+        DataError: It is missing; the message lists the others.
     """
     if bool(rows.labelled.any()):
         return

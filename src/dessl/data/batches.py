@@ -1,9 +1,9 @@
 """Two endless, independent streams of rows, one labelled and one unlabelled, drawn on the device.
 
-A stream is a row of random permutations of its pool, one an epoch, cut into batches of one size:
-within an epoch no row comes twice, and a batch that meets the end of an epoch takes its remaining
-rows and goes on with the first of the next. The host only counts, and never waits for the device:
-where an epoch ends is known from the sizes alone.
+A stream is a sequence of random permutations of its pool, one for each epoch, cut into batches of
+one size: within an epoch no row occurs twice, and a batch at the end of an epoch takes what remains
+of it and continues with the next. The host only counts and never waits for the device: the sizes
+alone determine where an epoch ends.
 
 For a CUDA graph, draw the row numbers outside of it and copy them into fixed tensors, a
 device-to-device copy; :meth:`Batches.gather` may be captured, since all its shapes are fixed::
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 
 
 class Stream:
-    """An endless row of permutations of ``pool`` (m,), handed out ``size`` at a time."""
+    """An endless sequence of permutations of ``pool`` (m,), ``size`` entries at a time."""
 
     def __init__(self, pool: Tensor, size: int, seed: int) -> None:
         self.pool, self.size = pool, size
@@ -66,7 +66,7 @@ class Stream:
         return self.pool[torch.cat(pieces)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and whole numbers from which the stream goes on as if never stopped."""
+        """Tensors and whole numbers from which the stream resumes exactly."""
         return {
             "generator": self.generator.get_state(),
             "permutation": self.permutation.clone(),
@@ -74,7 +74,7 @@ class Stream:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
+        """Resume from a saved state."""
         permutation = state["permutation"]
         if permutation.shape != self.pool.shape:
             raise ValueError(
@@ -84,8 +84,8 @@ class Stream:
         generator = state["generator"]
         if generator.shape != self.generator.get_state().shape:
             raise ValueError(
-                "the saved stream drew on another kind of device, whose random numbers "
-                f"{self.pool.device.type} cannot go on with. Resume on the kind it was saved on."
+                "the saved stream was drawn on another kind of device, whose random numbers "
+                f"{self.pool.device.type} cannot continue. Resume on the same kind of device."
             )
         self.generator.set_state(generator.cpu())
         self.permutation = permutation.to(self.pool.device, copy=True)
@@ -97,10 +97,9 @@ class Batches(Iterator[Batch]):
 
     Args:
         data: Where its tensors are, the batches are drawn.
-        labelled_size: Labelled rows in a batch; a pool smaller than that is gone through more than
-            once within the batch.
+        labelled_size: Labelled rows in a batch; a smaller pool is repeated within the batch.
         unlabelled_size: Unlabelled rows in a batch; 0 for the complete case, which sees none.
-        seed: Each stream has a generator of its own, seeded apart from the other's.
+        seed: Each stream has its own generator with a seed derived from this one.
         include_labelled: Whether the unlabelled stream draws from the labelled rows too, without
             their labels. The mean of H over such a batch already is the one over all data, so the
             plain ``on="unlabelled"`` then gives the all-data form of the debiased risk.
@@ -149,11 +148,11 @@ class Batches(Iterator[Batch]):
         return self.gather(self.draw())
 
     def draw(self) -> RowNumbers:
-        """The rows of the next batch; this is what moves the streams on."""
+        """The rows of the next batch; this advances the streams."""
         return RowNumbers(self.labelled.draw(), self.unlabelled.draw())
 
     def gather(self, rows: RowNumbers) -> Batch:
-        """The batch of given rows; a pure function of fixed shapes, fit for a CUDA graph."""
+        """The batch of given rows; a pure function of fixed shapes, suitable for a CUDA graph."""
         x, y, ids = self.data.x, self.data.y, self.data.ids
         return Batch(
             x[rows.labelled],
@@ -168,6 +167,6 @@ class Batches(Iterator[Batch]):
         return {"labelled": self.labelled.state_dict(), "unlabelled": self.unlabelled.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on, bit for bit, from where the state was saved."""
+        """Resume, bit for bit, from where the state was saved."""
         self.labelled.load_state_dict(state["labelled"])
         self.unlabelled.load_state_dict(state["unlabelled"])

@@ -1,4 +1,4 @@
-"""Public data sets by name: found on disk, else downloaded, else told where to put."""
+"""Public data sets by name: found on disk, else downloaded, else an error that says what to do."""
 
 import os
 import sys
@@ -38,21 +38,22 @@ def load(
     """One of the public data sets of the catalogue, with every label its publisher gives.
 
     The files are looked for below ``root``, below the folder named by the environment variable
-    ``DESSL_DATA``, and in the user's cache. If they are nowhere they are downloaded, to ``root``
+    ``DESSL_DATA``, and in the user's cache. If they are not found, they are downloaded to ``root``
     or else to the cache.
 
     Args:
         name: A key of ``DATASETS``.
         root: A folder to look in first, and to download to.
-        download: Whether to download what is not there.
-        progress: Whether to draw a progress bar while downloading.
+        download: Whether to download missing files.
+        progress: Whether to show a progress bar while downloading.
 
     Raises:
-        DataError: The files are not to be had (the message says which to put where), or are wrong.
+        DataError: The files cannot be found or downloaded (the message says which to put where), or
+            are wrong.
 
     Warns:
-        UserWarning: A file rebuilt from source images stands in for the publisher's. The set's
-            name then says "rebuilt", and so should any report.
+        UserWarning: A file rebuilt from source images replaces the publisher's. The set's name then
+            says "rebuilt", and so should any report.
 
     >>> load("digits")
     SemiData(digits: 1437 images of shape (1, 8, 8), 10 classes: 1437 labelled, 0 unlabelled,
@@ -74,9 +75,9 @@ def load(
 
 
 def find(name: str, *, root: str | Path | None = None) -> Place | None:
-    """Where the files of a data set lie, the publisher's before rebuilt ones; None if nowhere.
+    """Where the files of a data set are, the publisher's before rebuilt ones; None if not found.
 
-    A set without files is found in every place, and so in the working folder.
+    A set without files is found in the working folder.
     """
     one_of("name", name, tuple(DATASETS))
     description = DATASETS[name]
@@ -92,21 +93,21 @@ def find(name: str, *, root: str | Path | None = None) -> Place | None:
 
 
 def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -> Path:
-    """Download a data set's files, those that are not there yet, and check them.
+    """Download the missing files of a data set and check them.
 
-    A file that is there with another checksum than the publisher's is replaced; what was unpacked
-    from an archive is taken as it is. Several processes may ask for a set at once: one downloads.
+    An existing file with another checksum than the publisher's is replaced; files unpacked from an
+    archive are not checked. If several processes ask for a set at once, one downloads it.
 
     Args:
         name: A key of ``DATASETS``.
         root: Where to put them; the user's cache when not given.
-        progress: Whether to draw a progress bar.
+        progress: Whether to show a progress bar.
 
     Returns:
-        The folder below which they lie now.
+        The folder that now contains them.
 
     Raises:
-        DataError: A download failed or gave other bytes than the publisher's.
+        DataError: A download failed or has the wrong checksum.
     """
     one_of("name", name, tuple(DATASETS))
     folder = Path(root) if root is not None else _cache()
@@ -115,7 +116,7 @@ def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -
             continue
         target = folder / file.path
         with reading(target, "a folder that can be written to"), alone(target):
-            if _complete(folder, file):  # by the process that was waited for
+            if _complete(folder, file):  # another process has just done it
                 continue
             download_file(file.urls, target, checksum=file.checksum, progress=progress)
             if file.members:
@@ -125,7 +126,7 @@ def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -
 
 
 def _complete(folder: Path, file: RemoteFile) -> bool:
-    """Whether a file is there as its publisher has it, or what is unpacked from it is there."""
+    """Whether a file is there with the right checksum, or the files unpacked from it are."""
     target = folder / file.path
     if file.members:
         return all((folder / path).is_file() for path in file.members)
@@ -176,7 +177,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
             name,
             expected=f"{description.sizes} rows (train, validation, test) of {description.shape}",
             got=f"{sizes} of {shape}",
-            do="The files are of another data set, or not complete: remove them and load again.",
+            do="The files are incomplete or of another data set: delete them and load again.",
         )
     return SemiData(
         raw.x,

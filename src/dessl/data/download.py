@@ -1,4 +1,4 @@
-"""Files from their publishers: resumed where they broke off, kept only if the checksum is right."""
+"""Files from their publishers: downloads resume, and a file must have the right checksum."""
 
 import hashlib
 import tarfile
@@ -27,18 +27,18 @@ TIMEOUT = 60.0  # seconds without a byte
 def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool = True) -> None:
     """Fetch one file from the first of some addresses that gives the right bytes.
 
-    The bytes gather in ``<target>.part``; a broken download goes on from there, in this call or a
-    later one, if the server can. The file gets its name only after the checksum fits; one that is
-    there already and fits is left as it is. One process at a time.
+    The bytes are collected in ``<target>.part``; an interrupted download resumes from there, now or
+    in a later call, if the server supports it. The file gets its name only if its checksum is
+    right; an existing file with the right checksum is kept. One process at a time.
 
     Args:
         urls: Addresses of the same file, tried in order.
-        target: Where the file is to be; folders on the way are made.
+        target: Where to put the file; missing folders are created.
         checksum: ``"md5:..."`` or ``"sha256:..."`` of the file.
-        progress: Whether to draw a progress bar on stderr.
+        progress: Whether to show a progress bar on stderr.
 
     Raises:
-        DataError: No address gave the file; the message has the reason for each.
+        DataError: The file could not be downloaded from any address; the message says why.
     """
     problems = []
     with reading(target, "a folder that can be written to"):
@@ -61,11 +61,11 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
 
 
 def extract(archive: Path, folder: Path, members: Collection[str]) -> None:
-    """Take the named files, and nothing else, out of a tar archive.
+    """Extract the named files, and nothing else, from a tar archive.
 
     Args:
         archive: A tar file, gzipped or not.
-        folder: Where the members go, under their own names.
+        folder: Where to put the members, under their own names.
         members: Paths within the archive.
 
     Raises:
@@ -95,12 +95,12 @@ def extract(archive: Path, folder: Path, members: Collection[str]) -> None:
 
 
 def _problem(url: str, part: Path, checksum: str, progress: bool) -> str | None:
-    """Why the file could not be had from this address; None where ``part`` is now complete."""
-    problem = "nothing came"
+    """Why the download from this address failed; None if ``part`` is now complete."""
+    problem = "no data was received"
     for _ in range(ATTEMPTS):
         before = part.stat().st_size if part.exists() else 0
         try:
-            _go_on(url, part, progress)
+            _resume(url, part, progress)
         except (OSError, HTTPException, ValueError) as error:
             problem = str(error) or type(error).__name__
             after = part.stat().st_size if part.exists() else 0
@@ -109,15 +109,15 @@ def _problem(url: str, part: Path, checksum: str, progress: bool) -> str | None:
             continue
         if has_checksum(part, checksum):
             return None
-        part.unlink()  # damaged, or begun from another file: what is left of it is of no use
+        part.unlink()  # damaged, or started from another file: useless now
         problem = f"the file does not have the checksum {checksum}"
         if before == 0:
             return problem
     return problem
 
 
-def _go_on(url: str, part: Path, progress: bool) -> None:
-    """Ask for the bytes behind those in ``part``, and write what comes."""
+def _resume(url: str, part: Path, progress: bool) -> None:
+    """Ask for the bytes after those in ``part``, and write them."""
     if not url.startswith(("https://", "http://")):
         raise ValueError("only http and https addresses are fetched")
     have = part.stat().st_size if part.exists() else 0
@@ -131,7 +131,7 @@ def _go_on(url: str, part: Path, progress: bool) -> None:
         with error:
             if error.code != 416:
                 raise
-        part.unlink()  # the server has nothing behind our bytes: begin anew
+        part.unlink()  # the server has nothing after our bytes: start again
         raise
     with response:
         resumed = _resumes_at(response, have)
@@ -141,7 +141,7 @@ def _go_on(url: str, part: Path, progress: bool) -> None:
 
 
 def _resumes_at(response: HTTPResponse, have: int) -> bool:
-    """Whether the answer goes on where we stopped; a server without ranges begins anew."""
+    """Whether the answer continues where we stopped; a server without ranges starts again."""
     return response.status == 206 and response.headers.get("Content-Range", "").startswith(
         f"bytes {have}-"
     )
@@ -163,11 +163,11 @@ def _write(
             done += len(piece)
             bar.update(task, completed=done)
     if total is not None and done != total:
-        raise OSError(f"the download broke off after {done:,} of {total:,} bytes")
+        raise OSError(f"the download stopped after {done:,} of {total:,} bytes")
 
 
 def has_checksum(path: Path, checksum: str) -> bool:
-    """Whether a file's bytes are those that were promised."""
+    """Whether a file has the given checksum, ``"md5:..."`` or ``"sha256:..."``."""
     algorithm, digest = checksum.split(":")
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest() == digest

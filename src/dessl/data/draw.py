@@ -45,7 +45,7 @@ def draw_labels(
         n_labelled: How many labels to draw.
         how: ``"mcar"``: every set of labelled rows is equally likely. ``"balanced"``: classes take
             turns in a random order, so that their numbers of labels differ by one at most, among
-            training and among validation labels. It warns where the classes are not equally
+            training and among validation labels. It warns if the classes are not equally
             frequent in y (χ² test at 1 %), since it then is not MCAR.
         n_validation: How many of the n_labelled labels go to validation.
         generator: The source of randomness.
@@ -97,10 +97,10 @@ def draw_labels_by_class(
     y = _class_numbers(y)
     probability = _checks.float64("phi", phi, ndim=1).to(y.device)
     if bool(((probability < 0) | (probability > 1)).any()):
-        raise ValueError(f"phi must hold probabilities; got {probability.tolist()}.")
+        raise ValueError(f"phi must be probabilities; got {probability.tolist()}.")
     if int(y.max()) >= len(probability):
         raise ValueError(
-            f"phi must hold one probability for each class; got {len(probability)}, but y holds "
+            f"phi must have one probability for each class; got {len(probability)}, but y has "
             f"class {int(y.max())}."
         )
     chance = torch.rand(
@@ -152,20 +152,20 @@ def draw_of_mask(keep: "Tensor | NDArray[Any]", y: Tensor) -> LabelDraw:
 
 
 def check_draw(draw: LabelDraw, y: Tensor) -> None:
-    """Refuse a draw that does not fit the labels y (n,): made from other data, or by hand."""
+    """Refuse a draw that does not match the labels y (n,): of other data, or made by hand."""
     rows = torch.cat(draw)
     ends = [int(end) for end in rows.aminmax()] if len(rows) else []
     if rows.dtype != torch.int64 or not all(0 <= end < len(y) for end in ends):
         raise ValueError(
-            f"the draw must hold row numbers (int64) from 0 to {len(y) - 1}; got {rows.dtype} from "
+            f"the draw must have row numbers (int64) from 0 to {len(y) - 1}; got {rows.dtype} from "
             f"{' to '.join(map(str, ends)) or 'no rows'}. Draw from this data's own y."
         )
     if len(torch.unique(rows)) < len(rows):
-        raise ValueError("the draw holds a row twice; a row has one place only.")
+        raise ValueError("the draw has a row twice; a row may be in one part only.")
     absent = int((y[torch.cat((draw.labelled, draw.validation))] == MISSING).sum())
     if absent:
         raise ValueError(
-            f"{absent} rows were to keep their label but have none. Draw from this data's own y."
+            f"{absent} rows of the draw have no label to keep. Draw from this data's own y."
         )
 
 
@@ -173,12 +173,12 @@ def _class_numbers(y: "Tensor | NDArray[Any]") -> Tensor:
     labels = shared_tensor("y", y)
     if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise TypeError(
-            f"y must hold class numbers, shape (n,), with -1 for missing; got {labels.dtype} of "
+            f"y must be class numbers, shape (n,), with -1 for missing; got {labels.dtype} of "
             f"shape {tuple(labels.shape)}. For text labels, use SemiData's y."
         )
     labels = labels.to(torch.int64)
     if not bool((labels != MISSING).any()):
-        raise ValueError(f"y must hold at least one label; all {len(labels)} are missing.")
+        raise ValueError(f"y must have at least one label; all {len(labels)} are missing.")
     if int(labels.min()) < MISSING:
         raise ValueError(f"y must be -1 (missing) or a class number; got {int(labels.min())}.")
     return labels
@@ -238,8 +238,8 @@ def _split(y: Tensor, drawn: Tensor, n_validation: int) -> LabelDraw:
     absent = sorted(known - trained)
     if absent:
         warnings.warn(
-            f"no label of class(es) {', '.join(map(str, absent))} was drawn to train on: a model "
-            "cannot learn what it never sees. Draw more labels.",
+            f"no label of class(es) {', '.join(map(str, absent))} was drawn to train on, so the "
+            "model cannot learn it. Draw more labels.",
             UserWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""The one error of reading data: which file, what was expected, what came, what to do."""
+"""The one error of reading data: which file, what was expected, what was found, what to do."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ LONGEST = 2000  # characters of what was expected, and of what came
 class DataError(ValueError):
     """A file that is missing, truncated, malformed, mislabelled or too large.
 
-    Every reader of :mod:`dessl.data` raises this and nothing else for what is wrong with a file.
+    Every reader of :mod:`dessl.data` raises this, and nothing else, for a bad file.
 
     >>> raise DataError.of("y.bin", expected="labels 0 to 9", got="label 17", do="Fetch it again.")
     Traceback (most recent call last):

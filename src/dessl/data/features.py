@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dessl import _checks
 
-CHANNELS = (1, 3)  # what an image's channel axis may hold where nobody says which axis it is
+CHANNELS = (1, 3)  # sizes of a channel axis that is not named by layout
 CHUNK = 65_536  # rows looked at in one go, in float64
 
 
@@ -22,10 +22,10 @@ def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None 
     format). Float64, float16 and integer tables are converted to float32.
 
     Args:
-        name: What an error calls the features.
+        name: The name of the features in error messages.
         x: uint8 images (n, channels, height, width), (n, height, width, channels) or
             (n, height, width); or numbers (n, features, ...).
-        layout: ``"NCHW"`` or ``"NHWC"`` for images whose channel axis cannot be told: those with
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose channel axis is ambiguous: those with
             other than 1 or 3 channels, or with 1 or 3 at both ends.
 
     Example:
@@ -37,7 +37,7 @@ def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None 
     tensor = shared_tensor(name, x)
     if tensor.ndim < 2:
         raise ValueError(
-            f"{name} must hold one row of features for each sample, shape (n, ...); "
+            f"{name} must have one row of features for each sample, shape (n, ...); "
             f"got {tuple(tensor.shape)}."
         )
     if tensor.numel() == 0:
@@ -53,7 +53,7 @@ def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None 
 
 
 def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
-    """A tensor over the array's own memory, wherever PyTorch can read it as it lies."""
+    """A tensor over the array's own memory, if PyTorch can read it without a copy."""
     if isinstance(x, Tensor):
         return x.detach()
     _checks.unmasked(name, x)
@@ -82,7 +82,7 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
         return images.unsqueeze(1)
     if images.ndim != 4:
         raise ValueError(
-            f"{name} must hold uint8 images of shape (n, channels, height, width), "
+            f"{name} must be uint8 images of shape (n, channels, height, width), "
             f"(n, height, width, channels) or (n, height, width); got {shape}"
             + (f" with layout={_checks.quoted(layout)}." if layout else ".")
         )
@@ -101,7 +101,7 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
 
 def _floats(name: str, numbers: Tensor) -> Tensor:
     if numbers.is_complex():
-        raise TypeError(f"{name} must hold real numbers; got {numbers.dtype}.")
+        raise TypeError(f"{name} must be real numbers; got {numbers.dtype}.")
     if numbers.ndim > 2 and not numbers.is_floating_point():
         raise TypeError(
             f"{name} of shape {tuple(numbers.shape)} must be uint8 images or floats; "
@@ -123,7 +123,7 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
 
 
 def _warn_of_lost_digits(name: str, numbers: Tensor, floats: Tensor) -> None:
-    """Warn where rows differ in digits that float32 does not keep, as times in seconds do."""
+    """Warn if rows differ in digits that float32 does not keep, as times in seconds do."""
     mean = numbers.mean(0, dtype=torch.float64)
     squares, lost = torch.zeros_like(mean), torch.zeros_like(mean)
     for some, kept in zip(torch.split(numbers, CHUNK), torch.split(floats, CHUNK), strict=True):

@@ -40,8 +40,8 @@ def label_codes(
     missing.
 
     Args:
-        columns: Labels (n,) by the name an error should call them by. All are coded alike.
-        class_names: The classes in order, when the labels alone do not say.
+        columns: Labels (n,) by their name in error messages. All get the same codes.
+        class_names: The classes in order, if the labels alone do not determine them.
 
     Example:
         >>> codes, names = label_codes({"y": ["dog", None, "cat", "dog"]})
@@ -74,14 +74,14 @@ def codes_by_name(
 ) -> Tensor:
     """Labels of new rows as a trained model's class numbers, int64 (n,), -1 for a missing one.
 
-    The order of the model's classes says nothing about the numbers in another file, so classes
-    are matched by name. Only where the model's classes are named 0, ..., K - 1 are numbers names.
+    The numbers in another file need not follow the order of the model's classes, so classes are
+    matched by name. A number is a name only if the model's classes are named 0, ..., K - 1.
 
     Args:
-        name: What an error should call the labels.
+        name: The name of the labels in error messages.
         y: Labels (n,), as :func:`label_codes` takes them.
         class_names: The model's classes, in its order.
-        own_names: The classes that the numbers of ``y`` stand for, where it came with them.
+        own_names: The classes that the numbers of ``y`` stand for, if the file gives them.
 
     Example:
         >>> codes_by_name("y", [0, -1, 1], ("cat", "dog"), own_names=("dog", "cat")).tolist()
@@ -112,7 +112,7 @@ def _named(
         stand_for = dict(enumerate(own_names))
         if numbers[-1] >= len(own_names):
             raise ValueError(
-                f"{name} must hold class numbers below {len(own_names)}, the number of class "
+                f"{name} must be class numbers below {len(own_names)}, the number of class "
                 f"names; got {numbers[-1]}."
             )
     else:
@@ -120,7 +120,7 @@ def _named(
         unknown = [text for text in stand_for.values() if text not in names]
         if unknown or "-1" in names:  # -1 could be that class, or no label
             raise ValueError(
-                f"{name} must say which of the model's classes {_listed(names)} each row has; "
+                f"{name} must give one of the model's classes {_listed(names)} each row has; "
                 f"got the number {unknown[0] if unknown else -1}. Save the labels as text; "
                 "or save beside them class_names, the classes in the order of your numbers."
             )
@@ -128,7 +128,7 @@ def _named(
 
 
 def _column(name: str, y: ArrayLike) -> NDArray[Any]:
-    """Labels as int64 with -1 for missing or, where they are no numbers, as text or None."""
+    """Labels as int64 with -1 for missing or, if they are not numbers, as text or None."""
     if isinstance(y, np.ma.MaskedArray):
         y = y.tolist()  # None where masked; asarray gives what lies behind the mask
     if isinstance(y, Tensor):
@@ -142,7 +142,7 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
     )
     if values.ndim != 1 or nested:
         raise ValueError(
-            f"{name} must hold one label for each row, shape (n,); got "
+            f"{name} must have one label for each row, shape (n,); got "
             f"{'rows of labels' if nested else values.shape}. "
             "Flatten a column with .ravel(), turn one-hot rows into classes with .argmax(1)."
         )
@@ -177,7 +177,7 @@ def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
         broken = values[values != np.round(values)]
         if broken.size:
             raise ValueError(
-                f"{name} must hold classes; got the fraction {broken[0]:g}. Class numbers are "
+                f"{name} must be classes; got the fraction {broken[0]:g}. Class numbers are "
                 "whole; for classes that are not numbers, pass them as text."
             )
     for extreme in (values.min(), values.max()) if values.size else ():
@@ -189,15 +189,15 @@ def _whole(name: str, values: NDArray[Any]) -> NDArray[Any]:
 
 
 def texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
-    """Labels as text or None, refusing what can be no class among text."""
+    """Labels as text or None; bytes and -1 among text are refused."""
     read = [None if entry is None else str(entry) for entry in entries]
     if any(isinstance(entry, bytes) for entry in entries):
         raise TypeError(
-            f"{name} holds bytes in place of text. Decode them: numpy.char.decode(labels, 'utf-8')."
+            f"{name} has bytes instead of text. Decode them: numpy.char.decode(labels, 'utf-8')."
         )
     if "-1" in read:
         raise ValueError(
-            f"{name} mixes '-1' with text labels, and -1 is the mark of a missing number label. "
+            f"{name} mixes '-1' with text labels; -1 marks a missing label only among numbers. "
             "Use None for a missing label among text; rename the class if it is one."
         )
     return np.array(read, dtype=object)
@@ -229,13 +229,13 @@ def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[n
         unknown = sorted({text for text in column if text is not None} - code.keys())
         if unknown:
             raise ValueError(
-                f"{name} holds {quoted(unknown[0])}, which is not among the class names "
+                f"{name} has {quoted(unknown[0])}, which is not among the class names "
                 f"{_listed(names)}."
             )
         return np.array([MISSING if t is None else code[t] for t in column], dtype=np.int64)
     if column.size and column.max() >= len(names):
         raise ValueError(
-            f"{name} must hold class numbers below {len(names)}, the number of class names; "
+            f"{name} must be class numbers below {len(names)}, the number of class names; "
             f"got {column.max()}."
         )
     return column
@@ -262,13 +262,13 @@ def marks_among(class_names: Iterable[str]) -> list[str]:
 def warn_of_doubtful(
     class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2
 ) -> None:
-    """Warn of class names read from a file that are likely no class, or one class twice.
+    """Warn about class names that are probably not a class, or the same class twice.
 
     Args:
         class_names: All classes.
-        where: What holds the labels, to begin the warnings with.
-        do: As of :func:`warn_of_marks`.
-        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+        where: Where the labels are, to begin the warnings with.
+        do: As in :func:`warn_of_marks`.
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
     """
     names = tuple(class_names)
     warn_of_marks(names, where=where, do=do, stacklevel=stacklevel + 1)
@@ -276,13 +276,13 @@ def warn_of_doubtful(
 
 
 def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel: int = 2) -> None:
-    """Warn where a class is named by a mark for a missing label.
+    """Warn if a class name looks like a mark for a missing label.
 
     Args:
         class_names: All classes.
-        where: What holds the labels, to begin the warning with.
-        do: How to leave a label out there, to end it with.
-        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+        where: Where the labels are, to begin the warning with.
+        do: How to mark a missing label there, to end the warning with.
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
     """
     marks = marks_among(class_names)
     if marks:
@@ -295,12 +295,12 @@ def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel
 
 
 def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int = 2) -> None:
-    """Warn where classes differ in upper and lower case or in spaces alone, as Yes and yes do.
+    """Warn if classes differ only in case or spaces, as Yes and yes do.
 
     Args:
         class_names: All classes.
-        where: What holds the labels, to begin the warning with.
-        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+        where: Where the labels are, to begin the warning with.
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
     """
     alike: dict[str, list[str]] = {}
     for name in class_names:
@@ -308,8 +308,8 @@ def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int
     pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
     if pairs:
         warnings.warn(
-            f"{where}: {few(pairs)} are taken for different classes. Where they are one, spell "
-            "them alike.",
+            f"{where}: {few(pairs)} are taken for different classes. If they are the same "
+            "class, spell them the same way.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

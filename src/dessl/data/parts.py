@@ -1,4 +1,4 @@
-"""Rows with labels: the one type for them, what a file gives, and the checks of their pieces."""
+"""Rows with labels: their one type, what a file gives, and checks that the pieces match."""
 
 import math
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def digit_names(n_classes: int = 10) -> tuple[str, ...]:
 
 
 def as_pair(name: str, pair: Any) -> tuple[Any, Any]:
-    """The features and the labels of a part, refusing anything but two entries."""
+    """The features and the labels of a part; anything but two entries is refused."""
     entries = tuple(pair) if isinstance(pair, tuple | list) else (pair,)
     if len(entries) != 2:
         raise ValueError(
@@ -98,38 +98,38 @@ def as_pair(name: str, pair: Any) -> tuple[Any, Any]:
 
 
 def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
-    """The part, refusing rows unlike those of ``like`` and missing labels."""
+    """The part; rows of another shape or type than ``like`` and missing labels are refused."""
     if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:
         raise ValueError(
-            f"{name} x must hold rows like x's, {tuple(like.shape[1:])} of {like.dtype}; "
+            f"{name} x must have rows like those of x, {tuple(like.shape[1:])} of {like.dtype}; "
             f"got {tuple(x.shape[1:])} of {x.dtype}."
         )
     missing = int((y == MISSING).sum())
     if missing:
         raise ValueError(
             f"{name} y must label every row; {missing} of {len(y)} labels are missing. "
-            "Leave those rows out."
+            "Omit those rows."
         )
     return Part(x, as_long_as(f"{name} y", y, x))
 
 
 def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
-    """The labels on the features' device, refusing more or fewer than there are rows."""
+    """The labels on the features' device; there must be one for each row."""
     if len(y) != len(x):
         raise ValueError(
-            f"{name} must hold one label for each row of x; got {len(y)} labels for {len(x)} rows."
+            f"{name} must have one label for each row of x; got {len(y)} labels for {len(x)} rows."
         )
     return y.to(x.device)
 
 
 def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
-    """The given ids (n,) as int64, all different, from 0; 0, ..., n - 1 where none are given."""
+    """The given ids (n,) as int64, all different, from 0; by default 0, ..., n - 1."""
     if ids is None:
         return torch.arange(len(x), device=x.device)
     given = shared_tensor("ids", ids)
     if given.shape != x.shape[:1] or given.is_floating_point() or given.dtype == torch.bool:
         raise ValueError(
-            f"ids must hold one whole number for each row, shape ({len(x)},); got {given.dtype} "
+            f"ids must have one whole number for each row, shape ({len(x)},); got {given.dtype} "
             f"of shape {tuple(given.shape)}."
         )
     if len(given) and not 0 <= int(given.min()) <= int(given.max()) <= LARGEST_ID:
@@ -147,7 +147,7 @@ def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
 def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
     """The features (n, ...) and labels [n] of a map-style data set of (x, y) items.
 
-    The array is allocated once, at the first item; each item is let go when it has been copied in.
+    The array is allocated once, at the first item, and each item is copied into it.
 
     Example:
         >>> dataset_arrays([(np.zeros(2), "a"), (np.ones(2), None)])
@@ -156,7 +156,7 @@ def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
     n = len(dataset) if hasattr(dataset, "__len__") else 0
     if n == 0:
         raise ValueError(
-            f"the data set must have items and a length; got {type(dataset).__name__} without. "
+            f"the data set must have items and a length; {type(dataset).__name__} has none. "
             "Collect an iterable data set into arrays first."
         )
     x, y = _pair(dataset, 0)
@@ -167,9 +167,9 @@ def dataset_arrays(dataset: "Dataset[Any]") -> tuple[NDArray[Any], list[Any]]:
         x, y = _pair(dataset, row)
         if x.shape != features.shape[1:] or x.dtype != features.dtype:
             raise ValueError(
-                f"all items must be alike; item 0 has shape {features.shape[1:]} of "
-                f"{features.dtype}, item {row} has {x.shape} of {x.dtype}. Resize or convert them "
-                "in the data set."
+                "all items must have the same shape and type; item 0 has shape "
+                f"{features.shape[1:]} of {features.dtype}, item {row} has {x.shape} of {x.dtype}. "
+                "Resize or convert them in the data set."
             )
         features[row] = x
         labels.append(y)
@@ -192,3 +192,33 @@ def _pair(dataset: "Dataset[Any]", row: int) -> tuple[NDArray[Any], Any]:
         )
     features = x.detach().cpu() if isinstance(x, Tensor) else x
     return np.asarray(features), y.item() if isinstance(y, Tensor | np.ndarray | np.generic) else y
+
+
+def row_propensity(
+    propensity: "Tensor | NDArray[Any] | None", x: Tensor, labelled: Tensor
+) -> Tensor | None:
+    """The given propensities (n,) as float32, those of labelled rows in (0, 1]; None for none.
+
+    Args:
+        propensity: What was given.
+        x: The rows.
+        labelled: Positions of the labelled ones.
+    """
+    if propensity is None:
+        return None
+    given = shared_tensor("propensity", propensity)
+    if given.shape != x.shape[:1] or not given.is_floating_point():
+        raise ValueError(
+            f"propensity must hold one number for each row, shape ({len(x)},); got {given.dtype} "
+            f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
+        )
+    given = given.to(device=x.device, dtype=torch.float32)
+    bad = ~((given[labelled] > 0) & (given[labelled] <= 1))
+    if bad.any():
+        row = int(labelled[bad][0])
+        raise ValueError(
+            f"propensity must lie in (0, 1] for labelled rows, as the probability that a row gets "
+            f"its label; {int(bad.sum())} of {len(labelled)} do not, the first in row {row}: "
+            f"{float(given[row]):g}."
+        )
+    return given

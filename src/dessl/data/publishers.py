@@ -1,8 +1,7 @@
 """What is known of each public data set: its publisher, files, checksums, classes and terms.
 
-Checksums are the publishers' own, or those under which the files are known everywhere. The ones of
-MNIST (its contents) and of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with the
-files themselves.
+Checksums are the publishers' own, or the ones that other libraries use. Those of MNIST (its
+contents) and of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with the files.
 """
 
 from collections.abc import Callable
@@ -29,10 +28,10 @@ class RemoteFile:
     """One file to download.
 
     Attributes:
-        path: Where it goes, below the data folder.
+        path: Where it goes, relative to the data folder.
         urls: The publisher's address, then known mirrors.
         checksum: ``"md5:..."`` of the file as downloaded.
-        members: The files to take out of it, where it is an archive; it is removed afterwards.
+        members: The files to extract if it is an archive, which is deleted afterwards.
     """
 
     path: str
@@ -50,11 +49,11 @@ class Description:
         class_names: The classes in order.
         shape: Of one row: (channels, height, width), or (features,).
         sizes: Rows for training (unlabelled ones included), validation and test.
-        remote: What to download; nothing for sets that come with the libraries.
-        read: From the folder below which the files lie to arrays.
+        remote: The files to download; none for sets that come with the libraries.
+        read: Reads the files, given the folder that contains them.
         licence: The terms, as far as the publisher states them.
         citation: The work to cite.
-        rebuilt: A file that may stand in for the publisher's, to be reported as "rebuilt".
+        rebuilt: A file that may replace the publisher's, reported as "rebuilt".
     """
 
     title: str
@@ -69,7 +68,7 @@ class Description:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files to be there for reading; a ``.gz`` one may also lie there unzipped."""
+        """The files that reading needs; a ``.gz`` file may also be unzipped."""
         return tuple(path for file in self.remote for path in file.members or (file.path,))
 
 

@@ -1,4 +1,4 @@
-"""Rows as bytes: equal where the rows are; whole ones in the rows' order, or short ones."""
+"""Rows as bytes that are equal if the rows are: keys that sort like the rows, or short digests."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 BLOCK = 2**18  # bytes at a time
 DIGEST = 16  # bytes of a hash
-SHORT = 64  # bytes that are sorted sooner than hashed
+SHORT = 64  # bytes of a row that is not worth hashing
 
 
 def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
-    """Return one string of bytes for each row, (n,), to be sorted or looked for equals in.
+    """Return one string of bytes for each row, (n,), to sort rows or to find equal ones.
 
-    They sort as the rows do, number by number from the left. They take no more memory than these,
-    and to find them takes little beside.
+    They sort as the rows do, number by number from the left, and take no more memory.
 
     Args:
         columns: (n, ...) of floats without NaN, or of whole numbers from 0.
@@ -32,12 +31,12 @@ def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
 
 
 def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
-    """Return a few bytes for each row, (n,), equal where the rows are: for wide rows or many.
+    """Return a few bytes for each row, (n,), equal if the rows are: for wide rows or many.
 
-    Of rows that are short already they are all the bytes; of others a hash of these.
+    Short rows give all their bytes, others a hash of them.
 
     Args:
-        columns: As of :func:`row_keys`.
+        columns: As in :func:`row_keys`.
 
     >>> x = np.array([[1.0, 0.0], [-2.0, 5.0], [1.0, -0.0]])
     >>> one, other, same = row_digests(x)
@@ -60,7 +59,7 @@ def _matrix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _widths(columns: Sequence[NDArray[Any]]) -> list[int]:
-    """How many bytes a row has of each."""
+    """How many bytes a row has in each column."""
     return [math.prod(part.shape[1:]) * part.dtype.itemsize for part in columns]
 
 
@@ -83,7 +82,7 @@ def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _bytes(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Numbers (n, m) as bytes (n, m · size), the weightiest byte first."""
+    """Numbers (n, m) as bytes (n, m · size), the most significant byte first."""
     if numbers.dtype.kind == "f":
         bits = (numbers + 0.0).view(f"i{numbers.dtype.itemsize}")  # -0 becomes 0
         numbers = np.where(bits < 0, ~bits, bits ^ np.iinfo(bits.dtype).min)  # as these sort

@@ -14,7 +14,15 @@ from dessl._checks import ArrayLike
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
-from dessl.data.parts import Part, as_long_as, as_pair, dataset_arrays, labelled_part, row_ids
+from dessl.data.parts import (
+    Part,
+    as_long_as,
+    as_pair,
+    dataset_arrays,
+    labelled_part,
+    row_ids,
+    row_propensity,
+)
 
 if TYPE_CHECKING:
     from dessl.data.formats.encoding import TableEncoding
@@ -26,8 +34,8 @@ class SemiData:
 
     Images are kept as uint8 in the memory they came in, as (n, channels, height, width); tables
     and other numbers as float32. Which rows are labelled, unlabelled or held out for validation
-    is kept as index tensors, so hiding labels or moving rows never copies the features. What a
-    method returns is a new ``SemiData`` over the same memory; do not write into it.
+    is kept as index tensors, so hiding labels or moving rows never copies the features. A method
+    returns a new ``SemiData`` over the same memory; do not write into it.
 
     Args:
         x: uint8 images (n, C, H, W), (n, H, W, C) or (n, H, W); or numbers (n, features, ...).
@@ -38,6 +46,8 @@ class SemiData:
         test: A pair (x, y) likewise.
         ids: (n,) different whole numbers from 0 by which the rows go in a surrogate's memory;
             0, ..., n - 1 when not given.
+        propensity: (n,) the probability of each row to be among the labelled rows, for labels that
+            are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
 
@@ -58,6 +68,7 @@ class SemiData:
         validation: "tuple[Any, Any] | None" = None,
         test: "tuple[Any, Any] | None" = None,
         ids: "Tensor | NDArray[Any] | None" = None,
+        propensity: "Tensor | NDArray[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
     ) -> None:
@@ -84,6 +95,7 @@ class SemiData:
         self.bits = 8  # of the values in image files, for later ones; x has the upper 8
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
+        self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
 
@@ -94,7 +106,7 @@ class SemiData:
         Args:
             dataset: Has a length; its items are pairs of an image or row (an array, a tensor or a
                 Pillow image, all of one shape and type) and a label (a number, text or None).
-            options: What the constructor takes besides x and y.
+            options: Arguments of the constructor other than x and y.
 
         Example:
             >>> from torch.utils.data import TensorDataset
@@ -125,7 +137,7 @@ class SemiData:
         """Read one file of your own: ``.npz``, or a table (``.csv``, ``.tsv``, ``.parquet``).
 
         Args:
-            path: The file; the data is called by its name.
+            path: The file; its name becomes the name of the data.
             options: Of :func:`~dessl.data.formats.npz.read_npz`, or of
                 :func:`~dessl.data.formats.fitting.read_table`, which needs ``label=``, the name
                 of the column of labels. An empty label is a missing one.
@@ -148,7 +160,7 @@ class SemiData:
         """Read a folder of images: a subfolder for each class, ``unlabelled`` for the rest.
 
         Args:
-            folder: The folder; the data is called by its name.
+            folder: The folder; its name becomes the name of the data.
             options: Of :func:`~dessl.data.formats.folder.read_image_folder`, such as ``size=``.
         """
         from dessl.data.formats.folder import read_image_folder
@@ -184,7 +196,7 @@ class SemiData:
 
     @property
     def validation(self) -> Part | None:
-        """The validation part; rows held out by a draw are gathered anew at each look."""
+        """The validation part; rows held out by a draw are gathered each time."""
         if len(self.validation_rows):
             return Part(self.x[self.validation_rows], self._validation_y)
         return self._validation
@@ -197,7 +209,7 @@ class SemiData:
                 or a :class:`LabelDraw`. A draw's validation rows leave both the loss and the
                 debiasing term: they are in neither ``labelled_rows`` nor ``unlabelled_rows``,
                 and take the place of a validation part that the data came with, whose labels
-                are not in the draw's budget. Rows in none of a draw's parts are left aside.
+                are not in the draw's budget. Rows in none of a draw's parts are not used.
 
         Example:
             >>> data = SemiData(torch.rand(4, 2), [0, 1, 1, 0])
@@ -206,8 +218,8 @@ class SemiData:
         """
         if len(self.validation_rows):
             raise ValueError(
-                "labels were drawn from this data before, with a validation part held out of it. "
-                "Draw again from the data it was drawn from."
+                "labels were already drawn from this data, and validation rows held out of it. "
+                "Draw from the original data instead."
             )
         draw = keep if isinstance(keep, LabelDraw) else draw_of_mask(keep, self.y)
         draw = LabelDraw(*(rows.to(self.device) for rows in draw))
@@ -220,7 +232,7 @@ class SemiData:
         return new
 
     def to(self, device: "torch.device | str") -> Self:
-        """The data on another device; what is there already is shared."""
+        """The data on another device; tensors already there are shared."""
         new = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, Part):

@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,16 +17,17 @@ from torch import nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor
-from dessl.estimator.stored import restored, stored_details
 from dessl.estimator.targets import UNLABELLED, codes_and_classes, labelled_accuracy
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
-from dessl.saved import SavedModel, load_model, save_model
+from dessl.saved import SavedModel, SavedModelError, load_model, save_model
 from dessl.surrogates import Surrogate
 
 SEEDS = 2**31 - 1
+PLAIN = (str, int, float, bool, type(None), np.generic)
+FITTED = ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_", "history_")
 
 
 class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -109,14 +110,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 and classes, with a warning).
             sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
                 two rows, and is two in memory too; weights that are not whole multiples of one
-                number make about ten copies of every row: see :mod:`dessl.estimator.copies`.
+                number make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
         """
         rows = self._rows(X, reset=True)
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != len(rows):
             raise ValueError(
-                f"X and y must have the same number of rows: inconsistent numbers of samples, "
+                "X and y must have the same number of rows; got inconsistent numbers of samples, "
                 f"{len(rows)} and {len(codes)}."
             )
         _checks.unmasked("sample_weight", sample_weight)
@@ -240,3 +241,68 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             allow_nd=True,
         )
         return rows if images else feature_tensor("X", rows).numpy()
+
+
+class Stored(NamedTuple):
+    """A saved classifier's parameters, and its fitted attributes by name."""
+
+    params: dict[str, Any]
+    fitted: dict[str, Any]
+
+
+def stored_details(classifier: Any) -> dict[str, Any]:
+    """Return the parameters that JSON can hold, and what fitting found.
+
+    A surrogate or network that is an object is left out: predictions do not need it.
+    """
+    params = {
+        name: value
+        for name, value in classifier.get_params(deep=False).items()
+        if isinstance(value, PLAIN)
+    }
+    names = getattr(classifier, "feature_names_in_", None)
+    fitted = {name: getattr(classifier, name) for name in FITTED}
+    details = {
+        "estimator": "DeSSLClassifier",
+        "params": params,
+        "classes": {"kind": classifier.classes_.dtype.kind},
+        "feature_names_in_": None if names is None else [str(name) for name in names],
+        **fitted,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(details, default=_plain))
+    return plain
+
+
+def restored(saved: SavedModel) -> Stored:
+    """Return what :func:`stored_details` kept."""
+    details = saved.details
+    if details.get("estimator") != "DeSSLClassifier":
+        raise SavedModelError(
+            "this folder has a model that was not saved by DeSSLClassifier. Read it with "
+            "dessl.saved.load_model."
+        )
+    try:
+        fitted = {name: details[name] for name in FITTED}
+        fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
+        if details["feature_names_in_"] is not None:
+            fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
+        return Stored(dict(details["params"]), fitted)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SavedModelError(
+            f"the settings of this classifier are damaged: {error}. Train and save it again."
+        ) from error
+
+
+def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
+    """The classes as they were in y: numbers, truth values or text."""
+    if kind == "b":
+        return np.array([name == "True" for name in names])
+    if kind in "iu":
+        return np.array([int(name) for name in names], np.int64 if kind == "i" else np.uint64)
+    if kind == "f":
+        return np.array([float(name) for name in names])
+    return np.array(names, dtype=object if kind == "O" else None)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else str(value)

@@ -15,6 +15,7 @@ from dessl import _checks
 from dessl.data import Batches, SemiData
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind, objective
+from dessl.risk import RISKS, risk_named
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 from dessl.surrogates.state import device_of
 
@@ -35,7 +36,7 @@ class DeSSLModule(lightning.LightningModule):
         surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
             takes.
         lam: λ.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
         transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
             rows as they are otherwise, if not given.
@@ -55,7 +56,7 @@ class DeSSLModule(lightning.LightningModule):
         self.model = model
         self.surrogate = as_surrogate(surrogate)
         self.lam = _checks.number("lam", lam, low=0, open_high=True)
-        _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+        risk_named(risk, propensity=False)
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
@@ -121,7 +122,7 @@ class DeSSLModule(lightning.LightningModule):
         """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
         x, ids, y = batch
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
-        seen = len(y) if self.risk == "complete_case" else len(x)
+        seen = len(x) if RISKS[self.risk].unlabelled else len(y)
         rows = Rows(x[:seen], ids[:seen])
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
@@ -137,7 +138,7 @@ class DeSSLModule(lightning.LightningModule):
         optimizer: torch.optim.Optimizer | LightningOptimizer,
         optimizer_closure: Callable[[], Any] | None = None,
     ) -> None:
-        """Take the step, then move the surrogate's teachers, memories and thresholds on.
+        """Take the step, then update the surrogate's teachers, memories and thresholds.
 
         They move once for each step, by the rows of all batches whose gradients went into it, and
         before any callback saves a checkpoint.
@@ -213,7 +214,7 @@ class SemiDataModule(lightning.LightningDataModule):
         return self.batches.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with the rows that would have come next; only a fit draws any."""
+        """Resume with the rows that would have come next; only a fit draws any."""
         if self.trainer is None or self.trainer.state.fn == "fit":
             self.batches.load_state_dict(state_dict)
 

@@ -13,6 +13,7 @@ from dessl.data import SemiData
 from dessl.models import MODELS
 from dessl.objective import RiskKind
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
+from dessl.risk import COMPLETE_CASE, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.training import TrainPlan
 
@@ -96,7 +97,7 @@ def recipe_for(
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
             :func:`dessl.as_surrogate` takes. A surrogate of yours shows uint8 images by its own
             views, ``dessl.augment.Weak`` or levels / 255, and the network predicts from the same.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
         steps: Optimiser steps of each network.
         seed: Of weights, streams, dropout and held-out labels.
@@ -111,7 +112,7 @@ def recipe_for(
     >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
     (246, 5, 'MLP')
     """
-    _checks.one_of("risk", risk, ("complete_case", "ssl", "debiased"))
+    risk_named(risk, propensity=False)  # folds change the probability of a label
     if lam != "auto":
         lam = _lam(lam)
     if steps is not None:
@@ -221,7 +222,7 @@ def _plan(
         weight_decay=0.5 if data.x.ndim == 2 else 0.01,
         lam=lam,
         ramp="linear_ramp",
-        risk=risk if data.n_unlabelled else "complete_case",
+        risk=risk if data.n_unlabelled else COMPLETE_CASE,
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),

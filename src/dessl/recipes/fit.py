@@ -15,15 +15,17 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
 from dessl.recipes.defaults import Architecture, Recipe
-from dessl.recipes.folds import HeldOutParts, held_out_parts
 from dessl.recipes.held_out import (
     HeldOutCheck,
+    HeldOutParts,
     held_out_check,
     held_out_lambda,
+    held_out_parts,
     losses_and_h,
 )
 from dessl.recipes.predictor import Predictor
 from dessl.recipes.scaling import standardised_data
+from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
 
@@ -62,7 +64,7 @@ class Fitted:
     @property
     def verdict(self) -> str:
         """What happened to the unlabelled rows, in a sentence."""
-        if self.recipe.plan.risk == "complete_case":
+        if not RISKS[self.recipe.plan.risk].unlabelled:
             return "The complete case: no unlabelled row was used."
         if self.recipe.lam == 0:
             return "The unlabelled rows were left out, as λ = 0 asks."
@@ -117,10 +119,10 @@ def fit(
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
-    complete = training.members("complete_case", 0.0)
+    complete = training.members(COMPLETE_CASE, 0.0)
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if recipe.plan.risk == "complete_case" or recipe.lam == 0:
+    if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
         return kept
     held_out = parts.data[0].validation is not None
     estimate = None
@@ -177,7 +179,8 @@ class _Training:
 
 def _bound(recipe: Recipe) -> float:
     """The largest λ for which the risk is bounded below; usual SSL subtracts nothing."""
-    return recipe.surrogate.bounded_up_to if recipe.plan.risk == "debiased" else math.inf
+    risk = RISKS[recipe.plan.risk]
+    return recipe.surrogate.bounded_up_to if risk.takes_back else math.inf
 
 
 def _check_logits(data: SemiData, recipe: Recipe) -> None:

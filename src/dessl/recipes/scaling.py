@@ -1,8 +1,7 @@
 """The scaling of inputs: one mean and deviation for each column of a table or channel of an image.
 
-Both are of all rows, with a label or without: labels play no part in them. Columns that are
-measured alike, as pixels are, share one deviation: one for each would blow up the noise of columns
-in which next to nothing happens.
+Both are computed from all rows, labelled or not. Columns on a common scale, such as pixels, share
+one deviation: one for each would amplify the noise of nearly constant columns.
 """
 
 import copy
@@ -15,8 +14,8 @@ from dessl.augment import Weak
 from dessl.data import Part, SemiData
 from dessl.surrogates import Surrogate
 
-LEAST_DEVIATION = 1e-6  # of the largest entry: a column that varies less is rounding alone
-ROWS = 20_000  # that images' levels are read from: a mean needs no more
+LEAST_DEVIATION = 1e-6  # of the largest entry: a smaller one is only rounding
+ROWS = 20_000  # of images that the levels are taken from: enough for a mean
 
 
 class Scaling(NamedTuple):
@@ -34,8 +33,8 @@ class Scaling(NamedTuple):
 def scaling_of(x: Tensor) -> Scaling:
     """Return the scaling of rows (n, features), or of images (n, channels, height, width).
 
-    A column without variation is divided by 1. Columns count as measured alike where half of them
-    reach at least half as far, from least to largest, as the one that reaches farthest.
+    A column without variation is divided by 1. Columns count as on a common scale if half of them
+    have at least half the range, from smallest to largest value, of the column with the largest.
 
     >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     >>> scaling.mean.tolist(), scaling.std.tolist()
@@ -63,9 +62,9 @@ def _measured_alike(rows: Tensor) -> bool:
 
 
 def scaling_shown_by(surrogate: Surrogate) -> Scaling:
-    """Return the scaling of uint8 images in a surrogate's views: that of a ``Weak``, else none.
+    """Return the scaling of uint8 images in a surrogate's views: that of a ``Weak``, if any.
 
-    A network must see new images as it saw those that it was trained on.
+    New images must be scaled as those that the network was trained on.
 
     >>> from dessl.surrogates import PseudoLabel
     >>> scaling = scaling_shown_by(PseudoLabel(view=Weak(mean=0.5, std=0.25)))

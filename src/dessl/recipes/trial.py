@@ -13,29 +13,16 @@ import torch
 from torch import Tensor
 
 from dessl import _checks
-from dessl.data import DataError, LabelDraw, SemiData
+from dessl.data import DataError, LabelDraw, Part, SemiData
 from dessl.data.copies import copy_groups, shared_rows, whole_groups
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
 from dessl.evaluation.metrics import predicted_logits
 from dessl.recipes import Fitted, Recipe, fit
-from dessl.recipes.folds import FOLDS
+from dessl.recipes.held_out import FOLDS
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Rows that were held out: x (n, ...), and y (n,) with -1 for a missing label."""
-
-    x: Tensor
-    y: Tensor
-
-    @property
-    def labelled(self) -> Tensor:
-        """Which rows have a label, bool (n,)."""
-        return self.y != MISSING
 
 
 @dataclass(frozen=True)
@@ -43,7 +30,7 @@ class Trial:
     """What was trained on what, and the logits of both models on the test rows, (n, classes)."""
 
     data: SemiData
-    test: HeldOut
+    test: Part
     fitted: Fitted
     logits: Tensor
     twin_logits: Tensor
@@ -52,11 +39,11 @@ class Trial:
 def split(
     data: SemiData,
     *,
-    test: HeldOut | None = None,
+    test: Part | None = None,
     share: float = 0.2,
     labels: int | None = None,
     seed: int = 0,
-) -> tuple[SemiData, HeldOut]:
+) -> tuple[SemiData, Part]:
     """Return the data to train on and the test rows, drawn completely at random.
 
     Args:
@@ -82,13 +69,13 @@ def split(
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
-        test = HeldOut(*data.test)
+        test = data.test
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
     if test is None:
         labelled, beside = _test_rows(known, unknown, groups, share)
         y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
-        test = HeldOut(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         known, unknown = known[~labelled], unknown[~beside]
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
@@ -154,7 +141,7 @@ def _check_labels(data: SemiData, known: Tensor) -> None:
         )
 
 
-def _check_shared(data: SemiData, known: Tensor, test: HeldOut) -> None:
+def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
     """Warn of test rows that the models learn with their labels."""
     judged = test.x[test.labelled], test.y[test.labelled]
     if shared := shared_rows(data.x[known], data.y[known], *judged):
@@ -189,7 +176,7 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
 
 def run_trial(
     data: SemiData,
-    test: HeldOut,
+    test: Part,
     recipe: Recipe,
     *,
     out: Path | None = None,

@@ -1,8 +1,10 @@
-"""HTML and SVG elements, escaped by construction: what is not ``Markup`` is text."""
+"""The parts of a page, escaped by construction: what is not ``Markup`` is text."""
 
 import html
+import itertools
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 # What no document may hold: control characters, and halves of characters from odd file names.
@@ -67,3 +69,63 @@ def joined(children: Child) -> Markup:
 def named(name: object) -> Markup:
     """Return a name from somebody's data, kept apart from the direction of the text around it."""
     return element("bdi", str(name))
+
+
+def shortened(name: str, most: int) -> str:
+    """A name cut to a number of columns; wide characters take two.
+
+    >>> shortened("chromosome", 20), shortened("chromosome", 6), shortened("染色体染色体", 6)
+    ('chromosome', 'chrom…', '染色…')
+    """
+    widths = [2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in name]
+    if sum(widths) <= most:
+        return name
+    ends = itertools.accumulate(widths)
+    kept = sum(1 for end in ends if end <= most - 1)
+    return name[:kept] + "…"
+
+
+def table(
+    headings: Sequence[Child], rows: Iterable[Sequence[Child]], *, label: str, class_: str = ""
+) -> Markup:
+    """A table whose first column names its rows; one too wide scrolls sideways on its own.
+
+    A cell that is a ``td`` element already goes in as it is.
+    """
+    head = element("tr", (element("th", heading, scope="col") for heading in headings))
+    body = (
+        element("tr", element("th", row[0], scope="row"), (_cell(cell) for cell in row[1:]))
+        for row in rows
+    )
+    return element(
+        "div",
+        element("table", element("thead", head), element("tbody", body), class_=class_ or None),
+        class_="wide",
+        role="region",
+        aria_label=label,
+        tabindex=0,
+    )
+
+
+def _cell(cell: Child) -> Markup:
+    if isinstance(cell, Markup) and cell.startswith("<td"):
+        return cell
+    return element("td", cell)
+
+
+def figure(
+    caption: Child, *pictures: Markup, numbers: Markup, legend: Markup | None = None
+) -> Markup:
+    """Pictures side by side where there is room, with a caption, a legend and their numbers."""
+    return element(
+        "figure",
+        element("figcaption", caption),
+        legend,
+        element("div", pictures, class_="pictures"),
+        element("details", element("summary", "Numbers"), numbers),
+    )
+
+
+def section(title: str, *children: Child) -> Markup:
+    """A part of the page under a heading."""
+    return element("section", element("h3", title), children)

@@ -1,21 +1,21 @@
-"""The report: one HTML file that needs nothing but a browser, from the facts of one run or more."""
+"""The report: one HTML file that needs only a browser, from the facts of one run or more."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from dessl._files import write_whole
-from dessl.report.facts import RunFacts
-from dessl.report.figure import table
-from dessl.report.html import Markup, element, named
-from dessl.report.sections.learning_curves import learning_curves_section
-from dessl.report.sections.metrics import metrics_section
-from dessl.report.sections.per_class import per_class_section
-from dessl.report.sections.reliability import reliability_section
-from dessl.report.sections.repeat import repeat_section
-from dessl.report.sections.sweep import sweep_section
-from dessl.report.sections.verdict import differences, verdict
+from dessl.data import DataError
+from dessl.report.calibration import calibration_section
+from dessl.report.chart import IN_PAGE, SETTINGS, drawing
+from dessl.report.classes import classes_section
+from dessl.report.curves import learning_section, sweep_section
+from dessl.report.html import Child, Markup, element, named, section, shortened, table
+from dessl.report.scores import differences, metrics_section, verdict
+from dessl.results.facts import RunFacts
 
 # The page may load nothing and run nothing, even if a text were ever not escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -38,14 +38,34 @@ def report_html(runs: Sequence[RunFacts]) -> str:
         ValueError: There is no run.
     """
     if not runs:
-        raise ValueError("a report needs one run at least; got none. Give the folder of a run.")
+        raise ValueError("a report needs at least one run; got none. Give the folder of a run.")
     title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs, side by side"
-    body = element(
-        "main",
-        _overview(runs) if len(runs) > 1 else None,
-        [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)],
-    )
+    with drawing(SETTINGS | IN_PAGE):
+        shown = [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)]
+    body = element("main", _overview(runs) if len(runs) > 1 else None, shown)
     return whole_page(title, body, facts=[facts.as_dict() for facts in runs])
+
+
+@contextmanager
+def shown_from(*paths: Path) -> Iterator[None]:
+    """Name the files whose entries a report could not be made from.
+
+    Entries are checked as they are read; this is for the rest, which only fails in use.
+
+    Raises:
+        DataError: In place of the error that they caused.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError.of(
+            " or ".join(map(str, paths)),
+            expected="what dessl wrote there",
+            got=f"entries that cannot be shown ({type(error).__name__}: {error})",
+            do="The file is damaged: run the command that wrote it again.",
+        ) from error
 
 
 def whole_page(title: str, main: Markup, *, facts: object) -> str:
@@ -101,10 +121,10 @@ def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
         element("p", named(data.name), about, class_="note"),
         differences(facts),
         metrics_section(facts),
-        reliability_section(facts),
-        per_class_section(facts),
+        calibration_section(facts),
+        classes_section(facts),
         sweep_section(facts),
-        learning_curves_section(facts),
+        learning_section(facts),
         repeat_section(facts),
         id=f"run-{number + 1}",
     )
@@ -120,3 +140,74 @@ def _overview(runs: Sequence[RunFacts]) -> Markup:
         for number, facts in enumerate(runs)
     )
     return table(("run", "unlabelled data", "verdict"), rows, label="The runs", class_="facts")
+
+
+def repeat_section(facts: RunFacts) -> Markup:
+    """The command, then everything that it depended on."""
+    return section(
+        "How to repeat it",
+        element("pre", element("code", facts.command), tabindex=0) if facts.command else None,
+        _warnings(facts),
+        element("h4", "Data"),
+        table(("data", "is"), _data_rows(facts), label="The data", class_="facts"),
+        element("h4", "Methods"),
+        table(
+            ("method", "surrogate", "risk", "λ"),
+            (
+                (named(m.name), named(m.surrogate), m.risk.replace("_", " "), f"{m.lam:g}")
+                for m in facts.methods
+            ),
+            label="The methods",
+        ),
+        element(
+            "details",
+            element("summary", "Settings"),
+            _entries("setting", facts.settings),
+            class_="settings",
+        ),
+        element("h4", "Made with"),
+        _entries("made with", facts.made_with | {"seconds": round(facts.seconds, 1)}),
+    )
+
+
+def _warnings(facts: RunFacts) -> Markup | None:
+    if not facts.warnings:
+        return None
+    items = (element("li", line, dir="auto") for line in facts.warnings)
+    return element("div", element("h4", "Warnings"), element("ul", items), class_="warnings")
+
+
+def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:
+    data = facts.data
+    rows: list[tuple[Child, ...]] = [
+        ("name", named(data.name)),
+        ("training rows", f"{data.labelled:,} labelled, {data.unlabelled:,} unlabelled"),
+        ("validation rows", f"{data.validation:,}"),
+        ("test rows", f"{data.test:,} labelled, {data.test_unlabelled:,} unlabelled"),
+        ("a row", " × ".join(str(size) for size in data.shape)),
+        (f"{len(data.class_names)} classes", _listed(data.class_names)),
+    ]
+    if data.feature_names:
+        rows.append((f"{len(data.feature_names)} features", _listed(data.feature_names)))
+    rows += [(["dropped: ", named(name)], named(why)) for name, why in data.left_out.items()]
+    return rows
+
+
+def _listed(names: tuple[str, ...], most: int = 30) -> list[Child]:
+    parts: list[Child] = []
+    for name in names[:most]:
+        parts += [", " if parts else None, named(shortened(name, 60))]
+    if len(names) > most:
+        parts.append(f" and {len(names) - most:,} more")
+    return parts
+
+
+def _entries(heading: str, entries: dict[str, Any]) -> Markup:
+    rows = ((named(name), named(_text(value))) for name, value in entries.items())
+    return table((heading, "value"), rows, label=heading, class_="facts")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

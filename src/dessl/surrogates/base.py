@@ -112,9 +112,9 @@ class Surrogate(nn.Module, ABC):
         """
 
     def draws_from(self, ids: Tensor) -> None:
-        """Be told, once prepared, which row ids steps may draw; the others are only looked at.
+        """Take note, once prepared, of the row ids that steps may draw; others are only evaluated.
 
-        A surrogate that counts rows counts these; one made of others tells them.
+        A surrogate that counts rows counts these; one made of others passes them on.
 
         Args:
             ids: On the device of the state.
@@ -124,7 +124,7 @@ class Surrogate(nn.Module, ABC):
                 part.draws_from(ids)
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
-        """Move teachers, memories and thresholds on, after the optimiser's step.
+        """Update teachers, memories and thresholds after the optimiser's step.
 
         Args:
             model: The model after the step.

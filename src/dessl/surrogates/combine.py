@@ -46,7 +46,7 @@ class Combine(Surrogate):
     ) -> None:
         super().__init__()
         if not surrogates:
-            raise ValueError("surrogates must hold one surrogate at least; got none.")
+            raise ValueError("surrogates must have at least one surrogate; got none.")
         self.surrogates = nn.ModuleList(surrogate_from(term) for term in surrogates)
         weights = [1.0] * len(surrogates) if weights is None else weights
         if len(weights) != len(surrogates):

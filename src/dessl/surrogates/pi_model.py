@@ -17,7 +17,7 @@ DIVERGENCES = {"squared_distance": squared_distance, "kl": kl_divergence}
 class PiModel(Surrogate):
     """Agreement of two passes with draws of their own (Sajjadi et al., 2016; Laine & Aila, 2017).
 
-    v and v′ are two draws of one view; dropout and other noise in the model are drawn anew as well.
+    v and v′ are two draws of one view; dropout and other noise of the model are drawn again too.
     Without any noise, in view or model, H is zero. The second pass is the target, θ̂ is θ without
     gradient (paper, appendix B). For the squared distance a gradient through both passes would have
     twice the mean: double λ to have Laine & Aila's. Their distance is the mean over the K classes,

@@ -22,7 +22,7 @@ def checked_ids(ids: Tensor, n: int, n_rows: int) -> Tensor:
     Args:
         ids: Of the rows, shape (n,).
         n: Number of the rows.
-        n_rows: One more than the largest id that there is state for; looked at on a CPU only.
+        n_rows: One more than the largest id that there is state for; checked on a CPU only.
 
     >>> checked_ids(torch.tensor([0, -1]), n=2, n_rows=5)
     Traceback (most recent call last):
@@ -73,7 +73,7 @@ def move_towards(average: Tensor, value: Tensor, share: float) -> None:
 
 
 def prepared(surrogate: Surrogate, name: str, log_p: Tensor | None = None) -> Tensor:
-    """Return a buffer, refusing one that is not there or speaks of other classes.
+    """Return a buffer, refusing one that is missing or has other classes.
 
     Args:
         surrogate: Whose buffer it is.

@@ -1,4 +1,4 @@
-"""How a step is run: eager, compiled, captured in a CUDA graph, or both; whatever works here."""
+"""How a step is run: eager, compiled, captured in a CUDA graph, or both; whatever works."""
 
 import logging
 import warnings
@@ -19,9 +19,9 @@ logger = logging.getLogger("dessl.training")
 class Accelerated:
     """A step, run in the fastest way that works: on CUDA, one replay of a compiled step's graph.
 
-    What does not work is left out with a line in the log that says why (logger
-    ``dessl.training``), unless the plan says ``"on"``: then it is an error. Finding out takes trial
-    steps, after which everything is put back as it was.
+    What does not work is skipped, with the reason in the log (logger ``dessl.training``), unless
+    the plan says ``"on"``: then it is an error. Finding out takes trial steps, after which
+    everything is restored.
 
     Args:
         step: The device work. Its generators are registered with the graph.
@@ -78,7 +78,7 @@ class Accelerated:
         self.step(self._rows, self._lam)
 
     def _compiled(self) -> None:
-        with warnings.catch_warnings():  # PyTorch's compiler warns of its own imports and looks
+        with warnings.catch_warnings():  # PyTorch's compiler warns about itself
             warnings.simplefilter("ignore")
             self.step.compiled(on=True)
             self._eager()
@@ -117,7 +117,7 @@ def captured(
 
     Args:
         work: Of fixed shapes, warmed up.
-        generators: That it draws from, besides PyTorch's own.
+        generators: What it draws from, apart from PyTorch's own.
     """
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
@@ -129,7 +129,7 @@ def captured(
 
 @contextmanager
 def unmoved(step: Step) -> Iterator[None]:
-    """Put everything that a step moves back where it was, in the same places of memory."""
+    """Restore everything that a step changes after the block, in the same places of memory."""
     device = step.data.device
     models = [step.model, step.surrogate, *([step.average.model] if step.average else [])]
     tensors = [t for m in models for t in (*m.parameters(), *m.buffers())]
@@ -148,7 +148,7 @@ def unmoved(step: Step) -> Iterator[None]:
             for tensor, value in zip(tensors, before, strict=True):
                 tensor.copy_(value)
             for tensor in step.optimiser.state_tensors():
-                if id(tensor) not in known:  # made by the trial: an optimiser's memory begins at 0
+                if id(tensor) not in known:  # made by the trial: an optimiser's memory starts at 0
                     tensor.zero_()
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)

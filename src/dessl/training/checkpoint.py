@@ -1,18 +1,20 @@
-"""Checkpoints: whole or absent, checked by their sha256, the two newest kept.
+"""Checkpoints: complete or absent, verified by sha256, the two newest kept.
 
 A checkpoint is a folder ``step-000001000``: weights as safetensors, everything else in ``state.pt``
 (tensors, numbers and text, read with ``weights_only=True``), and ``manifest.json`` with the sha256
 of each file. It is written beside its place and renamed into it, so a kill at any moment leaves
-either the whole of it or nothing that counts.
+either all of it or nothing that is read.
 """
 
 import hashlib
 import io
 import json
 import os
+import pickle
+import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +24,9 @@ from torch import Tensor
 KEPT = 2
 FORMAT = 3  # 3: one layout for a run and for many
 PREFIX = "step-"
+WEIGHTS = ".safetensors"
+NAME = re.compile(rf"{PREFIX}\d{{9,}}")
+FILE = re.compile(rf"\w+{re.escape(WEIGHTS)}")
 
 
 class Checkpoint(NamedTuple):
@@ -38,10 +43,10 @@ class CheckpointError(RuntimeError):
 def save_checkpoint(
     folder: Path, step: int, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
-    """Write a checkpoint and drop all but the two newest.
+    """Write a checkpoint and remove all but it and the one before.
 
     Args:
-        folder: Where checkpoints lie.
+        folder: Where checkpoints are kept.
         step: Steps done.
         weights: State dicts by name.
         state: Whatever ``torch.load(weights_only=True)`` can read back.
@@ -54,7 +59,7 @@ def save_checkpoint(
     for name, tensors in weights.items():
         # Copies: safetensors refuses tensors that share memory, as tied weights do.
         copies = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
-        files[f"{name}.safetensors"] = save(copies)
+        files[f"{name}{WEIGHTS}"] = save(copies)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     files["manifest.json"] = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
     place = folder / f"{PREFIX}{step:09d}"
@@ -70,69 +75,137 @@ def save_checkpoint(
     _remove(place)
     unfinished.rename(place)
     _sync_folder(folder)
-    for old in _places(folder)[:-KEPT]:
-        _remove(old)
+    keep_newest(folder, place)
     return place
 
 
-def newest_checkpoint(folder: Path) -> Checkpoint | None:
-    """Read the newest checkpoint that is whole, with a warning for each damaged one before it."""
+def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
+    """Yield the checkpoints that are whole, the newest first, with a warning for each damaged one.
+
+    Raises:
+        CheckpointError: There are checkpoints, and the caller has passed over all of them.
+    """
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise CheckpointError(
+            f"{folder} must be a folder of checkpoints, and it is not one. Remove it to start the "
+            "run over."
+        )
     places = _places(folder)
     for place in reversed(places):
         try:
-            return load_checkpoint(place)
+            yield place, load_checkpoint(place)
         except CheckpointError as error:
-            warnings.warn(f"{error} The checkpoint before it is used.", UserWarning, stacklevel=3)
+            warn_of_damage(error)
     if places:
         raise CheckpointError(
-            f"no checkpoint in {folder} is whole. Delete the folder to start the run over."
+            f"no checkpoint in {folder} can be used. Delete the folder to start the run over."
         )
-    return None
+
+
+def warn_of_damage(error: CheckpointError) -> None:
+    """Say why a checkpoint is passed over."""
+    warnings.warn(f"{error} The checkpoint before it is used.", UserWarning, stacklevel=4)
 
 
 def load_checkpoint(place: Path) -> Checkpoint:
-    """Read one checkpoint, refusing a damaged one."""
-    from safetensors.torch import load
-
+    """Read one checkpoint, refusing a damaged one and any file that dessl did not write."""
+    sums = _manifest(place)
     try:
-        manifest = json.loads((place / "manifest.json").read_bytes())
-        files = {name: (place / name).read_bytes() for name in manifest["sha256"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        files = {name: (place / name).read_bytes() for name in sums}
+    except OSError as error:
         raise CheckpointError(f"the checkpoint {place} is damaged: {error}.") from error
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"the checkpoint {place} has format {manifest.get('format')}, not {FORMAT}."
-        )
     for name, content in files.items():
-        if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
+        if hashlib.sha256(content).hexdigest() != sums[name]:
             raise CheckpointError(
                 f"the checkpoint {place} is damaged: {name} does not have the sha256 it was "
                 "written with."
             )
-    state = torch.load(io.BytesIO(files.pop("state.pt")), map_location="cpu", weights_only=True)
-    weights = {name.removesuffix(".safetensors"): load(files[name]) for name in files}
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        state = torch.load(io.BytesIO(files.pop("state.pt")), map_location="cpu", weights_only=True)
+        weights = {name.removesuffix(WEIGHTS): load(files[name]) for name in files}
+    except (
+        pickle.UnpicklingError,
+        SafetensorError,
+        RuntimeError,
+        ValueError,
+        EOFError,
+        KeyError,
+    ) as error:
+        raise CheckpointError(
+            f"the checkpoint {place} is damaged: its files have the sha256 they were written with, "
+            f"but cannot be read ({type(error).__name__})."
+        ) from error
+    if not isinstance(state, dict):
+        raise CheckpointError(
+            f"the checkpoint {place} is damaged: state.pt has a {type(state).__name__}, not a dict."
+        )
     return Checkpoint(weights, state)
 
 
-def clear_unfinished(folder: Path) -> None:
-    """Remove what a killed process was writing."""
+def _manifest(place: Path) -> dict[str, str]:
+    """The sha256 of each file of a checkpoint, by name, as its manifest says."""
+    if place.is_symlink() or not place.is_dir():
+        what = "a link" if place.is_symlink() else "a file"
+        raise CheckpointError(f"the checkpoint {place} is damaged: it is {what}, not a folder.")
+    try:
+        manifest = json.loads((place / "manifest.json").read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"the checkpoint {place} is damaged: {error}.") from error
+    if isinstance(manifest, dict) and manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"the checkpoint {place} has format {manifest.get('format')!r:.20}, not {FORMAT}."
+        )
+    sums = manifest.get("sha256") if isinstance(manifest, dict) else None
+    if (
+        not isinstance(sums, dict)
+        or "state.pt" not in sums
+        or not all(isinstance(its, str) for its in sums.values())
+        or not all(name == "state.pt" or FILE.fullmatch(name) for name in sums)
+    ):
+        raise CheckpointError(
+            f"the checkpoint {place} is damaged: manifest.json must name state.pt and weights with "
+            "the sha256 of each."
+        )
+    return sums
+
+
+def clear_litter(folder: Path) -> None:
+    """Remove what a killed process was writing or removing."""
     for unfinished in folder.glob(f".{PREFIX}*"):
-        shutil.rmtree(unfinished)
+        _delete(unfinished)
+
+
+def keep_newest(folder: Path, place: Path) -> None:
+    """Remove all but the newest checkpoints up to ``place``; those after it are of no use."""
+    places = _places(folder)
+    before = [other for other in places if other <= place]
+    for old in (*before[:-KEPT], *(other for other in places if other > place)):
+        _remove(old)
 
 
 def _places(folder: Path) -> list[Path]:
-    """Checkpoints, the oldest first."""
-    return sorted(folder.glob(f"{PREFIX}*"))
+    """Checkpoints, the oldest first; files with other names are ignored."""
+    return sorted(place for place in folder.glob(f"{PREFIX}*") if NAME.fullmatch(place.name))
 
 
 def _remove(place: Path) -> None:
     """Remove a folder; renamed first, so that no half of it is ever taken for a checkpoint."""
-    if place.exists():
+    if os.path.lexists(place):
         doomed = place.with_name(f".{place.name.removeprefix('.')}.old")
-        if doomed.exists():
-            shutil.rmtree(doomed)
+        _delete(doomed)
         place.rename(doomed)
-        shutil.rmtree(doomed)
+        _delete(doomed)
+
+
+def _delete(path: Path) -> None:
+    """Delete a folder with what is in it, or a file, or a link but not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Event: what a run says of itself at each evaluation, and its line in the history."""
+"""Event: what a run reports at each evaluation, and its line in the history."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ class Event:
         learning_rate: Of the last step.
         lam: λ of the last step.
         steps_per_second: Since the evaluation before.
-        validation: Metrics on the validation part, with the averaged weights where there are any.
+        validation: Metrics on the validation part, of the averaged weights if the plan has ``ema``.
         correlation: ρ(L, H) over validation rows.
         lam_opt: Estimated λ of least variance, from validation rows.
         best: Whether this is the best evaluation so far by ``plan.select``.
@@ -57,7 +57,7 @@ class Event:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read back what a line holds."""
+        """Read an event back from a line."""
         return cls(**values)
 
 

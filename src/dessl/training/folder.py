@@ -1,11 +1,11 @@
-"""A run's folder: one process at a time, one run for good, a history without gaps or repeats."""
+"""A run's folder: one process at a time, one run only, a history without gaps or repeats."""
 
 import dataclasses
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl._files import lock, write_whole
+from dessl._files import lock, sweep, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
-from dessl.training.checkpoint import FORMAT, Checkpoint, clear_unfinished, newest_checkpoint
+from dessl.training.checkpoint import (
+    FORMAT,
+    Checkpoint,
+    CheckpointError,
+    clear_litter,
+    keep_newest,
+    usable_checkpoints,
+    warn_of_damage,
+)
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 
@@ -32,7 +40,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints lie."""
+        """Where checkpoints are kept."""
         return self.path / "checkpoints"
 
     @property
@@ -40,28 +48,44 @@ class RunFolder:
         """The history, a line of JSON for each evaluation."""
         return self.path / "history.jsonl"
 
-    def begin(self, identity: Mapping[str, Any], *, resume: bool) -> Checkpoint | None:
-        """Return the checkpoint to go on from, if there is one, after checking whose it is.
+    def begin(
+        self, identity: Mapping[str, Any], restore: Callable[[Checkpoint], None], *, resume: bool
+    ) -> None:
+        """Resume from the newest checkpoint that can be used, after checking whose it is.
+
+        What a killed process left half written is removed.
 
         Args:
             identity: What :func:`run_identity` says of the run that is to be trained here.
-            resume: Whether going on is wanted.
+            restore: Called with the checkpoint; again with the one before, where the first lacks
+                something.
+            resume: Whether resuming is wanted.
         """
-        clear_unfinished(self.checkpoints)
         place = self.path / "run.json"
+        clear_litter(self.checkpoints)
+        sweep(place)
+        sweep(self.history)
         if place.exists():
             if not resume:
                 raise FileExistsError(
-                    f"{self.path} holds a run already. Pass resume=True to go on with it, or "
-                    "choose another folder."
+                    f"{self.path} has a run already. Pass resume=True to resume it, or choose "
+                    "another folder."
                 )
             _check_identity(_read_identity(place), identity, self.path)
         else:
             write_whole(place, json.dumps(identity, indent=1) + "\n")
-        return newest_checkpoint(self.checkpoints)
+        for found, saved in usable_checkpoints(self.checkpoints):
+            try:
+                restore(saved)
+            except (KeyError, IndexError, TypeError, AttributeError) as error:
+                what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+                warn_of_damage(CheckpointError(f"the checkpoint {found} is damaged: {what}."))
+                continue
+            keep_newest(self.checkpoints, found)
+            return
 
     def rewrite_history(self, events: Sequence[Event]) -> None:
-        """Put the history where a checkpoint was: lines written after it will come again."""
+        """Cut the history back to a checkpoint: lines written after it will come again."""
         write_whole(self.history, "".join(event.as_line() for event in events))
 
     def append(self, events: Iterable[Event]) -> None:
@@ -74,7 +98,7 @@ class RunFolder:
 def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
     """Hold a run's folder, refusing one that another process holds; None for no folder.
 
-    The system lets go of the lock when the process ends, however it ends.
+    The system releases the lock when the process ends, however it ends.
     """
     if path is None:
         yield None
@@ -100,9 +124,9 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
 def run_identity(
     plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
 ) -> dict[str, Any]:
-    """Return what a run must agree in to be gone on with."""
+    """Return the fields that must match to resume."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
-    own = data.validation or ()
+    own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
         "plan": plan.as_dict(),
         "data": {
@@ -115,10 +139,9 @@ def run_identity(
 
 
 def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return what is known of a surrogate and a model; views and functions have no text.
+    """Return what identifies a surrogate and a model; views and functions have no text.
 
-    A model is known by its class, its size and what it prints, without the places in memory that
-    functions print.
+    A model is identified by its class, its size and what it prints, without memory addresses.
     """
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     return {
@@ -147,7 +170,7 @@ def sha256_of(*tensors: Tensor) -> str:
 def _described(surrogate: Surrogate) -> str:
     """One surrogate's kind, plain settings and given tables, the latter by their sha256.
 
-    Buffers of a surrogate that moves on after a step are its state, and are left out: one that was
+    Buffers of a surrogate that changes after a step are its state and are left out: one that was
     used before has others.
     """
     settings = {
@@ -177,8 +200,8 @@ def _read_identity(place: Path) -> dict[str, Any]:
         return found
     raise ValueError(
         f"{place}: expected the plan and data of the run there, as JSON; got "
-        f"{content[:60].decode(errors='replace')!r}. It is damaged, or not of dessl: choose "
-        "another folder."
+        f"{content[:60].decode(errors='replace')!r}. The file is damaged, or dessl did not write "
+        "it: choose another folder."
     )
 
 
@@ -197,13 +220,13 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
     ]
     if different:
         raise ValueError(
-            f"{path} holds another run ({'; '.join(different)}). Choose another folder, or train "
-            "with what that run was begun with."
+            f"{path} has another run ({'; '.join(different)}). Choose another folder, or train "
+            "with the settings that run was started with."
         )
 
 
 def _said(identity: Mapping[str, Any], key: str) -> str:
-    return repr(identity[key]) if key in identity else "not noted"
+    return repr(identity[key]) if key in identity else "missing"
 
 
 def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The divergence guard: when a run cannot be trusted any more, and what to say of it."""
+"""The divergence guard: when a run has diverged, and what to say about it."""
 
 import math
 from functools import partial
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
 from dessl.training.plan import TrainPlan
 
@@ -40,7 +41,7 @@ class DivergenceError(RuntimeError):
 
 
 class NotFiniteError(ValueError):
-    """Scores that no risk can be made of; the loop says at which step."""
+    """Scores that are not finite, so that there is no risk; the run says at which step."""
 
     def __init__(self, values: dict[str, float]) -> None:
         super().__init__("the scores are not finite")
@@ -48,7 +49,7 @@ class NotFiniteError(ValueError):
 
 
 def check_classes(logits: Tensor, n_classes: int) -> None:
-    """Refuse logits (..., classes) of fewer classes than the data has; one logit speaks of two.
+    """Refuse logits (..., classes) with fewer classes than the data; one logit stands for two.
 
     >>> check_classes(torch.zeros(1, 8, 2), 3)
     Traceback (most recent call last):
@@ -105,12 +106,14 @@ def divergence(
 
 def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     """Return a sentence if the debiased risk is unbounded below at λ, else nothing."""
-    if plan.risk != "debiased" or plan.bound is not None or lam <= surrogate.bounded_up_to:
+    risk = RISKS[plan.risk]
+    if not risk.takes_back or plan.bound is not None or lam <= surrogate.bounded_up_to:
         return ""
+    bound = "pass bound='nonnegative', " if "bound" in risk.options else ""
     return (
         f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
-        "debiased risk has no lower bound there and may run off. Lower lam, pass "
-        "bound='nonnegative', or smooth H with dessl.surrogates.Smooth."
+        f"debiased risk has no lower bound there and may diverge. Lower lam, {bound}or smooth H "
+        "with dessl.surrogates.Smooth."
     )
 
 
@@ -122,5 +125,5 @@ def _largest(values: dict[str, float]) -> str:
 def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     return past_bound(lam, plan, surrogate) or (
         f"λ is not past {type(surrogate).__name__}'s stated bound, {surrogate.bounded_up_to:g}: "
-        "look at the learning rate and at the data's scale."
+        "check the learning rate and the scale of the data."
     )

@@ -94,15 +94,20 @@ class Trainable(ABC):
         return Checkpoint(weights, state)
 
     def restore(self, saved: Checkpoint) -> None:
-        """Resume from a checkpoint, bit for bit."""
+        """Resume from a checkpoint, bit for bit.
+
+        Where one lacks something, another can be restored after it.
+        """
+        state = saved.state
+        done, seconds, random = state["done"], float(state["seconds"]), state["random"]
         self.put_back(saved)
-        for member, its in zip(self.members, saved.state["members"], strict=True):
+        for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
-        self.done = saved.state["done"]
-        self._zero -= saved.state["seconds"]
-        torch.set_rng_state(saved.state["random"])
+        torch.set_rng_state(random)
+        self.done = done
+        self._zero -= seconds
         if self.device.type == "cuda":
-            torch.cuda.set_rng_state(saved.state["random_cuda"], self.device)
+            torch.cuda.set_rng_state(state["random_cuda"], self.device)
 
 
 def drive(
@@ -123,8 +128,7 @@ def drive(
         progress: Whether to show a progress bar, where there is a terminal.
     """
     if folder:
-        if saved := folder.begin(trained.identity(), resume=resume):
-            trained.restore(saved)
+        folder.begin(trained.identity(), trained.restore, resume=resume)
         if trained.keeps_history:
             folder.rewrite_history(trained.members[0].history)
     last_saved = time.perf_counter()

@@ -9,8 +9,9 @@ from typing import Any
 
 from torch import nn
 
+from dessl.evaluation.metrics.vocabulary import higher_is_better
 from dessl.training.event import Event, history_from, history_text
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Selection:
                 )
             self.waited += 1
             return False
-        higher = HIGHER_IS_BETTER[plan.select]
+        higher = higher_is_better(plan.select)
         ahead = value > self.value if higher else value < self.value
         better = ahead or math.isnan(self.value)
         self.waited = 0 if better else self.waited + 1

@@ -31,11 +31,10 @@ def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     here, there = ({(name, v.shape) for name, v in part.items()} for part in (own, state))
     if here != there:
         name, shape = min(here ^ there)
-        where = "it has not" if (name, shape) in here else "the model has not"
+        where = "missing from it" if (name, shape) in here else "not in the model"
         raise ValueError(
-            f"the saved state does not fit the model: {name!r} of shape {tuple(shape)} is what "
-            f"{where}. Build the model as it was when the state was saved, or start over in "
-            "another folder."
+            f"the saved state does not fit the model: {name!r} of shape {tuple(shape)} is {where}. "
+            "Build the model as it was when the state was saved, or start over in another folder."
         )
     for name, value in state.items():
         own[name].copy_(value)

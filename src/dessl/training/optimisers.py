@@ -1,4 +1,4 @@
-"""The plan's optimiser: which weights decay, which are Muon's, and one learning rate for all."""
+"""The plan's optimiser: which weights decay, which use Muon, and one learning rate for all."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -124,7 +124,7 @@ class Optimisers:
         return {str(number): o.state_dict() for number, o in enumerate(self.optimisers)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved memory, keeping the learning rate's place."""
+        """Resume from a saved memory, keeping the learning rate's place."""
         for number, optimiser in enumerate(self.optimisers):
             optimiser.load_state_dict(state[str(number)])
             for group in optimiser.param_groups:

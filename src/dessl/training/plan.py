@@ -1,4 +1,4 @@
-"""TrainPlan: everything a run is but its model, surrogate and data, checked before it starts."""
+"""TrainPlan: all settings of a run except its model, surrogate and data, checked early."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,34 +8,21 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from dessl import _checks
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.objective import RiskKind
-from dessl.risk import Bound, On
+from dessl.risk import COMPLETE_CASE, RISKS, Bound, On, check_options, risk_named
 from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
 
 Optimiser = Literal["sgd", "adamw", "muon"]
 Precision = Literal["float32", "bf16"]
 Switch = Literal["auto", "on", "off"]
 
-HIGHER_IS_BETTER: dict[str, bool] = {
-    "accuracy": True,
-    "balanced_accuracy": True,
-    "worst_class_accuracy": True,
-    "macro_f1": True,
-    "auc": True,
-    "cross_entropy": False,
-    "brier": False,
-    "ece": False,
-    "adaptive_ece": False,
-    "debiased_ece": False,
-}
-"""The validation metrics that a model can be selected by."""
-
 EVALUATIONS = 20  # in a run whose plan does not say
 
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """How to train: frozen, checked, and the same after a trip through JSON.
+    """How to train: frozen, checked, and the same after a round trip through JSON.
 
     Args:
         steps: Optimiser steps. Give this or ``epochs``.
@@ -52,14 +39,15 @@ class TrainPlan:
         weight_decay: Never on biases and normalisation layers.
         lam: λ, its peak.
         ramp: Of λ, as ``schedule``.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
+            ``"inverse_propensity"``, for data with propensities.
         on: As in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a batch.
         bound: As in :func:`dessl.debiased_risk`.
         include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
         ema: Decay of the averaged weights that are evaluated and kept; 0 for none.
         precision: ``"float32"`` or ``"bf16"`` (autocast).
-        compile: ``"auto"``: on CUDA, where it works. ``"on"`` makes not working an error.
-        graph: Likewise, for the CUDA graph of a step.
+        compile: ``"auto"``: on CUDA, where it works. ``"on"``: an error where it does not work.
+        graph: The same, for the CUDA graph of a step.
         evaluate_every: Steps between evaluations, each with a checkpoint; when not given, an epoch
             for ``epochs``, a twentieth of the run for ``steps``.
         select: ``"last"``, or the validation metric whose best evaluation is kept.
@@ -67,7 +55,7 @@ class TrainPlan:
             validation rows there are many, and the last is the longest trained.
         patience: Evaluations without a better ``select`` after which the run ends; None for never.
         seed: Of the two streams, of dropout, and of a model that is given as a function.
-        guard_every: Steps between looks for NaN and explosions; 0 for evaluations alone.
+        guard_every: Steps between checks for NaN and explosions; 0 for evaluations only.
         risk_limit: Size of the risk past which it counts as exploded.
 
     >>> plan = TrainPlan(steps=100, lam=0.5, schedule="cosine")
@@ -115,13 +103,13 @@ class TrainPlan:
 
     def _check_choices(self) -> None:
         _checks.one_of("optimiser", self.optimiser, ("sgd", "adamw", "muon"))
-        _checks.one_of("risk", self.risk, ("complete_case", "ssl", "debiased"))
+        risk_named(self.risk)
         _checks.one_of("on", self.on, ("unlabelled", "all"))
         _checks.one_of("bound", self.bound, (None, "nonnegative"))
         _checks.one_of("precision", self.precision, ("float32", "bf16"))
         _checks.one_of("compile", self.compile, ("auto", "on", "off"))
         _checks.one_of("graph", self.graph, ("auto", "on", "off"))
-        _checks.one_of("select", self.select, ("last", *HIGHER_IS_BETTER))
+        _checks.one_of("select", self.select, ("last", *METRICS))
         _checks.one_of("ties", self.ties, ("first", "last"))
         for name in ("nesterov", "include_labelled"):
             _checks.true_or_false(name, getattr(self, name))
@@ -148,19 +136,17 @@ class TrainPlan:
                 f"exactly one of steps and epochs must be given; got steps={self.steps}, "
                 f"epochs={self.epochs}."
             )
-        if self.risk != "debiased" and (self.on != "unlabelled" or self.bound is not None):
+        check_options(self.risk, on=None if self.on == "unlabelled" else self.on, bound=self.bound)
+        if self.adds_on_all and self.include_labelled:
+            which = f"risk={self.risk!r}" if RISKS[self.risk].on_all else "on='all'"
             raise ValueError(
-                f"on and bound go with risk='debiased'; got risk={self.risk!r}. Leave them out."
-            )
-        if self.on == "all" and self.include_labelled:
-            raise ValueError(
-                "on='all' adds labelled rows to the mean of H, and include_labelled draws them "
+                f"{which} adds labelled rows to the mean of H, and include_labelled draws them "
                 "into it already: together they would count twice. Choose one."
             )
-        if self.risk != "complete_case" and self.unlabelled_batch == 0:
+        if RISKS[self.risk].unlabelled and self.unlabelled_batch == 0:
             raise ValueError(
                 f"risk={self.risk!r} needs unlabelled rows; got unlabelled_batch=0. "
-                "Use risk='complete_case' to train on labelled rows alone."
+                f"Use risk={COMPLETE_CASE!r} to train on labelled rows alone."
             )
         if self.patience is not None and self.select == "last":
             raise ValueError(
@@ -168,14 +154,19 @@ class TrainPlan:
                 "Choose the metric, such as select='accuracy'."
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
-            raise ValueError("momentum is of SGD and Muon; AdamW has none. Leave it out.")
+            raise ValueError("momentum goes with SGD and Muon; AdamW has none. Leave it out.")
         if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":
             raise ValueError("Nesterov's momentum needs momentum > 0. Pass nesterov=False.")
 
     @property
     def drawn_unlabelled(self) -> int:
-        """Unlabelled rows that a step really draws: none in the complete case."""
-        return 0 if self.risk == "complete_case" else self.unlabelled_batch
+        """Unlabelled rows that a step draws: none in the complete case."""
+        return self.unlabelled_batch if RISKS[self.risk].unlabelled else 0
+
+    @property
+    def adds_on_all(self) -> bool:
+        """Whether H is added on labelled and unlabelled rows together."""
+        return self.on == "all" or RISKS[self.risk].on_all
 
     def epoch_steps(self, n_labelled: int) -> int:
         """Steps of a pass through the labelled rows.

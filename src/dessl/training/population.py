@@ -1,11 +1,11 @@
 """Many runs of one architecture as one computation: how a λ-sweep over splits is trained.
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
-early stopping that it would have alone, and ends with the same weights up to rounding (of the same
-law with dropout, whose draws are the population's own; AdamW makes steps of rounding alone, where a
-bias before BatchNorm has no other gradient). Its events say less of validation rows: no
-correlation, no best λ, and no metric but accuracy and cross-entropy unless it is selected by one.
-Complete-case runs are a population of their own: they never see an unlabelled row.
+early stopping that it would have alone, and ends with the same weights up to rounding. Two
+exceptions: dropout draws other numbers from the same distribution, and AdamW turns rounding into
+steps where a bias before BatchNorm has no other gradient. Events say less about validation rows: no
+correlation, no best λ, and only accuracy and cross-entropy unless runs are selected by another
+metric. Complete-case runs are a population of their own: they never see an unlabelled row.
 """
 
 import copy
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from dessl import _checks
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
+from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint
@@ -36,7 +37,7 @@ from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
 from dessl.training.stacked_model import StackedModel, check_stackable
-from dessl.training.step import streams, unlabelled_weights
+from dessl.training.step import check_propensity, streams, unlabelled_weights
 from dessl.training.watch import Validation, levels
 
 
@@ -48,7 +49,7 @@ class PopulationRun:
         seed: Of its initial weights and its streams.
         draw: Which rows are labelled, held out for validation, and unlabelled.
         lam: λ, its peak.
-        risk: ``"complete_case"``, ``"ssl"`` or ``"debiased"``.
+        risk: A key of ``dessl.risk.RISKS``.
     """
 
     seed: int
@@ -59,7 +60,7 @@ class PopulationRun:
     def plan(self, shared: TrainPlan) -> TrainPlan:
         """The plan of this run alone, for :func:`dessl.train`."""
         own: dict[str, Any] = {"seed": self.seed, "lam": self.lam, "risk": self.risk}
-        if self.risk != "debiased":
+        if "on" not in RISKS[self.risk].options:
             own |= {"on": "unlabelled", "bound": None}
         return dataclasses.replace(shared, **own)
 
@@ -85,14 +86,15 @@ def train_population(
         surrogate: A term without state or random draws, such as ``"entropy"``; one that has them is
             refused: train its runs one at a time with :func:`dessl.train`.
         data: With all labels that any draw uses; one copy of its rows serves all runs.
-        runs: What each run has of its own. All draws have as many labelled and validation rows.
-        plan: What they share; its seed, λ and risk are not used. ``guard_every`` is not either: a
-            run that diverges is ended at the next evaluation, with a warning, and the rest go on.
+        runs: What each run has of its own. All draws must have the same number of labelled rows,
+            and of validation rows.
+        plan: What they share; its seed, λ, risk and ``guard_every`` are not used. A run that
+            diverges is ended at the next evaluation, with a warning; the others continue.
         device: Where to train; where the data is, when not given.
         transform: What the models see of a row in evaluation, as in :func:`dessl.train`.
-        chunk: Most runs at a time, where all would not fit the device's memory.
+        chunk: Most runs at a time, if all of them would not fit in the device's memory.
         out: Folder for checkpoints, one a minute; None to keep nothing.
-        resume: Whether to go on from the checkpoints in ``out``.
+        resume: Whether to resume from the checkpoints in ``out``.
         progress: Whether to show a progress bar, where there is a terminal.
 
     >>> from dessl.data import draw_labels
@@ -132,12 +134,14 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
     for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
         if not isinstance(value, kind):
             raise TypeError(f"{name} must be a {kind.__name__}; got {type(value).__name__}.")
+    for run in runs:
+        check_propensity(run.risk, data)
     for name, part in (("labelled", 0), ("validation", 1)):
         sizes = sorted({len(run.draw[part]) for run in runs})
         if len(sizes) > 1:
             raise ValueError(
-                f"all draws of a population must have as many {name} rows; got "
-                f"{', '.join(map(str, sizes))}. Train populations of one size each."
+                f"all draws of a population must have the same number of {name} rows; got "
+                f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
     if plan.optimiser == "muon":
         raise ValueError(
@@ -149,10 +153,8 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
 def _groups(runs: Sequence[PopulationRun], chunk: int | None) -> Iterator[list[int]]:
     """Numbers of the runs that are trained at once: of one batch shape, equal risks together."""
     most = len(runs) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
-    joint = sorted(
-        (i for i, run in enumerate(runs) if run.risk != "complete_case"), key=lambda i: runs[i].risk
-    )
-    alone = [i for i, run in enumerate(runs) if run.risk == "complete_case"]
+    alone = [i for i, run in enumerate(runs) if not RISKS[run.risk].unlabelled]
+    joint = sorted(set(range(len(runs))) - set(alone), key=lambda i: (runs[i].risk, i))
     for group in (alone, joint):
         for first in range(0, len(group), most):
             yield group[first : first + most]
@@ -173,7 +175,7 @@ def built_population(
 
 
 def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A run's own model; a copy, since a function may hand out one module again and again."""
+    """A run's own model; a copy, since a function may return the same module every time."""
     torch.manual_seed(seed)
     built = factory if isinstance(factory, nn.Module) else factory()
     if built is factory or not isinstance(built, nn.Module):
@@ -186,11 +188,13 @@ def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 @contextmanager
 def _advice(runs: int) -> Iterator[None]:
-    """Say what to do where the runs do not fit the device's memory."""
+    """Say what to do if the runs do not fit in the device's memory."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        error.add_note(f"{runs} runs at a time are too many here: pass chunk={max(1, runs // 2)}.")
+        error.add_note(
+            f"{runs} runs at a time do not fit in memory: pass chunk={max(1, runs // 2)}."
+        )
         raise
 
 
@@ -282,14 +286,14 @@ class Population(Trainable):
         plan = member.plan
         warnings.warn(
             f"the run with seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
-            f"step {step} and was ended; the other runs go on. Its last good state is kept.",
+            f"step {step} and was ended; the other runs continue. Its last good state is kept.",
             UserWarning,
             stacklevel=5,
         )
 
     @torch.no_grad()
     def _keep(self, chosen: Tensor) -> None:
-        """Copy the state of the chosen runs, (K,), without a look at any other's."""
+        """Copy the state of the chosen runs, (K,), and leave the others alone."""
         for name, value in self._state().items():
             mask = chosen.view(-1, *(1,) * (value.ndim - 1))
             self.kept[name].copy_(torch.where(mask, value, self.kept[name]))
@@ -314,6 +318,7 @@ class Population(Trainable):
             for rows in (part.labelled_rows, part.validation_rows, part.unlabelled_rows)
         ]
         seen = [validation.x, validation.y] if validation else []
+        seen += [] if data.propensity is None else [data.propensity]
         return {
             "plan": self.plan.as_dict(),
             "data": {
@@ -353,10 +358,9 @@ class Population(Trainable):
 
 
 def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:
-    weights = [unlabelled_weights(plans[0], part) for part in parts]
-    known = [weight for weight in weights if weight is not None]
-    return Setting(
-        [plan.lam for plan in plans],
-        [plan.risk for plan in plans],
-        torch.stack(known) if known else None,
-    )
+    weights = {}
+    for risk in {plan.risk for plan in plans}:
+        its = [pair for pair in zip(plans, parts, strict=True) if pair[0].risk == risk]
+        known = [w for w in (unlabelled_weights(*pair) for pair in its) if w is not None]
+        weights[risk] = torch.stack(known) if known else None
+    return Setting([plan.lam for plan in plans], [plan.risk for plan in plans], weights)

@@ -16,7 +16,7 @@ from torch.func import vmap
 from dessl.data import SemiData
 from dessl.data.batches import Batches, Stream
 from dessl.objective import RiskKind, objective
-from dessl.risk import Risk
+from dessl.risk import RISKS, Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
@@ -38,8 +38,8 @@ class RowsAhead:
 
     Args:
         streams: One :class:`~dessl.data.Batches` for each run, of the same batch sizes, at their
-            start. They are moved on here and belong to nobody else.
-        steps: Steps to draw at a time; fewer where 128 MiB hold fewer.
+            start. They advance here and must not be used elsewhere.
+        steps: Steps to draw at a time; fewer if they would take more than 128 MiB.
     """
 
     def __init__(self, streams: Sequence[Batches], *, steps: int) -> None:
@@ -59,7 +59,7 @@ class RowsAhead:
         self._draw()
 
     def advance(self) -> int:
-        """Return where in ``rows`` the next step's are, having drawn new ones if there are none."""
+        """Return where in ``rows`` the next step's are; draw new ones if none are left."""
         if self.used == self.steps:
             self._draw()
             self.used = 0
@@ -78,16 +78,16 @@ class RowsAhead:
         return [batches.state_dict() for batches in self._streams]
 
     def state_dict(self) -> dict[str, Any]:
-        """What the streams were when the rows at hand were drawn, and how many of them are used."""
+        """The streams' states when the current rows were drawn, and how many of them are used."""
         return {"streams": self._start, "used": self.used, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state: draw the same rows again and skip what is used."""
+        """Resume from a saved state: draw the same rows again and skip those used."""
         if state["steps"] != self.steps or len(state["streams"]) != len(self._streams):
             raise ValueError(
                 f"the saved population drew {state['steps']} steps ahead for "
                 f"{len(state['streams'])} runs; this one draws {self.steps} for "
-                f"{len(self._streams)}. Resume with the runs it was begun with."
+                f"{len(self._streams)}. Resume with the runs it was started with."
             )
         for batches, saved in zip(self._streams, state["streams"], strict=True):
             batches.load_state_dict(saved)
@@ -106,17 +106,17 @@ class Setting(NamedTuple):
 
     lams: Sequence[float]
     risks: Sequence[RiskKind]  # equal ones beside each other
-    weights: Tensor | None = None  # of unlabelled rows (K, n_u), where H is added on all rows
+    weights: Mapping[str, Tensor | None]  # by risk, of its runs' unlabelled rows, (runs, n_u)
 
 
 class PopulationStep:
-    """A step's device work, with all that it moves; shapes are fixed and no value is looked at.
+    """A step's device work, with all that it changes; shapes are fixed and no value is read.
 
     Args:
         models: The K models, where the data is.
         surrogate: Without state or draws.
         data: With all labels; which of them a run may see is in its rows.
-        plan: Of all runs, but for λ and the risk.
+        plan: Of all runs, except for λ and the risk.
         setting: λ and the risk of each run.
         rows: Of each run.
         steps: Of the whole run.
@@ -198,34 +198,47 @@ class PopulationStep:
             scores = self.surrogate(self.models.on_rows_of_each(n), batch)
         scores = Scores(scores.h.float(), scores.logits.float())
         h, logits = scores.h.view(runs, n), scores.logits.view(-1, runs, n, scores.logits.shape[-1])
-        y = data.y[rows[:, : self.rows.labelled]]
         lam = self._lams * self._shares[self._done]
-        return scores, self._risks(h, logits, y, lam)
+        return scores, self._risks(h, logits, rows[:, : self.rows.labelled], lam)
 
-    def _risks(self, h: Tensor, logits: Tensor, y: Tensor, lam: Tensor) -> Risk:
+    def _risks(self, h: Tensor, logits: Tensor, labelled: Tensor, lam: Tensor) -> Risk:
         """The K risks and their parts, each (K,)."""
+        y, propensity = self.data.y[labelled], self.data.propensity
         parts, first = [], 0
         for kind, runs in self._kinds:
-            its = slice(first, first + runs)
-            weights = None if self._weights is None or kind != "debiased" else self._weights[its]
-            dims = (0, 1, 0, 0, None if weights is None else 0)
-            risk_of = vmap(self._one_risk(kind), in_dims=dims)
-            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights))
+            its, weights = slice(first, first + runs), self._weights[kind]
+            known = None
+            if RISKS[kind].needs_propensity and propensity is not None:
+                known = propensity[labelled[its]]
+            optional = [None if part is None else 0 for part in (weights, known)]
+            risk_of = vmap(self._one_risk(kind), in_dims=(0, 1, 0, 0, *optional))
+            parts.append(risk_of(h[its], logits[:, its], y[its], lam[its], weights, known))
             first += runs
         return Risk(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def _one_risk(self, kind: RiskKind) -> Callable[..., tuple[Tensor, ...]]:
         plan = self.plan
-        debiased = kind == "debiased"
+        on, bound = (plan.on, plan.bound) if "on" in RISKS[kind].options else ("unlabelled", None)
 
         def risk(
-            h: Tensor, logits: Tensor, y: Tensor, lam: Tensor, weights: Tensor | None
+            h: Tensor,
+            logits: Tensor,
+            y: Tensor,
+            lam: Tensor,
+            weights: Tensor | None,
+            propensity: Tensor | None,
         ) -> tuple[Tensor, ...]:
-            on, bound = (plan.on, plan.bound) if debiased else ("unlabelled", None)
-            scores = Scores(h, logits)
-            return tuple(
-                objective(scores, y, lam, risk=kind, on=on, bound=bound, weights_unlabelled=weights)
+            found = objective(
+                Scores(h, logits),
+                y,
+                lam,
+                risk=kind,
+                on=on,
+                bound=bound,
+                weights_unlabelled=weights,
+                propensity=propensity,
             )
+            return tuple(found)
 
         return risk
 
@@ -257,7 +270,7 @@ class PopulationStep:
         return graph.replay
 
     def restore(self, optimiser: Mapping[str, Any]) -> None:
-        """Go on from an optimiser's saved memory, keeping the learning rate's place."""
+        """Resume an optimiser's saved memory, keeping the learning rate's place."""
         self.optimiser.load_state_dict(dict(optimiser))
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate

@@ -1,4 +1,4 @@
-"""What a run shows and tells while it runs: a progress bar, and TensorBoard."""
+"""What a run shows while it trains: a progress bar, and TensorBoard."""
 
 import sys
 import time
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
 from dessl.training.event import Event
 
 SECONDS = 0.2  # between two moves of the bar
@@ -60,8 +61,9 @@ def progress_bar(steps: int, done: int, *, shown: bool) -> Iterator[ProgressBar]
 def _found(event: Event) -> str:
     found = f"risk {event.risk:.4f}  {event.steps_per_second:.1f} steps/s"
     if event.validation:
-        accuracy, entropy = event.validation["accuracy"], event.validation["cross_entropy"]
-        found += f"  accuracy {accuracy:.4f}  cross-entropy {entropy:.4f}"
+        for metric in ("accuracy", "cross_entropy"):
+            value = event.validation[metric]
+            found += f"  {metric_text(metric)} {NONE if value is None else written(metric, value)}"
     return found
 
 

@@ -26,7 +26,7 @@ from dessl.training.model_state import (
     state_of,
 )
 from dessl.training.plan import TrainPlan
-from dessl.training.step import Step, streams
+from dessl.training.step import Step, check_propensity, streams
 from dessl.training.watch import id_range, levels, watched
 
 
@@ -50,16 +50,17 @@ def train(
     Args:
         model: From rows (n, ...), as the surrogate's views show them, to logits (n, classes). It is
             trained in place. A function that builds it is called with ``plan.seed`` set, so that
-            runs of one seed begin alike. Its parameters and buffers, whether its ``state_dict``
-            has them or not, are all that is selected and saved.
+            runs of one seed start alike. Its parameters and buffers, in its ``state_dict`` or not,
+            are what is selected and saved.
         surrogate: The unlabelled term H, its name in ``dessl.SURROGATES``, or a function h(logits)
             or h(model, x).
-        data: With its labels drawn; its validation part is used at evaluations. Rows of a part that
-            is not held out of x go, where a term looks rows up, by the ids after the largest.
+        data: With its labels drawn; its validation part is used at evaluations. Validation rows
+            that are not held out of x get the ids after the largest, for terms that look rows up.
         plan: How to train.
         callbacks: Each is called with an :class:`Event` at every evaluation.
         out: Folder for ``run.json``, ``history.jsonl`` and checkpoints; None to keep nothing.
-        resume: Whether to go on from the checkpoints in ``out``; False refuses a folder with a run.
+        resume: Whether to resume from the checkpoints in ``out``; if False, a folder that has a run
+            is refused.
         transform: What the model sees of a row in evaluation: give the normalisation of the views.
             Levels in [0, 1] for uint8 images and rows as they are otherwise, if not given.
         progress: Whether to show a progress bar, where there is a terminal.
@@ -214,8 +215,8 @@ class Run(Trainable):
         if step.average:
             put_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
-        if "selected" in weights:
-            self.selected = {k: v.to(self.device) for k, v in weights["selected"].items()}
+        selected = weights.get("selected")
+        self.selected = selected and {k: v.to(self.device) for k, v in selected.items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
         if "surrogate" in weights:
@@ -237,6 +238,7 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
         raise TypeError(f"plan must be a TrainPlan; got {type(plan).__name__}.")
     if not isinstance(data, SemiData):
         raise TypeError(f"data must be a SemiData; got {type(data).__name__}.")
+    check_propensity(plan.risk, data)
     if plan.select != "last" and data.validation is None:
         raise ValueError(
             f"select={plan.select!r} needs a validation part, and data has none. Hold rows out "
@@ -252,13 +254,13 @@ def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         raise TypeError(
             f"model must be an nn.Module or a function that builds one; got {type(built).__name__}."
         )
-    torch.manual_seed(seed)  # so that dropout draws alike however the model came
+    torch.manual_seed(seed)  # so that dropout draws alike whether the model was given or built
     return built
 
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed PyTorch's own generators for the run, and put them back after it.
+    """Seed PyTorch's own generators for the run, and restore them after it.
 
     On CUDA, let cuDNN time its convolutions once: shapes never change.
     """

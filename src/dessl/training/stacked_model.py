@@ -152,9 +152,9 @@ def check_stackable(
 ) -> None:
     """Refuse models that cannot be stacked, and a surrogate whose H would not be its H alone.
 
-    State is refused by its signs. Random draws, rows that look at one another and passes that must
-    leave no trace are found by trying: two models' rows together must give what each model's rows
-    give alone.
+    A surrogate says itself whether it has state. Random draws, rows that depend on one another and
+    passes that must leave no trace are found by trying: two models' rows together must give what
+    each model's rows give alone.
 
     Args:
         surrogate: The term.
@@ -191,8 +191,8 @@ def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scor
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in pairs):
         raise ValueError(
             f"{name} gives other values for the rows of two models together than for each "
-            "model's alone: it draws at random, or its rows look at one another, and a "
-            f"population would not be its runs. {ALONE}"
+            "model's alone: it draws at random, or its rows depend on one another, so its runs "
+            f"cannot be trained as a population. {ALONE}"
         )
 
 

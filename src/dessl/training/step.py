@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import Batches, SemiData
-from dessl.objective import objective
-from dessl.risk import Risk
+from dessl.objective import RiskKind, objective
+from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.ema import move_average
 from dessl.surrogates.state import device_of
@@ -61,13 +61,13 @@ class WeightAverage:
 
 
 class Step:
-    """A step's device work, with all that it moves: shapes are fixed and no value is looked at.
+    """A step's device work, with all that it changes: shapes are fixed and no value is read.
 
     Args:
         model: What is trained.
         surrogate: Prepared, and where the model is.
-        data: Likewise.
-        plan: The run's.
+        data: Where the model is.
+        plan: How to train.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Step:
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
         self._weights = unlabelled_weights(plan, data)
+        self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
@@ -96,10 +97,11 @@ class Step:
         """
         batch = Rows(self.data.x[rows], self.data.ids[rows])
         y = self.data.y[rows[: self.plan.labelled_batch]]
+        propensity = None if self._propensity is None else self._propensity[rows[: len(y)]]
         scores = self._score(batch)
         check_classes(scores.logits, self.data.n_classes)
         try:
-            risk = self._risk(scores, y, lam)
+            risk = self._risk(scores, y, lam, propensity)
         except ValueError as error:
             if values := not_finite(scores, len(y)):
                 raise NotFiniteError(values) from error
@@ -124,7 +126,9 @@ class Step:
             h, logits = self.surrogate.step_scores(self.model, batch, labelled)
         return Scores(h.float(), logits.float())
 
-    def risk(self, scores: Scores, y: Tensor, lam: float | Tensor) -> Risk:
+    def risk(
+        self, scores: Scores, y: Tensor, lam: float | Tensor, propensity: Tensor | None
+    ) -> Risk:
         """Return the plan's risk of the scores."""
         plan = self.plan
         return objective(
@@ -135,6 +139,7 @@ class Step:
             on=plan.on,
             bound=plan.bound,
             weights_unlabelled=self._weights,
+            propensity=propensity,
         )
 
     def count(self, risk: Risk, h: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:
@@ -143,16 +148,26 @@ class Step:
 
 
 def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
-    """What an unlabelled row of a batch counts, (unlabelled_batch,), where H is added on all rows.
+    """Weights of a batch's unlabelled rows, (unlabelled_batch,), where H is added on all rows.
 
     The mean over all data has n_u unlabelled rows to n_l labelled ones, whatever a batch has. None
-    where the rows' number does not matter.
+    where the number of rows does not matter.
     """
-    if plan.on != "all":
+    if not plan.adds_on_all:
         return None
     beside = data.n_unlabelled / plan.unlabelled_batch
     weight = beside * plan.labelled_batch / data.n_labelled
     return torch.full((plan.unlabelled_batch,), weight, device=data.device)
+
+
+def check_propensity(risk: RiskKind, data: SemiData) -> None:
+    """Refuse data without propensities where the risk needs them."""
+    if RISKS[risk].needs_propensity and data.propensity is None:
+        raise ValueError(
+            f"risk={risk!r} needs the probability that each labelled row got its label. Pass "
+            "SemiData(..., propensity=...), or train with risk='debiased' if labels are missing "
+            "completely at random."
+        )
 
 
 def streams(data: SemiData, plan: TrainPlan) -> Batches:

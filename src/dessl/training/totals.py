@@ -47,7 +47,7 @@ class Totals:
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Everything that :meth:`add` changes, for whoever has to restore it."""
+        """Everything that :meth:`add` changes, for those who must restore it."""
         return self.sums, self.bad, self.count, self.bad_count
 
     @torch.no_grad()

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
 from dessl.evaluation.metrics.from_predictions import predicted_logits
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.mode import evaluating
 from dessl.functional import log_probabilities
+from dessl.risk import RISKS
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import optimal_lambda
 from dessl.training.guard import NotFiniteError, bad_values
-from dessl.training.plan import HIGHER_IS_BETTER, TrainPlan
+from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 
 LEAST_ROWS = 3  # for a slope with an error
@@ -91,7 +93,9 @@ def watched(
         return Watch(values, None, None)
     # The slope is of validation rows; how many rows have no label enters as a factor after it.
     estimate = optimal_lambda(loss, h, h, on="all")
-    whole = plan.on == "all" or plan.include_labelled
+    if RISKS[plan.risk].needs_propensity:  # the λ of least variance is one for labels at random
+        return Watch(values, estimate.correlation, None)
+    whole = plan.adds_on_all or plan.include_labelled
     unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
 
@@ -99,7 +103,7 @@ def watched(
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
     """Return every metric that a model can be selected by, of logits (n, classes)."""
     metrics = metrics_from_logits(logits, y)
-    return {name: getattr(metrics, name) for name in HIGHER_IS_BETTER}
+    return {name: getattr(metrics, name) for name in METRICS}
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Validation:
         sizes = sorted({len(rows) for rows in held_out})
         if len(sizes) > 1:
             raise ValueError(
-                "all runs of a population must hold out as many validation rows; got "
+                "all runs of a population must hold out the same number of validation rows; got "
                 f"{', '.join(map(str, sizes))}. Draw labels with one n_validation."
             )
         if sizes[0]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from dessl._entries import check_name
 from dessl.data import SemiData
-from dessl.report.table import Table
+from dessl.report.tables import Table
 from dessl.results.record import Record
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import Pictures

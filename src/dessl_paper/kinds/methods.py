@@ -7,21 +7,19 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dessl.report.averages import over_steps
-from dessl.report.measures import NONE, higher_is_better
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE, higher_is_better
+from dessl.report.chart import inside, pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, number, over_steps, values_of
 from dessl.results.record import Record
-from dessl_paper.averages import average, number, values_of
 from dessl_paper.comparison import Comparison, compared
 from dessl_paper.figures import (
     Pictures,
     drawing,
     headline,
-    inside,
     legend_below,
     numbered,
     panels,
-    pictures,
     scale,
     shown_text,
     shown_titles,
@@ -210,7 +208,7 @@ def dots_figure(results: Results) -> Pictures:
 
 
 def _dots(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
-    """Draw one panel; tell whether the paper has numbers in it."""
+    """Draw one panel; return whether the paper has numbers in it."""
     looks, times, paper = styles(results), scale(metric), False
     for place, method in enumerate(results.methods):
         look = looks[method]
@@ -235,7 +233,7 @@ def _dots(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
 
 
 def _dots_legend(axes: "Axes", *, paper: bool) -> None:
-    marks = {"ours, 95 % interval over splits where there are several": "#555555"}
+    marks = {"ours, 95 % interval over splits if there are several": "#555555"}
     for label, colour in marks.items():
         axes.plot([], [], color=colour, marker="o", linestyle="none", label=label)
     if paper:
@@ -280,7 +278,7 @@ def _over_labels(axes: "Axes", results: Results, blocks: list[Block], metric: st
 
 
 def learning_figure(results: Results, block: Block) -> Pictures | None:
-    """A panel for each metric that was watched; None where none was, twice at least."""
+    """A panel for each metric that was watched; None if none was, at least twice."""
     watched = [metric for metric in results.metrics if _curves(results, block, metric)]
     if not watched:
         return None
@@ -295,7 +293,7 @@ def learning_figure(results: Results, block: Block) -> Pictures | None:
 
 
 def mean_curve(records: list[Record], metric: str) -> dict[int, float]:
-    """The mean over splits at each step that every split came to.
+    """The mean over splits at each step that every split reached.
 
     Args:
         records: Of one method.
@@ -337,7 +335,7 @@ def _learning_panel(axes: "Axes", results: Results, block: Block, metric: str) -
 
 
 def _zoom(axes: "Axes", values: list[float], kept: list[float], *, rising: bool) -> None:
-    """Leave the steep beginning out of sight, so that the end can be read, of every curve."""
+    """Hide the steep beginning of the curves, so that the ends can be read."""
     hidden = int(HIDDEN * len(values))
     low = min([values[hidden] if rising else values[0], *kept])
     high = max([values[-1] if rising else values[-1 - hidden], *kept])
@@ -371,7 +369,7 @@ def _levels(results: Results, block: Block, metric: str) -> list[Level]:
 
 
 def _headlines(results: Results) -> Iterator[Finding]:
-    """How far a debiased method's accuracy is from the paper's, where there is one data set."""
+    """How far a debiased method's accuracy is from the paper's, if there is one data set."""
     if len(results.blocks) > 1:
         return
     for _, debiased in results.twins():
@@ -411,7 +409,7 @@ def _over_blocks(results: Results, metric: str, known: Mapping[Block, Comparison
     found = list(both.values())
     names = results.methods
     text = (
-        f"{names[found[0].method]} less {names[found[0].against]}, {plain(metric)}: the sign is "
+        f"{names[found[0].method]} minus {names[found[0].against]}, {plain(metric)}: the sign is "
         f"the paper's {agreement_text(found, 'data sets')}"
     )
     other = [block.data for block, one in both.items() if not one.same_direction]
@@ -435,7 +433,7 @@ def _to_the_complete_case(results: Results) -> Iterator[Finding]:
             continue
         found = list(cells.values())
         text = (
-            f"{name} less the complete case: the sign is the paper's "
+            f"{name} minus the complete case: the sign is the paper's "
             f"{agreement_text(found, 'differences')}"
         )
         other = [what for what, one in cells.items() if not one.same_direction]

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from dessl.data.publishers import DATASETS
 from dessl.evaluation.metrics import benefit_ratio
-from dessl.report.measures import NONE
-from dessl.report.table import Table
-from dessl_paper.averages import Average, average, number
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text
+from dessl.report.chart import inside, pictures
+from dessl.report.tables import Table
+from dessl.results.averages import Average, average, number
 from dessl_paper.figures import (
     Pictures,
     drawing,
     headline,
-    inside,
     legend_below,
-    pictures,
     shown_text,
     shown_titles,
     styles,
@@ -42,7 +41,7 @@ ALONE, EVERYTHING = "complete_case", "supervised"
 def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
     """Each method's accuracies by class, (classes,) a method.
 
-    Empty where no run has any, or where there are too many classes to show.
+    Empty if no run has any, or if there are too many classes to show.
     """
     found = {}
     for method in results.methods:
@@ -57,7 +56,7 @@ def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]
 
 
 def benefit_ratios(accuracies: Mapping[str, Sequence[Average]]) -> dict[str, list[float]]:
-    """Benefit ratios of mean accuracies, where the complete case and all labels were run too."""
+    """Benefit ratios of mean accuracies, if the complete case and all labels were run too."""
     if not {ALONE, EVERYTHING} <= set(accuracies):
         return {}
     means = {name: [one.mean for one in row] for name, row in accuracies.items()}
@@ -82,7 +81,7 @@ def class_names(block: Block, count: int) -> tuple[str, ...]:
 
 
 def class_tables(results: Results, block: Block) -> list[Table]:
-    """Accuracies of a block's classes, and benefit ratios where all labels were run too."""
+    """Accuracies of a block's classes, and benefit ratios if all labels were run too."""
     found = class_accuracies(results, block)
     if not found:
         return []
@@ -142,13 +141,13 @@ def _at(metric: str, row: list[float], place: int) -> str:
 def classes_figure(results: Results) -> Pictures | None:
     """Each method's accuracy in each class, a panel for each data set; benefit ratios under them.
 
-    None where no run has class accuracies, or where there are too many classes to show.
+    None if no run has class accuracies, or if there are too many classes to show.
     """
     from matplotlib.figure import Figure
 
     rates = {block: class_accuracies(results, block) for block in results.blocks}
     rates = {block: rows for block, rows in rates.items() if rows}
-    drawn = [(block, rows, "accuracy, %", 100.0) for block, rows in rates.items()]
+    drawn = [(block, rows, metric_text("accuracy"), 100.0) for block, rows in rates.items()]
     drawn += [
         (block, {name: [average([x]) for x in row] for name, row in ratios.items()}, RATIO, 1.0)
         for block, rows in rates.items()
@@ -208,7 +207,7 @@ def _class_axis(axes: "Axes", block: Block, count: int) -> None:
 
 
 def class_findings(results: Results, block: Block) -> Iterator[Finding]:
-    """For each pair of methods, whose benefit is the more even; means over splits, no test."""
+    """For each pair of methods, which benefit is more even; means over splits, no test."""
     accuracies = class_accuracies(results, block)
     ratios = benefit_ratios(accuracies)
     for usual, debiased in results.twins():
@@ -230,7 +229,7 @@ def class_findings(results: Results, block: Block) -> Iterator[Finding]:
             continue
         text += f"; in the paper {paper[0]:.3f} and {paper[1]:.3f}"
         if min(accuracies[name][0].n for name in (usual, debiased)) < 2:
-            yield Finding("open", f"{text}. One split, so that the order may be chance.")
+            yield Finding("open", f"{text}. One split, so the order may be chance.")
         elif (ours[0] < ours[1]) == (paper[0] < paper[1]):
             yield Finding("agrees", f"{text}: the same order.")
         else:

@@ -17,13 +17,14 @@ from dessl._json import finite
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import evaluate
+from dessl.evaluation.metrics.vocabulary import NONE
 from dessl.evaluation.mode import evaluating
 from dessl.evaluation.risk_quality import oracle_lambda
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.report.chart import pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, number, values_of
 from dessl.results.record import Record
 from dessl.surrogates import SURROGATES
-from dessl_paper.averages import average, number, values_of
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import (
     DEBIASED,
@@ -33,7 +34,6 @@ from dessl_paper.figures import (
     legend_below,
     numbered,
     panels,
-    pictures,
 )
 from dessl_paper.findings import Finding, Level, Outcome, gap, level
 from dessl_paper.kinds.risk_curves import (
@@ -46,6 +46,7 @@ from dessl_paper.kinds.risk_curves import (
     loss_and_term,
     measured_gradient,
     measured_risk,
+    only_term,
 )
 from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results
@@ -125,6 +126,8 @@ def check(experiment: Experiment, source: str) -> None:
         if len(own) < len(entries) and probe.settings is not LambdaSettings:
             raise EntryError(f"{source}: {at}: {' and '.join(OWN)} go with probe = 'lambda_opt'")
         check_part(at, own, SURROGATES, (*VIEWS, "seed"), source)
+    if probe.settings is not LambdaSettings:
+        only_term(settings.terms, source)
     check_metrics(experiment, [*CONTEXT, "rows", *probe.metrics(experiment)], source)
 
 
@@ -162,7 +165,7 @@ def measured_lambdas(experiment: Experiment, model: nn.Module, test: Part) -> Me
         loss, h, confidence = loss_and_term(unlabelled_term(own, experiment.views), model, test)
         loss, h = loss[confidence > above], h[confidence > above]
         metrics[f"rows.{name}"] = len(h)
-        if not len(h):  # a model that is sure of nothing
+        if not len(h):  # a model that is confident in no row
             metrics[f"lam_opt.{name}"] = None
             continue
         best = oracle_lambda(loss, h, n_labelled=n_l, n_unlabelled=n_u)
@@ -261,7 +264,7 @@ def _terms(results: Results, block: Block, method: str) -> Table:
 
 
 def _shared_range(runs: Sequence[Record], term: str) -> str:
-    """The λ that lie in every model's range; a model without one, sure of no row, has no say."""
+    """The λ in every model's range; a model without one, confident in no row, does not count."""
     low, high = (
         [end for end in values_of(runs, f"regime_{side}.{term}") if not math.isnan(end)]
         for side in ("low", "high")
@@ -298,7 +301,7 @@ def figures(results: Results) -> dict[str, Pictures]:
 
 
 def lambda_figure(results: Results, block: Block, method: str) -> Pictures | None:
-    """λ_opt of each term, ours and the paper's; None where none was computed."""
+    """λ_opt of each term, ours and the paper's; None if none was computed."""
     terms = terms_of(results, block, method)
     if not terms:
         return None
@@ -354,9 +357,9 @@ def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Fi
         if found.ours.half_width is None:
             yield Finding("open", f"{text}; one model, no interval over models.")
         elif found.meets:
-            yield Finding("agrees", f"{text}; our interval over models holds it.")
+            yield Finding("agrees", f"{text}; our interval over models includes it.")
         else:
-            yield Finding("differs", f"{text}; our interval over models does not hold it.")
+            yield Finding("differs", f"{text}; our interval over models does not include it.")
     if len(known) > 1:
         ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
         theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]

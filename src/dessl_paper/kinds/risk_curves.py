@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dessl._entries import read_as
+from dessl._entries import EntryError, read_as
 from dessl.data.parts import Part
 from dessl.evaluation.risk_quality import (
     RiskOverLambda,
@@ -25,6 +25,8 @@ from dessl.evaluation.risk_quality import (
     risk_over_lambda,
     variance_ratio_over_lambda,
 )
+from dessl.report.chart import pictures
+from dessl.results.averages import number
 from dessl.results.record import Record
 from dessl.surrogates import (
     SURROGATES,
@@ -35,8 +37,7 @@ from dessl.surrogates import (
     named_surrogate,
 )
 from dessl.surrogates.base import as_is
-from dessl_paper.averages import number
-from dessl_paper.figures import Pictures, drawing, headline, panels, pictures
+from dessl_paper.figures import Pictures, drawing, headline, panels
 from dessl_paper.findings import Finding
 from dessl_paper.results import Results
 from dessl_paper.specification import Experiment
@@ -112,7 +113,7 @@ def measured_risk(experiment: Experiment, model: nn.Module, test: Part) -> Measu
     """The risk's estimates over λ against the oracle, and their variance."""
     settings = read_as(RiskSettings, experiment.settings, at="settings")
     loss, h, _ = loss_and_term(
-        unlabelled_term(_only_term(settings.terms), experiment.views), model, test
+        unlabelled_term(only_term(settings.terms), experiment.views), model, test
     )
     drawn: dict[str, Any] = {"n_labelled": settings.labelled, "splits": settings.splits}
     best = oracle_lambda(loss, h, n_labelled=settings.labelled)
@@ -142,11 +143,11 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     """The variance of the whole network's gradient over λ."""
     settings = read_as(GradientSettings, experiment.settings, at="settings")
     loss, h, _ = loss_and_term(
-        unlabelled_term(_only_term(settings.terms), experiment.views), model, test
+        unlabelled_term(only_term(settings.terms), experiment.views), model, test
     )
     spread = network_gradient_spread(
         model,
-        _still(_only_term(settings.terms)),
+        _still(only_term(settings.terms)),
         shown(experiment.views)(test.x),
         test.y,
         n_labelled=settings.labelled,
@@ -163,9 +164,11 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     )
 
 
-def _only_term(terms: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def only_term(terms: Sequence[Mapping[str, Any]], source: str = "") -> Mapping[str, Any]:
+    """The one unlabelled term of an experiment over λ; more or none are refused."""
     if len(terms) != 1:
-        raise ValueError(f"settings.terms must have one unlabelled term; got {len(terms)}.")
+        where = f"{source}: " if source else ""
+        raise EntryError(f"{where}settings.terms must have one unlabelled term; got {len(terms)}")
     return terms[0]
 
 
@@ -216,7 +219,7 @@ def _curves(ratio: VarianceRatio) -> dict[str, Any]:
 def curves_figure(results: Results, record: Record) -> Pictures | None:
     """Both estimates of the risk over λ and their variance; a gradient's variance alone.
 
-    None where the record has no curves.
+    None if the record has no curves.
     """
     if "ratio_theory" not in record.arrays:
         return None
@@ -348,7 +351,7 @@ def _bias(record: Record) -> Finding:
         f"The oracle lies in the debiased estimate's band at {inside['debiased']} of {len(lams)} λ "
         f"and in the semi-supervised one's at {inside['ssl']}; the mean over splits is off by up "
         f"to {debiased:.1f} standard errors (debiased) and {ssl:.1f} (SSL), where chance gives "
-        f"up to {CHANCE:.1f}. The paper has the debiased one unbiased and the other not."
+        f"up to {CHANCE:.1f}. In the paper the debiased one is unbiased and the other is not."
     )
     as_claimed = debiased <= CHANCE, ssl > CHANCE
     return Finding(
@@ -357,11 +360,11 @@ def _bias(record: Record) -> Finding:
 
 
 def _variance(record: Record, splits: int) -> Finding:
-    """Does debiasing make the estimate less variable, as the paper has it for λ > 0?
+    """Does debiasing make the estimate less variable, as in the paper for λ > 0?
 
-    For splits of these very rows theorem 3.1 is exact, and what the splits show differs from it by
-    chance alone. Still the splits are what was measured: where they are on the other side of the
-    complete case, the theorem's number claims nothing by itself.
+    For splits of these rows theorem 3.1 is exact, and the splits differ from it only by chance.
+    Still the splits are what was measured: if they are on the other side of the complete case, the
+    theorem's number alone claims nothing.
     """
     lam, exact, seen = (
         number(record.metrics[name]) for name in ("lam_opt", "least_ratio", LEAST_SEEN)
@@ -374,7 +377,7 @@ def _variance(record: Record, splits: int) -> Finding:
     at_best = (
         f"At λ_opt = {lambda_text(lam)} the variance is {exact:.3f} of the complete case's by "
         f"theorem 3.1, which is exact for these rows, and {seen:.3f} over {splits} splits, "
-        f"{'as near as chance lets it be' if chance else 'farther off than chance explains'} "
+        f"{'a gap that chance explains' if chance else 'a larger gap than chance explains'} "
         f"(standard error {exact * error:.3f}, of a normal estimate that correlates with the "
         "complete case's as the theorem has it)."
     )
@@ -392,11 +395,11 @@ def _below(record: Record, lam: float, at_best: float) -> tuple[str, bool]:
     end = 2 * lam
     ratios = _seen(record, lambda at: at < end and not math.isclose(at, end))
     text = (
-        f"By the theorem it is below for λ from 0 to {lambda_text(end)}, as the paper has it; over "
+        f"By the theorem it is below for λ from 0 to {lambda_text(end)}, as in the paper; over "
         f"the splits at {sum(ratio < 1 for ratio in ratios)} of {len(ratios)} λ between"
     )
     shown = at_best < 1
-    return f"{text}{'' if shown else ', so that they do not show it to fall'}.", shown
+    return f"{text}{'' if shown else ', so they do not show a decrease'}.", shown
 
 
 def _above(record: Record) -> tuple[str, bool]:

@@ -8,24 +8,21 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dessl.report.measures import NONE
-from dessl.report.table import Table
-from dessl_paper.averages import Average, average, values_of
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.chart import inside, lambda_axis, pictures, zero_place
+from dessl.report.tables import Table
+from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison, over_lambda
 from dessl_paper.figures import (
     Pictures,
     Style,
     drawing,
     headline,
-    inside,
-    lambda_axis,
     legend_below,
     numbered,
-    pictures,
     scale,
     shown_titles,
     styles,
-    zero_place,
 )
 from dessl_paper.findings import (
     Finding,
@@ -122,7 +119,7 @@ def _complete_case_table(
         (lambda_text(lam), *(text for name in methods for text in _tested(tests[name].get(lam))))
         for lam in sorted({lam for found in tests.values() for lam in found})
     )
-    caption = f"{data_title(results, block)}: {heading(metric)} less the complete case's"
+    caption = f"{data_title(results, block)}: {heading(metric)} minus the complete case's"
     return [Table(caption, ("λ", *headings), tuple(rows))]
 
 
@@ -173,7 +170,7 @@ def figures(results: Results) -> dict[str, Pictures]:
 
 
 def sweep_figure(results: Results, block: Block) -> Pictures:
-    """Metrics over λ with 95 % bands, the paper's curves, and p-values where there are splits."""
+    """Metrics over λ with 95 % bands, the paper's curves, and p-values if there are splits."""
     from matplotlib.figure import Figure
 
     tests = any(
@@ -277,7 +274,7 @@ def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None
 
 
 def _say_least(axes: "Axes") -> None:
-    """Let the lowest tick say that p-values there are that small or smaller."""
+    """Let the lowest tick say that p-values there are this small or smaller."""
     powers = range(LEAST, 1, 2)
     texts = [rf"$\mathdefault{{10^{{{power}}}}}$" for power in powers]
     axes.set_yticks([10.0**power for power in powers], [f"≤ {texts[0]}", *texts[1:]])
@@ -313,9 +310,9 @@ def _complete_case(results: Results, block: Block, metric: str) -> Iterator[Find
     if found.ours.half_width is None:
         yield Finding("open", f"{text}; one split, no interval.")
     elif found.meets:
-        yield Finding("agrees", f"{text}; our interval holds it.")
+        yield Finding("agrees", f"{text}; our interval includes it.")
     else:
-        yield Finding("differs", f"{text}; our interval does not hold it.")
+        yield Finding("differs", f"{text}; our interval does not include it.")
 
 
 def _level_findings(results: Results, block: Block, method: str, metric: str) -> Iterator[Finding]:
@@ -330,7 +327,7 @@ def _level_findings(results: Results, block: Block, method: str, metric: str) ->
 
 
 def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
-    """The largest λ in full, then all from ``LARGE`` on; the verdict is that of them all."""
+    """The largest λ in detail, then all from ``LARGE`` on, which decide the outcome."""
     large = [one for one in tests if one.n and one.lam >= LARGE]
     if not large:
         return
@@ -347,14 +344,14 @@ def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Find
 
 
 def _signs(known: Sequence[Comparison]) -> str:
-    """At how many large λ the sign is the paper's, and where it clearly is not."""
+    """At how many large λ the sign is the paper's, and at which it clearly is not."""
     text = f"For λ ≥ {LARGE:g} the sign is the paper's {agreement_text(known, 'values')}"
     other = [lambda_text(one.lam) for one in known if one.clear and not one.same_direction]
     return f"{text}; clearly not at λ = {listed(other)}." if other else f"{text}."
 
 
 def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
-    """How far the two accuracies part at most: the paper's claim is that they are alike."""
+    """How much the two accuracies differ at most: the paper's claim is that they are alike."""
     known = [one for one in tests if not math.isnan(one.difference)]
     if not known:
         return
@@ -362,7 +359,7 @@ def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
     names = results.methods
     text = (
         f"over all λ the mean accuracies of {names[far.method]} and {names[far.against]} "
-        f"are never farther apart than {amount('accuracy', far.difference)} "
+        f"differ by at most {amount('accuracy', far.difference)} "
         f"(at λ = {lambda_text(far.lam)})"
     )
     papers = [abs(one.paper) for one in with_paper(known)]

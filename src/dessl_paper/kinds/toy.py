@@ -14,23 +14,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from dessl._entries import EntryError, check_call, check_name
+from dessl._entries import EntryError, check_call, check_name, read_as
 from dessl.data import SemiData
-from dessl.report.measures import NONE
-from dessl.report.table import Table
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.chart import pictures
+from dessl.report.tables import Table
+from dessl.results.averages import average, values_of
 from dessl.results.record import Record
 from dessl.training.progress import progress_bar
-from dessl_paper.averages import average, values_of
 from dessl_paper.comparison import Comparison
-from dessl_paper.figures import (
-    Pictures,
-    drawing,
-    headline,
-    numbered,
-    pictures,
-    shown_titles,
-    styles,
-)
+from dessl_paper.figures import Pictures, drawing, headline, numbered, shown_titles, styles
 from dessl_paper.findings import Finding, Level, gap, level
 from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results
@@ -95,7 +88,10 @@ def check(experiment: Experiment, source: str) -> None:
             at = f"methods.{method.name}.surrogate"
             check_call(_term, method.surrogate, source=source, at=at)
             check_name(method.surrogate["name"], TERMS, source=source, at=f"{at}.name")
-    toy_plan(experiment, cells_of(experiment)[0])
+    try:
+        toy_plan(experiment, cells_of(experiment)[0])
+    except (TypeError, ValueError) as error:  # types are right: a number is out of range
+        raise EntryError(f"{source}: settings: {error}") from error
 
 
 def _term(name: str) -> str:
@@ -106,7 +102,7 @@ def _term(name: str) -> str:
 def toy_plan(experiment: Experiment, cell: Cell) -> ToyPlan:
     """How a cell is trained: the experiment's settings with the cell's labels, λ and seed."""
     own = {"n_labelled": cell.data.labels, "lam": cell.lam, "seed": cell.seed}
-    return ToyPlan(**{**experiment.settings, **own})
+    return read_as(ToyPlan, {**experiment.settings, **own}, at="settings")
 
 
 # Methods of a split begin where the same warm start ended; a few splits are kept at hand.
@@ -206,7 +202,7 @@ def figures(results: Results) -> dict[str, Pictures]:
 def toy_figure(results: Results, block: Block) -> Pictures | None:
     """Histogram, then for each pair of methods its posterior and its training curve: one split.
 
-    None where no method came to an end.
+    None if every run diverged.
     """
     from matplotlib.figure import Figure
 

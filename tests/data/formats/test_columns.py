@@ -64,7 +64,7 @@ def test_measurements_are_no_classes(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(
         DataError,
         match=r"classes in the label column 'y'; got \d+ different numbers in 133 labelled rows, "
-        r"such as .* Numbers to predict are not classes\.",
+        r"such as .* not measurements",
     ):
         read_table(table(tmp_path / f"a{suffix}", list(values)), label="y")
 

@@ -101,7 +101,7 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
     odd["income"] = np.nan
     with (
         pytest.warns(UserWarning, match="2 of 2 cells in column 'town' .* such as 'Atlantis'; "),
-        pytest.warns(UserWarning, match="of 2 rows, .* complete in training: 2 in 'income'. A "),
+        pytest.warns(UserWarning, match=r"complete in training: 2 in 'income' \(of 2"),
     ):
         x = encoded_table(table_of_frame(odd), encoding).x
     place = encoding.feature_names.index
@@ -137,9 +137,7 @@ def test_one_wrong_cell_does_not_turn_a_column_into_categories(tmp_path: Path) -
     ):
         read_table(path, label="y")
     words = write(tmp_path / "b.csv", ["size,y", *(f"w{k},a" for k in range(20))])
-    with pytest.raises(
-        DataError, match="a column to learn from beside the label; got 'size' holds"
-    ):
+    with pytest.raises(DataError, match="a column to learn from besides the label; got 'size'"):
         read_table(words, label="y")
 
 
@@ -165,9 +163,7 @@ def test_gaps_in_columns_that_had_none_are_counted_in_one_warning() -> None:
     encoding = fit_encoding(table_of_frame(kept), label="outcome")
     gaps = kept.iloc[:9].assign(outcome="yes")
     gaps.loc[:3, "income"], gaps.loc[2:3, "town"], gaps["age"] = np.nan, None, np.nan
-    with pytest.warns(
-        UserWarning, match="complete in training: 4 in 'income', 2 in 'town'. A m"
-    ) as c:
+    with pytest.warns(UserWarning, match="complete in training: 4 in 'income', 2 in 'town' ") as c:
         encoded_table(table_of_frame(gaps), encoding)
     assert len(c) == 1
     encoded_table(table_of_frame(kept), encoding)  # and none without: warnings are errors here
@@ -178,7 +174,7 @@ def test_a_gap_in_many_columns_is_told_in_short() -> None:
     wide = wide.set_axis([f"c{k}" for k in range(11)], axis=1).assign(y=["a", "b"] * 3)
     encoding = fit_encoding(table_of_frame(wide), label="y")
     wide.loc[0, "c0":"c10"] = np.nan
-    with pytest.warns(UserWarning, match=r"1 in 'c7' and 3 more\. A missing"):
+    with pytest.warns(UserWarning, match=r"1 in 'c7' and 3 more \(of"):
         encoded_table(table_of_frame(wide), encoding)
 
 
@@ -207,14 +203,14 @@ def test_decimal_commas_are_numbers_at_fit_and_later(tmp_path: Path, delimiter: 
     assert read_new_table(comma, again).x[0, 0] == pytest.approx(
         (36.125 - frame.t.mean()) / frame.t.std(ddof=0), 1e-5
     )
-    with pytest.raises(DataError, match=r"'36,125' in data row 1, which may be 36.125 or 36125"):
+    with pytest.raises(DataError, match=r"'36,125' in data row 1, which may mean 36.125 or 36125"):
         read_new_table(comma, with_points)
 
 
 def test_a_column_of_thousands_is_refused_unless_it_is_said_what_it_is(tmp_path: Path) -> None:
     rows = [f"{k % 3 + 1},{k % 7}00;{k % 5};{'ab'[k % 2]}" for k in range(30)]
     path = write(tmp_path / "a.csv", ["pay;n;y", *rows])
-    with pytest.raises(DataError, match=r"column 'pay' .* may be 1.000 or 1000, .*--categorical"):
+    with pytest.raises(DataError, match=r"column 'pay' .* may mean 1.000 or 1000, .*--categorical"):
         read_table(path, label="y")
     assert read_table(path, label="y", ignore=["pay"])[0].feature_names == ("n",)
     _, encoding = read_table(path, label="y", categorical=["pay"])
@@ -232,7 +228,7 @@ def test_decimal_commas_between_commas_are_numbers_too(tmp_path: Path, suffix: s
     np.testing.assert_array_equal(read_table(path, label="y")[0].x, expected.x)
     np.testing.assert_array_equal(read_new_table(path, with_points).x, expected.x)
     thousands = [f'"{k % 9 + 1},{k % 10}00",{"ab"[k % 2]}' for k in range(30)]
-    with pytest.raises(DataError, match=r"column 'pay' .* may be 1.000 or 1000"):
+    with pytest.raises(DataError, match=r"column 'pay' .* may mean 1.000 or 1000"):
         read_table(write(tmp_path / "a.csv", ["pay,y", *thousands]), label="y")
 
 
@@ -270,7 +266,7 @@ def test_a_column_of_numbers_and_marks_is_refused(tmp_path: Path, marks: list[st
     with pytest.raises(
         DataError,
         match=rf"in column 'size'; got {first} in data row 61 \(40 such cells\)\. "
-        "Correct or empty the cell; or, if the column holds categories, name it in categorical=",
+        "Correct or empty the cell; or, if the column has categories, name it in categorical=",
     ):
         read_table(path, label="y")
     assert read_table(path, label="y", ignore=["size"])[0].feature_names == ("n",)
@@ -316,9 +312,7 @@ def test_few_values_stay_categories(tmp_path: Path, cells: str) -> None:
 def test_many_columns_that_are_left_out_or_absent_are_told_in_short() -> None:
     wide = pd.DataFrame(0.0, index=range(8), columns=[f"c{k}" for k in range(3000)])
     wide = wide.assign(n=[1.0, 5.0] * 4, y=["a", "b"] * 4)
-    with pytest.warns(
-        UserWarning, match="each of 'c0', .*, 'c7' and 2,992 more is constant. Name"
-    ) as caught:
+    with pytest.warns(UserWarning, match=r"'c0', .*, 'c7' and 2,992 more \(constant") as caught:
         encoding = fit_encoding(table_of_frame(wide), label="y")
     assert len(str(caught[0].message)) < 400
     assert len(encoding.left_out) == 3000
@@ -331,16 +325,16 @@ def test_many_columns_that_are_left_out_or_absent_are_told_in_short() -> None:
 def test_columns_with_nothing_to_learn_are_left_out_aloud(tmp_path: Path) -> None:
     rows = [f"{k + 100},u{k}x,same,7,,{k % 3},{'ab'[k % 2]}" for k in range(30)]
     path = write(tmp_path / "a.csv", ["row,code,text,number,empty,n,y", *rows])
-    with pytest.warns(UserWarning, match="left out of the features") as caught:
+    with pytest.warns(UserWarning, match="dropped") as caught:
         data, encoding = read_table(path, label="y")
     assert caught[0].filename == __file__
     assert data.feature_names == ("n",)
     assert encoding.left_out == {
         "row": "counts the rows",
-        "code": "holds another text in most rows",
-        "text": "is constant",
-        "number": "is constant",
-        "empty": "is empty",
+        "code": "nearly every value is unique",
+        "text": "constant",
+        "number": "constant",
+        "empty": "empty",
     }
     ignored = ["row", "code", "text", "number", "empty"]
     quiet, _ = read_table(path, label="y", ignore=ignored)
@@ -375,7 +369,7 @@ def test_one_word_and_a_gap_are_something_to_learn_from() -> None:
 def test_gaps_do_not_make_names_into_categories() -> None:
     names = [f"name {k % 20}" for k in range(30)] + [None] * 30
     frame = pd.DataFrame({"name": names, "n": np.arange(60) % 7, "y": ["a", "b"] * 30})
-    with pytest.warns(UserWarning, match="'name' holds another text in most rows"):
+    with pytest.warns(UserWarning, match="'name' .nearly every value is unique"):
         fit_encoding(table_of_frame(frame), label="y")
 
 
@@ -480,9 +474,9 @@ def test_columns_of_other_types_matter_only_where_they_are_used(tmp_path: Path) 
         "__index_level_0__": pa.array(n[::-1]),
     }
     pq.write_table(pa.table(columns), path)
-    with pytest.raises(DataError, match=r"column 'nested'; got type list.*name it in ignore"):
+    with pytest.raises(DataError, match=r"column 'nested'; got type list.*ignore="):
         read_table(path, label="y")
-    with pytest.warns(UserWarning, match="'day' holds another text in most rows"):
+    with pytest.warns(UserWarning, match="'day' .nearly every value is unique"):
         data, encoding = read_table(path, label="y", ignore=["nested"])
     assert data.feature_names == ("n", "d")
     np.testing.assert_array_equal(read_new_table(path, encoding).x, data.x)
@@ -533,7 +527,7 @@ def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1,c"]), encoding)
     with pytest.raises(DataError, match=r"numbers in column 'n'; got 'x' in data row 1"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "x,a"]), encoding)
-    with pytest.raises(DataError, match="beyond float32 after scaling"):
+    with pytest.raises(DataError, match="float32 after scaling"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1e300,a"]), encoding)
     with pytest.raises(DataError, match="numbers of ordinary size in column 'n'"):
         read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")

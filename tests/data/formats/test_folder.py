@@ -111,16 +111,14 @@ def test_a_link_to_nothing_is_not_passed_over(tmp_path: Path) -> None:
     for name in ("a/1.png", "b/1.png"):
         save(tmp_path / name, picture())
     (tmp_path / "c").symlink_to(tmp_path / "unmounted")
-    with pytest.raises(
-        DataError, match=r"c: .* got a link to nothing, which may stand for a class"
-    ):
+    with pytest.raises(DataError, match=r"c: .* got a broken link"):
         read_image_folder(tmp_path)
 
 
 def test_an_image_in_no_class_is_not_passed_over(tmp_path: Path) -> None:
     for name in ("a/1.png", "b/1.png", "c.png"):
         save(tmp_path / name, picture())
-    with pytest.raises(DataError, match=r"c.png: .*; got 1 image\(s\) beside them. Move"):
+    with pytest.raises(DataError, match=r"c.png: .*; got 1 image\(s\) next to them. Move"):
         read_image_folder(tmp_path)
 
 
@@ -224,9 +222,7 @@ def test_sixteen_bits_keep_the_upper_eight_of_those_in_use(
 def test_values_beyond_the_bits_are_clipped_with_a_warning(tmp_path: Path) -> None:
     values = np.array([[0, 1023, 1024], [4095, 512, 7]], np.uint16)
     save(tmp_path / "1.png", values)
-    with pytest.warns(
-        UserWarning, match=r"1 image\(s\) hold values up to 4095, and 10 bits a pixel"
-    ):
+    with pytest.warns(UserWarning, match=r"1 image\(s\) have values up to 4095, above .* 10 bits"):
         x = read_images([tmp_path / "1.png"], size=(2, 3), bits=10).x
     assert x.tolist() == [[[[0, 255, 255], [255, 128, 1]]]]
     with pytest.raises(ValueError, match="bits must be between 8 and 16; got 17"):
@@ -315,7 +311,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(
 
 def test_all_images_together_have_a_limit(tmp_path: Path) -> None:
     save(tmp_path / "1.png", picture(40, 40))
-    with pytest.raises(DataError, match="at most 14,399 bytes of data; got a promise of 14,400"):
+    with pytest.raises(DataError, match="at most 14,399 bytes of data; got 14,400"):
         read_images([tmp_path / "1.png"] * 3, max_bytes=14_399)
     assert read_images([tmp_path / "1.png"] * 3, max_bytes=14_400).x.shape == (3, 3, 40, 40)
 
@@ -366,7 +362,7 @@ def test_what_is_no_class_and_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected a folder; got no such folder"):
         read_new_images(tmp_path / "no", ("cat", "dog"), (1, 4, 4))
     save_flat(tmp_path / "loose.png", 1)
-    with pytest.raises(DataError, match=r"loose.png: .* beside them. Move them"):
+    with pytest.raises(DataError, match=r"loose.png: .* next to them. Move them"):
         read_new_images(tmp_path, ("fox", "dog"), (1, 4, 4))
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="got none"):
@@ -384,5 +380,5 @@ def test_without_labels_subfolders_may_have_any_names(tmp_path: Path) -> None:
 def test_sixteen_bits_are_brought_to_eight_as_in_training(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 1000, np.uint16)).save(tmp_path / "1.png")
     assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4), bits=12).x == 1000 // 16).all()
-    with pytest.warns(UserWarning, match="values up to 1000, and 8 bits a pixel end at 255"):
+    with pytest.warns(UserWarning, match="values up to 1000, above .* 8 bits, 255"):
         assert (read_new_images(tmp_path, ("a", "b"), (1, 4, 4)).x == 255).all()

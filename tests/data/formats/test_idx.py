@@ -54,7 +54,7 @@ def test_a_truncated_file_is_refused(
     data = as_idx(rng.integers(0, 256, (2, 28, 28), np.uint8))
     path = tmp_path / "images"
     path.write_bytes((gzip.compress(data) if gz else data)[:cut])
-    with pytest.raises(DataError, match=r"images: expected .*; got .*\. .*fetch it again"):
+    with pytest.raises(DataError, match=r"images: expected .*; got .*\. .*intact copy"):
         read_idx(path)
 
 
@@ -117,7 +117,7 @@ def test_wrong_magic_labels_counts_and_kinds(
     with pytest.raises(DataError, match="6 labels for 7 rows"):
         read_mnist(tmp_path)
     labels.write_bytes((tmp_path / "train-images-idx3-ubyte").read_bytes())
-    with pytest.raises(DataError, match=r"bytes in 1 dimension.*interchanged"):
+    with pytest.raises(DataError, match=r"bytes in 1 dimension.*swapped"):
         read_mnist(tmp_path)
     labels.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(DataError, match=r"begins with 00 00.*got 504b 03 04"):

@@ -81,9 +81,9 @@ def test_images_become_channels_first_and_contiguous(
 @pytest.mark.parametrize(
     ("arrays", "complaint"),
     [
-        ({"x": np.eye(3)}, r"the labels under one of the names y, Y, labels; got the arrays x"),
-        ({"z": np.eye(3), "y": [0, 1, 0]}, "the features under one of the names"),
-        ({"x": np.eye(3), "X": np.eye(3), "y": [0, 1, 0]}, "the features under one of"),
+        ({"x": np.eye(3)}, r"the labels as an array named y or Y or labels; got the arrays x"),
+        ({"z": np.eye(3), "y": [0, 1, 0]}, "the features as an array named"),
+        ({"x": np.eye(3), "X": np.eye(3), "y": [0, 1, 0]}, "the features as an array"),
         ({"x": np.eye(3), "y": [0, 1]}, "2 labels for 3 rows"),
         ({"x": np.full((3, 2), np.nan), "y": [0, 1, 0]}, "must be finite"),
         ({"x": np.eye(3), "y": [0, 2, 0]}, "2 occurs but 1 does not"),

@@ -67,7 +67,9 @@ def test_the_mark_that_makes_more_numbers_is_taken(cells: tuple[str, ...], comma
 def test_commas_that_may_divide_thousands_are_refused(others: tuple[str, ...]) -> None:
     column = column_of("1,234", *others)
     table = table_of(column)
-    with pytest.raises(DataError, match=r"got '1,234' in data row 1, which may be 1.234 or 1234,"):
+    with pytest.raises(
+        DataError, match=r"got '1,234' in data row 1, which may mean 1.234 or 1234,"
+    ):
         numbers(table, column, comma=True)
     assert numbers(table, column, comma=True, known=True)[0] == 1.234
 
@@ -81,7 +83,7 @@ def test_one_comma_that_divides_no_thousands_speaks_for_the_others(other: str) -
 @pytest.mark.parametrize("others", [("950",), ("12.345", "-100", "", "7")])
 def test_points_that_may_divide_thousands_are_refused(others: tuple[str, ...]) -> None:
     column = column_of("1.234", *others)
-    with pytest.raises(DataError, match=r"the point means; got '1.234' .* may be 1.234 or 1234,"):
+    with pytest.raises(DataError, match=r"the point means; got '1.234' .* may mean 1.234 or 1234,"):
         numbers(table_of(column), column)
 
 

@@ -74,7 +74,7 @@ def test_only_the_named_errors_are_translated() -> None:
         raise OSError("boom")
     with (
         pytest.raises(
-            DataError, match=r"got \[Errno 13\] Permission denied\. Check the path and who"
+            DataError, match=r"got \[Errno 13\] Permission denied\. Check the path and its"
         ),
         reading(PATH, "a thing"),
     ):

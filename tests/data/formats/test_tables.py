@@ -66,9 +66,9 @@ def test_text_that_trimming_makes_equal_is_one_category(tmp_path: Path) -> None:
         (b"a,b\n", "at least one row; got none"),
         (b"", "got an empty file. Check the path"),
         (b"\n", "a column without a name"),
-        (b"a,\xe4,y\n1,2,3\n", r"got column names in another coding\. Save it again .* in UTF-8"),
-        (b",a,y\n0,1,2\n", r"a first column without a name, as an index .* index=False in pandas"),
-        (b'"","a","y"\n"1",1,2\n', "row.names = FALSE in R; or delete the column, or name it"),
+        (b"a,\xe4,y\n1,2,3\n", r"got column names in another encoding\. Save it again .* in UTF-8"),
+        (b",a,y\n0,1,2\n", r"a first column without a name, .*index=False in pandas"),
+        (b'"","a","y"\n"1",1,2\n', "row.names = FALSE in R"),
         (b",,y\n0,1,2\n", "a column without a name: number 1, 2. Name .* delete empty columns"),
         (b"n;y;;\n0;1;;\n", "a column without a name: number 3, 4. Name .* delete empty columns"),
         (b"a,b\n1,\xff\xfe\n", "invalid UTF8"),
@@ -189,9 +189,7 @@ def test_a_parquet_bomb_is_refused_by_its_metadata(
     before = pa.total_allocated_bytes()
 
     def attempt() -> None:
-        with pytest.raises(
-            DataError, match="at most 1,048,576 bytes of data; got a promise of 40,"
-        ):
+        with pytest.raises(DataError, match="at most 1,048,576 bytes of data; got 40,"):
             open_table(path, max_bytes=2**20)
 
     assert peak_bytes(attempt) < 2**22

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MISSING_NUMBERS = ("", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "None", "?")
-# No digit can be read in two ways, so that a text of any length is looked at once.
+# No digit can be matched in two ways, so that matching takes linear time.
 NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 COMMA_NUMBER = r"^[+-]?([0-9]+(,[0-9]+)?|,[0-9]+)([eE][+-]?[0-9]+)?$"
 
@@ -18,9 +18,9 @@ class Parsed(NamedTuple):
     """A column's entries as numbers.
 
     Attributes:
-        values: float64 (m,), NaN where an entry is missing or no number.
+        values: float64 (m,), NaN where an entry is missing or not a number.
         wrong: bool (m,), whether it is neither.
-        rows: (n,) which entry each row has; all, where there is one a row.
+        rows: (n,) which entry each row has; a slice of all if there is one entry for each row.
     """
 
     values: NDArray[np.float64]
@@ -30,13 +30,13 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of a table, of numbers or of texts; texts are looked at when they are asked for.
+    """One column of a table, of numbers or of texts; texts are parsed when they are needed.
 
     Attributes:
         name: The column's name.
-        numbers: float64 (n,) with NaN for missing, where the file itself says it holds numbers.
-        cells: Else the texts (n,) as they are in the file, in an Arrow array, plain or with a
-            dictionary.
+        numbers: float64 (n,) with NaN for missing, if the file itself says that these are numbers.
+        cells: Otherwise the texts (n,) as they are in the file, in an Arrow array, plain or with
+            a dictionary.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Column:
 
     @classmethod
     def of_texts(cls, name: str, texts: Any, codes: NDArray[np.int64]) -> "Column":
-        """A column of some texts, of which each row has the one that its code says."""
+        """A column of distinct texts and the code (n,) of each row's text."""
         arrow = arrow_module()
         return cls(
             name, None, arrow.chunked_array([arrow.DictionaryArray.from_arrays(codes, texts)])
@@ -67,14 +67,14 @@ class Column:
         return self._coded[1]
 
     def parsed(self, *, comma: bool = False) -> Parsed:
-        """The texts as numbers, with a decimal point or a comma; found once."""
+        """The texts as numbers, with a decimal point or a comma; parsed once."""
         return self._with_comma if comma else self._with_point
 
     def __len__(self) -> int:
         return len(self.cells if self.numbers is None else self.numbers)
 
     def is_empty(self) -> NDArray[np.bool_]:
-        """(n,) where a cell holds nothing, or spaces alone."""
+        """(n,) which cells are empty or only spaces."""
         if self.numbers is not None:
             return np.isnan(self.numbers)
         return np.array([not text for text in self.texts.to_pylist()])[self.codes]
@@ -96,7 +96,7 @@ class Column:
         filled = whole.dictionary.cast(arrow.string()).fill_null("")
         texts = arrow.concat_arrays([arrow.compute.utf8_trim_whitespace(filled), arrow.array([""])])
         codes = whole.indices.fill_null(len(filled)).to_numpy(zero_copy_only=False)
-        # Trimming makes some equal: those that occur, put together, in their order.
+        # Trimming makes some texts equal: keep those that occur, once each, sorted.
         distinct = texts.dictionary_encode()
         codes = distinct.indices.to_numpy(zero_copy_only=False)[codes]
         occur = np.flatnonzero(np.bincount(codes, minlength=len(distinct.dictionary)))
@@ -130,11 +130,11 @@ def arrow_module() -> Any:
 
 
 def _plain(cells: Any) -> NDArray[np.float64] | None:
-    """A column of numbers and gaps as float64 (n,), row by row; None where any cell is another.
+    """A column of numbers and gaps as float64 (n,), row by row; None if any cell is something else.
 
-    Most columns of wide tables are such, and to look for equal texts first would take longer.
+    Most columns of wide tables are like that, and finding equal texts first would take longer.
     """
-    first = (cells[0].as_py() or "").strip()  # it tells of most columns that are none
+    first = (cells[0].as_py() or "").strip()  # enough to rule most other columns out
     if first not in MISSING_NUMBERS and not re.match(NUMBER, first):
         return None
     filled = cells.fill_null("") if cells.null_count else cells
@@ -143,10 +143,10 @@ def _plain(cells: Any) -> NDArray[np.float64] | None:
 
 
 def _parsed(texts: Any, *, comma: bool) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Each text as a number, NaN where it is missing or none; and whether it is none."""
+    """Each text as a number, NaN if it is missing or not one; and whether it is not one."""
     arrow = arrow_module()
     compute = arrow.compute
-    # Python's own liberties (1_000, Arabic digits, infinity) are no numbers in a table.
+    # What Python accepts beyond that (1_000, Arabic digits, infinity) is not a number in a table.
     right = compute.match_substring_regex(texts, COMMA_NUMBER if comma else NUMBER)
     plain = (
         texts if right.to_numpy(zero_copy_only=False).all() else compute.if_else(right, texts, None)

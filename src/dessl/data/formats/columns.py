@@ -1,4 +1,4 @@
-"""One column of a table as numbers for a model: standardised with an indicator, or one-hot."""
+"""One column of a table as features, standardised or one-hot, or as the classes to predict."""
 
 import warnings
 from collections.abc import Collection, Sequence
@@ -17,12 +17,12 @@ from dessl.data.labels import marks_among, warn_of_doubtful
 
 MAX_CATEGORIES = 64
 MAX_CLASSES = 1000
-NO_CLASSES = "Is it the right column? Numbers to predict are not classes."
+NO_CLASSES = "Is it the right column? Only classes can be predicted, not measurements."
 WHOLE_NUMBER = r"^(-?(?:0|[1-9][0-9]*))\.0+$"
 
 
 class ColumnFeatures(NamedTuple):
-    """Features (n, columns), and in how many rows a missing cell is marked by none of them."""
+    """Features (n, columns), and the number of missing cells that none of them marks."""
 
     x: NDArray[Any]
     n_unmarked: int
@@ -30,13 +30,13 @@ class ColumnFeatures(NamedTuple):
 
 @dataclass(frozen=True)
 class NumericColumn:
-    """(value - mean) / scale, a missing value taken for the median and marked beside.
+    """(value - mean) / scale; a missing value becomes the median and is marked by an indicator.
 
     Attributes:
         name: The column.
-        median: What stands in for a missing value.
+        median: Replaces a missing value.
         mean: Of the observed values.
-        scale: Their standard deviation, or 1 where they do not vary.
+        scale: Their standard deviation, or 1 if they do not vary.
         indicator: Whether a 0/1 feature says that the value was missing.
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
     """
@@ -67,9 +67,9 @@ class NumericColumn:
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """One 0/1 feature for each category; a category not listed here is all zeros, with a warning.
+    """One 0/1 feature for each category; any other category is all zeros, with a warning.
 
-    There is none where as many are listed as are ever kept: others were there, but too rare.
+    There is no warning if the largest number of categories is listed: rarer ones were dropped.
 
     Attributes:
         name: The column.
@@ -94,7 +94,7 @@ class CategoricalColumn:
         if self.indicator:
             place[""] = len(self.categories)
         width = len(self.feature_names)
-        # The last row, all zeros, is for everything else.
+        # The last row, all zeros, is for all other texts.
         rows = np.eye(width + 1, width, dtype=np.float32)
         texts = column.texts.to_pylist()
         chosen = np.array([place.get(text, width) for text in texts], np.int64)
@@ -122,10 +122,10 @@ EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
 
 
 def as_text(column: Column) -> Column:
-    """A column as texts, whole numbers without a point.
+    """A column as texts, whole numbers without a decimal point.
 
-    A program that keeps a gap as NaN writes the whole numbers beside it as 1.0, another as 1: they
-    are one category.
+    A program that stores a missing number as NaN writes the other whole numbers as 1.0, another
+    program writes 1: they are one category.
     """
     arrow = arrow_module()
     if column.numbers is None:
@@ -133,7 +133,7 @@ def as_text(column: Column) -> Column:
         whole = replace(column.texts, WHOLE_NUMBER, r"\1")
         return Column.of_texts(column.name, replace(whole, "^-0$", "0"), column.codes)
     distinct, codes = np.unique(column.numbers, return_inverse=True)
-    # The shortest text that tells a number from its neighbours; 0 + x makes 0 of -0.
+    # The shortest text that identifies the number; 0 + x makes 0 of -0.
     texts = [
         "" if np.isnan(value) else np.format_float_positional(0 + value, trim="-")
         for value in distinct
@@ -142,16 +142,16 @@ def as_text(column: Column) -> Column:
 
 
 def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, ...]:
-    """The labels that occur: numbers in the order of their size, else in that of the alphabet.
+    """The labels that occur: sorted by value if all are numbers, otherwise alphabetically.
 
     Args:
         table: The table.
         label: The column of the labels.
-        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
 
     Raises:
-        DataError: There are too few classes, or too many; or the labels are measurements, or text
-            among which -1 stands.
+        DataError: There are too few or too many classes, or the labels are measurements, or -1
+            occurs among text.
     """
     column = as_text(table.columns[label])
     counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
@@ -177,7 +177,7 @@ def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, 
 
 
 def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
-    """Refuse -1 beside text, as :func:`dessl.data.labels.texts` does."""
+    """Refuse -1 among text, as :func:`dessl.data.labels.texts` does."""
     words = sorted(text for text in texts if not is_number(text))
     if "-1" in texts and words:
         raise DataError.of(
@@ -190,7 +190,7 @@ def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
 
 
 def _check_repeated(table: Table, label: str, counts: dict[str, int]) -> None:
-    """Refuse numbers with a fraction of which most occur once: they are measurements."""
+    """Refuse fractions most of which occur only once: they are measurements."""
     n_rows = sum(counts.values())
     if not all(map(is_number, counts)) or len(counts) <= n_rows / 2:
         return

@@ -1,4 +1,4 @@
-"""How a table becomes features: fitted once, kept as JSON, applied alike to every later table."""
+"""How a table becomes features: fitted once, saved as JSON, applied to every later table."""
 
 import math
 import warnings
@@ -24,15 +24,15 @@ class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
     Numbers are standardised, a missing one replaced by the median and marked in a feature of its
-    own. Categories become one 0/1 feature each; a category that was not there when the encoding
-    was fitted (with a warning), or was too rare to be kept, gives zeros in all of them. A column
-    that was complete when the encoding was fitted has no mark: later gaps are counted in a warning.
+    own. Categories become one 0/1 feature each; a category that was too rare to be kept, or did not
+    occur when the encoding was fitted (with a warning), gives zeros in all of them. A column that
+    was complete when the encoding was fitted has no mark: a warning counts later gaps.
 
     Attributes:
         label: The column of the labels.
         class_names: The classes in order.
         columns: The encoded columns, in the order of their features.
-        left_out: Columns that carry nothing to learn from, and why.
+        left_out: Columns that were dropped, and why.
 
     >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
     >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
@@ -54,7 +54,7 @@ class TableEncoding:
         """A table's rows as float32 (n, features).
 
         Raises:
-            DataError: A column is absent, or a cell of a numeric one is no number.
+            DataError: A column is missing, or a cell of a numeric one is not a number.
         """
         absent = [column.name for column in self.columns if column.name not in table.columns]
         if absent:
@@ -62,8 +62,7 @@ class TableEncoding:
                 table.source,
                 expected=f"the column(s) {few([quoted(name) for name in absent])}",
                 got=few([quoted(name) for name in table.columns], most=20),
-                do="Give a table with the columns that the encoding was fitted on, of numbers or "
-                "text.",
+                do="Pass a table with the columns of the training data, of numbers or text.",
             )
         shape = (len(table), len(self.feature_names))
         check_limit(table.source, byte_count(shape, 4), max_bytes)
@@ -78,7 +77,7 @@ class TableEncoding:
                 raise DataError.of(
                     table.source,
                     expected=f"numbers of ordinary size in column {quoted(column.name)}",
-                    got="some beyond float32 after scaling",
+                    got="some that do not fit into float32 after scaling",
                     do="Correct them, or take their logarithm.",
                 )
             start += width
@@ -86,10 +85,10 @@ class TableEncoding:
         return x
 
     def labels(self, table: Table) -> Labels:
-        """A table's labels as int64 (n,), -1 for an empty cell or where there is no such column.
+        """A table's labels as int64 (n,), -1 for an empty cell or if there is no such column.
 
         Raises:
-            DataError: A label is none of the classes.
+            DataError: A label is not one of the classes.
         """
         if self.label not in table.columns:
             return np.full(len(table), -1, np.int64)
@@ -143,14 +142,14 @@ class TableEncoding:
 
 
 def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
-    """Say in which columns cells are missing that no feature marks, for training had none."""
+    """Warn about missing cells that no feature marks, because training had none."""
     counts = [f"{count} in {quoted(name)}" for name, count in unmarked.items() if count]
     if counts:
         warnings.warn(
-            f"{table.source}: of {len(table)} rows, cells are missing in columns that were "
-            f"complete in training: {few(counts)}. A missing number counts as the "
-            "median of training, a missing category as none. Fill the cells, or train on a table "
-            "that has such gaps too.",
+            f"{table.source}: cells are missing in columns that were complete in training: "
+            f"{few(counts)} (of {len(table)} rows). A missing number counts as the "
+            "median of the training data, a missing category as none. Fill in the cells, or train "
+            "on a table that has such gaps too.",
             UserWarning,
             stacklevel=3,
         )

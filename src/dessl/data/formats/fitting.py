@@ -48,16 +48,16 @@ def read_table(
     Args:
         path: The file; see :func:`dessl.data.formats.tables.open_table`.
         label: The column of the labels. An empty cell is an unlabelled row.
-        categorical: Columns to take as categories though they hold numbers.
-        ignore: Columns to leave out.
-        delimiter: Of a CSV, where it should not be guessed.
+        categorical: Columns of numbers that are categories.
+        ignore: Columns to drop.
+        delimiter: Of a CSV, if it should not be guessed.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
         x float32 (n, features), standardised and one-hot; and the fitted encoding.
 
     Raises:
-        DataError: The file is wrong, or a cell is not what its column holds.
+        DataError: The file is bad, or a cell does not fit its column.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -82,17 +82,17 @@ def read_new_table(
     delimiter: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
-    """A later table, encoded as the first one was; its label column may be absent.
+    """A later table, encoded as the first one was; its label column may be missing.
 
     Args:
         path: The file.
         encoding: From :func:`read_table`.
-        labels: Whether to look at the label column; otherwise every label is missing.
-        delimiter: Of a CSV, where it should not be guessed.
+        labels: Whether to read the label column; otherwise every label is missing.
+        delimiter: Of a CSV, if it should not be guessed.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Raises:
-        DataError: The file is wrong, or lacks a column that the encoding needs.
+        DataError: The file is bad, or lacks a column that the encoding needs.
     """
     table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
@@ -113,18 +113,17 @@ def fit_encoding(
 ) -> TableEncoding:
     """The encoding of a table: kinds of columns, medians, scales, categories, classes.
 
-    A column is numeric where all its non-empty cells are numbers. Where nine in ten are, or half
-    are and the others are few different texts (see :func:`nearly_numbers`), these are taken for
-    mistakes and refused. Numbers may be written with a decimal comma, 38,6; a column whose commas
-    may all divide thousands, as that of 1,234 may, is refused. All else is categories, the 64 most
-    frequent kept. Columns
-    that are constant, count the rows, or hold another text in most rows are left out, with a
-    warning that says so. A label such as NA or unlabelled, or -1 beside whole numbers other than 1
-    alone, is a class like any other, with a warning; -1 beside text is refused, and so are numbers
-    with a fraction of which most occur once.
+    A column is numeric if all its non-empty cells are numbers. If nine in ten are, or half are and
+    the others are a few different texts (see :func:`nearly_numbers`), the others are considered
+    mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
+    be thousands separators, as in 1,234, is refused. Any other column is categories, of which the
+    64 most frequent are kept. Columns that are constant, that count the rows, or in which nearly
+    every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1 among
+    whole numbers, is a class like any other, with a warning; -1 among text is refused, and so are
+    fractions most of which occur only once.
 
     Raises:
-        DataError: A named column is absent, a cell is wrong, or nothing is left to learn from.
+        DataError: A named column is missing, a cell is wrong, or no feature is left.
     """
     _check_named(table, label, categorical, ignore)
     columns: list[EncodedColumn] = []
@@ -147,14 +146,14 @@ def fit_encoding(
     if not columns:
         raise DataError.of(
             table.source,
-            expected="a column to learn from beside the label",
+            expected="a column to learn from besides the label",
             got=reasons or "none",
             do="Add features to the table.",
         )
     if left_out:
         warnings.warn(
-            f"{table.source}: left out of the features: {reasons}. "
-            "Name them in ignore (--ignore on the command line) to say that this is right.",
+            f"{table.source}: dropped {reasons}. Pass --ignore NAME (ignore= in Python) for each "
+            "of them to silence this.",
             UserWarning,
             stacklevel=3,
         )
@@ -162,13 +161,11 @@ def fit_encoding(
 
 
 def _reasons(left_out: dict[str, str]) -> str:
-    """Say why columns are left out, for each reason of a few."""
+    """Which columns are dropped, by reason."""
     names: dict[str, list[str]] = {}
     for name, why in left_out.items():
         names.setdefault(why, []).append(quoted(name))
-    return "; ".join(
-        f"{'each of ' * (len(some) > 1)}{few(some)} {why}" for why, some in names.items()
-    )
+    return "; ".join(f"{few(some)} ({why})" for why, some in names.items())
 
 
 def _check_named(
@@ -194,12 +191,12 @@ def _check_named(
             table.source,
             expected=f"numbers or text in column {quoted(name)}",
             got=f"type {table.unread[name]}",
-            do="Convert the column, or name it in ignore (--ignore on the command line).",
+            do="Convert the column, or drop it with ignore= (--ignore on the command line).",
         )
 
 
 def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | str | WrongCells:
-    """The encoded column, or why it is left out, or which cells are wrong."""
+    """The encoded column, or why it is dropped, or which cells are wrong."""
     if not categorical:
         comma = has_decimal_comma(column)
         share = numeric_share(column, comma=comma)
@@ -209,10 +206,10 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
     if len(counts) + bool(empty) < 2:
-        return "is constant"
+        return "constant"
     filled = len(text) - empty
     if not categorical and len(counts) > max(10, filled // 2):
-        return "holds another text in most rows"
+        return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
 
@@ -222,11 +219,11 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     observed = values[~np.isnan(values)]
     missing = len(values) - len(observed)
     if not len(observed):
-        return "is empty"
-    if observed.min() == observed.max():  # a rounded mean would leave a tiny scale, not none
+        return "empty"
+    if observed.min() == observed.max():  # a rounded mean would give a tiny scale instead of 0
         value = float(observed[0])
         constant = NumericColumn(column.name, value, value, 1.0, True, comma)
-        return constant if missing else "is constant"
+        return constant if missing else "constant"
     if not missing and len(observed) >= 10 and (np.diff(observed) == 1).all():
         return "counts the rows"
     with np.errstate(over="ignore", invalid="ignore"):

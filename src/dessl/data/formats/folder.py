@@ -53,13 +53,13 @@ def read_image_folder(
 
     Args:
         folder: Its subfolders are the classes, in alphabetical order; ``unlabelled`` (or
-            ``unlabeled``) is none. Hidden files and folders are passed over.
-        size: (height, width), or one number for square images. Left out: the median height and
-            width of the images, made smaller where the longer side is above 224; a side below 4
-            is made 4.
-        colour: ``"grey"`` or ``"rgb"``. Left out: grey where all images are.
+            ``unlabeled``) is not one. Hidden files and folders are skipped.
+        size: (height, width), or one number for square images. By default the median height and
+            width of the images, scaled down if the longer side is above 224; a side below 4
+            becomes 4.
+        colour: ``"grey"`` or ``"rgb"``. By default grey if all images are.
         bits: How many bits the values of 16-bit grey images have, 8 to 16; the upper 8 of them are
-            kept, and larger values are clipped with a warning. Left out: as many as the largest
+            kept, and larger values are clipped with a warning. By default as many as the largest
             value of all images needs. Of 16-bit colour images Pillow keeps the upper byte.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: The most bytes that all images together may take.
@@ -69,7 +69,8 @@ def read_image_folder(
         their paths within the folder as ``row_names``.
 
     Raises:
-        DataError: There are not two classes, or a file is no image, several, damaged or too large.
+        DataError: There are fewer than two classes, or a file is damaged, too large, not an image
+            or several images.
     """
     folder = Path(folder)
     labelled, unlabelled = _sorted_files(folder)
@@ -96,7 +97,7 @@ def read_new_images(
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
-    """Images as a trained model wants them, from one folder or from subfolders.
+    """Images as a trained model expects them, from one folder or from subfolders.
 
     Args:
         folder: Holds images, which then have no label; or subfolders named for the model's
@@ -105,8 +106,8 @@ def read_new_images(
         shape: (channels, height, width) of the model's images.
         bits: How many bits the values of 16-bit images had in training; larger ones are clipped,
             with a warning.
-        labels: Whether the subfolders are classes. If not, they may have any names, and no image
-            has a label.
+        labels: Whether the subfolders are classes. If not, they may have any names, and every
+            label is missing.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: The most bytes that all images together may take.
 
@@ -189,9 +190,9 @@ def _first_look(
 
 
 def _bits(largest: Sequence[int], bits: int | None) -> int:
-    """The bits that the images' largest values need; or those asked for, warning of values above.
+    """The bits that the images' largest values need; or those given, warning of larger values.
 
-    One number for all images: an image that is dark beside the others stays so.
+    One number for all images: an image darker than the others stays darker.
     """
     if bits is None:
         return max([8, *(value.bit_length() for value in largest)])
@@ -199,9 +200,9 @@ def _bits(largest: Sequence[int], bits: int | None) -> int:
     beyond = [value for value in largest if value >= 2**bits]
     if beyond:
         warnings.warn(
-            f"{len(beyond)} image(s) hold values up to {max(beyond)}, and {bits} bits a pixel end "
-            f"at {2**bits - 1}: what is above is clipped. Bring these images to the range of "
-            "the others, or of those that the model was trained on.",
+            f"{len(beyond)} image(s) have values up to {max(beyond)}, above the largest value of "
+            f"{bits} bits, {2**bits - 1}: larger values are clipped. Scale these images to the "
+            "range of the others, or of those that the model was trained on.",
             UserWarning,
             stacklevel=3,
         )
@@ -228,7 +229,7 @@ def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
 
 
 def class_folders(folder: Path) -> list[Path]:
-    """The subfolders in order, refusing images that lie beside them and so in none."""
+    """The subfolders in order; images next to them, which belong to no class, are refused."""
     if not folder.is_dir():
         raise DataError.of(folder, expected="a folder", got="no such folder", do="Check the path.")
     inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
@@ -241,21 +242,21 @@ def class_folders(folder: Path) -> list[Path]:
         raise DataError.of(
             lost[0],
             expected="folders or files",
-            got="a link to nothing, which may stand for a class",
-            do="Mount or restore what it is linked to, or remove it.",
+            got="a broken link, which may be a class",
+            do="Mount or restore its target, or remove the link.",
         )
     if folders and loose:
         raise DataError.of(
             loose[0],
-            expected="images in the subfolders alone, or no subfolders",
-            got=f"{len(loose)} image(s) beside them",
+            expected="images only in the subfolders, or no subfolders",
+            got=f"{len(loose)} image(s) next to them",
             do="Move them to the folder of their class, or to 'unlabelled'.",
         )
     return folders
 
 
 def image_files(folder: Path) -> list[Path]:
-    """The images of one folder in order, refusing an empty one and anything else in it."""
+    """The images of one folder in order; an empty folder and other files are refused."""
     files = sorted(
         (
             path
@@ -272,7 +273,7 @@ def image_files(folder: Path) -> list[Path]:
             others[0] if others else folder,
             expected="image files (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM) in a class folder",
             got="something else" if others else "none",
-            do="Remove it, or give the folder whose subfolders are the classes.",
+            do="Remove it, or pass the folder whose subfolders are the classes.",
         )
     return files
 

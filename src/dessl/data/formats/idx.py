@@ -35,14 +35,14 @@ def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
     """The array of one idx file, in the machine's own byte order.
 
     Args:
-        path: The file; gzip is told by its first bytes, not by its name.
-        max_bytes: A file that promises more is refused before memory is taken.
+        path: The file; gzip is recognised by its first bytes, not by its name.
+        max_bytes: A file whose header states more is refused before memory is allocated.
 
     Returns:
         An array of the shape and element type that the header states.
 
     Raises:
-        DataError: The file is missing, is no idx file, is cut short, or promises too much.
+        DataError: The file is missing, truncated, too large or not an idx file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def read_idx(path: str | Path, *, max_bytes: int = MAX_BYTES) -> NDArray[Any]:
 
 
 def read_mnist(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
-    """MNIST, or any set of its four files (Fashion-MNIST, KMNIST), each plain or ``.gz``.
+    """MNIST, or any set with the same four files (Fashion-MNIST, KMNIST), plain or ``.gz``.
 
     Args:
         folder: Holds train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files.
@@ -116,7 +116,7 @@ def _images_and_labels(
                 path,
                 expected=f"bytes in {ndim} dimension(s)",
                 got=f"{array.dtype} in {array.ndim}",
-                do="Are the image and the label file interchanged?",
+                do="Are the image file and the label file swapped?",
             )
     same_count(label_path, images, labels)
     return images[:, None], class_indices(label_path, labels, 10)

@@ -14,7 +14,7 @@ from dessl.data.errors import DataError
 if TYPE_CHECKING:
     from PIL import Image
 
-# Named, so that no rarer decoder (some run other programs) is ever reached by a crafted file.
+# Listed, so that a crafted file never reaches a rarer decoder (some run other programs).
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MAX_PIXELS = 2**26
 SMALL = 2**14  # pixels of an image that is decoded while its header is looked at
@@ -62,7 +62,7 @@ def largest_value(path: Path, max_pixels: int = MAX_PIXELS) -> int:
     """The largest value of an image of more than 8 bits a pixel.
 
     Raises:
-        DataError: Values are no whole numbers below 2¹⁶: other depths have no agreed range.
+        DataError: Values are not whole numbers below 2¹⁶: other depths have no standard range.
     """
     with _opened(path, max_pixels) as image:
         values = np.asarray(image)
@@ -94,7 +94,7 @@ def pixels(
 
 
 def _facts(image: "Image.Image", path: Path) -> ImageFacts:
-    # The further pictures of a camera's JPEG (MPO) are previews and the like of the first.
+    # The other pictures in a camera's JPEG (MPO) are previews and the like of the first.
     if image.format != "MPO" and getattr(image, "is_animated", False):
         raise DataError.of(
             path,
@@ -137,7 +137,7 @@ def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata is no matter here
+            warnings.simplefilter("ignore")  # odd metadata does not matter here
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path, formats=FORMATS) as image:
                 if image.size[0] * image.size[1] > max_pixels:
@@ -150,10 +150,10 @@ def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
                 yield image
     except DataError:
         raise
-    except Exception as error:  # decoders raise what they please on damaged files
+    except Exception as error:  # decoders raise many kinds of errors on damaged files
         raise DataError.of(
             path,
             expected="an image (PNG, JPEG, BMP, GIF, TIFF, WebP or PPM)",
             got=" ".join(str(error).split())[:200] or type(error).__name__,
-            do="The file is damaged or no image: replace or remove it.",
+            do="The file is damaged or not an image: replace or remove it.",
         ) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dessl.data.errors import DataError
-from dessl.data.formats.reading import MAX_BYTES, Labels, class_indices
+from dessl.data.formats.reading import FETCH_AGAIN, MAX_BYTES, Labels, class_indices
 from dessl.data.formats.zipped import Npz, open_npz
 from dessl.data.parts import Part, RawData, digit_names
 
@@ -21,7 +21,7 @@ def read_medmnist(
 
     Args:
         path: The publisher's npz: train_images, train_labels, and the same for val and test.
-        class_names: The classes in order; else they are numbered, up to the largest label.
+        class_names: The classes in order; by default they are numbered, up to the largest label.
         max_bytes: The most bytes that one array may take.
 
     Returns:
@@ -42,7 +42,7 @@ def read_medmnist(
                 path,
                 expected="images of one shape in all parts",
                 got=f"{tuple(train.x.shape[1:])} and {tuple(part.x.shape[1:])}",
-                do="Fetch the file again.",
+                do=FETCH_AGAIN,
             )
     return RawData(train, tuple(class_names), validation=validation, test=test)
 
@@ -55,7 +55,7 @@ def _labels(arrays: Npz, part: str) -> Labels:
             arrays.path,
             expected="one label for each image",
             got=f"{header.shape[1]} in {name}",
-            do="Multi-label sets such as ChestMNIST are not classification into one class.",
+            do="Multi-label sets such as ChestMNIST are not supported.",
         )
     if header.dtype.kind not in "iu" or len(header.shape) not in (1, 2) or 0 in header.shape:
         raise DataError.of(
@@ -64,7 +64,7 @@ def _labels(arrays: Npz, part: str) -> Labels:
             got=f"{header.dtype} of shape {header.shape}",
             do="Check that the file is a MedMNIST set.",
         )
-    # No classification task has more classes than a byte can name; a larger number is damage.
+    # No set has more classes than a byte can number; a larger label means a damaged file.
     return class_indices(arrays.path, np.ascontiguousarray(arrays.array(name)), 256)
 
 
@@ -73,9 +73,9 @@ def _part(arrays: Npz, part: str, labels: Labels, n_classes: int) -> Part:
     if n_images != (len(labels),):
         raise DataError.of(
             arrays.path,
-            expected=f"as many images as labels in the {part} part",
+            expected=f"the same number of images and labels in the {part} part",
             got=f"{n_images} images and {len(labels)} labels",
-            do="Fetch the file again.",
+            do=FETCH_AGAIN,
         )
     y = class_indices(arrays.path, labels, n_classes)
     return Part.of_arrays(arrays.images(f"{part}_images"), y)

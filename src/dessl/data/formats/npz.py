@@ -25,16 +25,16 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     (n, height, width, channels) or (n, channels, height, width), or numbers (n, features, ...).
     The labels are named y, Y or labels, shape (n,) or (n, 1): class numbers with -1 or NaN for
     missing, or text with "" for missing; other words for missing, such as the "nan" that NumPy
-    makes of NaN among text, are classes, with a warning. An array ``class_names`` of text gives
+    makes of NaN among text, become classes, with a warning. An array ``class_names`` of text gives
     the classes in order.
 
     Args:
         path: The file; it is never unpickled.
-        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape does not tell.
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape is ambiguous.
         max_bytes: The most bytes that one array may take.
 
     Raises:
-        DataError: The file is missing, damaged, or holds something else.
+        DataError: The file is missing, damaged, or contains something else.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,21 +64,21 @@ def read_new_npz(
     layout: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
-    """Rows for a model that is trained already: labels may be absent, classes are the model's.
+    """Rows for a trained model: labels may be missing, and the classes are those of the model.
 
     Labels are matched with the model's classes by name. Whole numbers stand for the file's own
-    ``class_names``, in whatever order they are; without these each number must be the name of a
-    class, as it is where the model was trained on numbers.
+    ``class_names``, in any order; without these, each number must be the name of a class, as it is
+    if the model was trained on numbers.
 
     Args:
         path: The file; see :func:`read_npz`.
         class_names: The model's classes, in its order.
-        labels: Whether to read the labels. If not, they may be anything, and no row has one.
-        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape does not tell.
+        labels: Whether to read the labels. If not, every label is missing.
+        layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape is ambiguous.
         max_bytes: The most bytes that one array may take.
 
     Raises:
-        DataError: The file is wrong, or holds a label or a name that is none of the classes.
+        DataError: The file is bad, or has a label or a name that is not one of the classes.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +105,7 @@ def _name(arrays: Npz, options: tuple[str, ...], what: str) -> str:
     if len(found) != 1:
         raise DataError.of(
             arrays.path,
-            expected=f"the {what} under one of the names {', '.join(options)}",
+            expected=f"the {what} as an array named {' or '.join(options)}",
             got=f"the arrays {few(arrays.names, most=12) or 'none'}",
             do=f"Save them with numpy.savez(path, {options[0]}=...).",
         )

@@ -25,12 +25,12 @@ NEARLY = (
 MIN_VALUES = 10
 MAX_OTHERS = 5
 NOT_A_NUMBER = (
-    "if the column holds categories, name it in categorical= (--categorical on the command line)."
+    "if the column has categories, name it in categorical= (--categorical on the command line)."
 )
 
 
 class WrongCells(NamedTuple):
-    """The cells of a column that should be numbers: the first, its row from 0, and how many."""
+    """The cells of a column that should be numbers but are not: the first, its row, how many."""
 
     name: str
     cell: str
@@ -49,7 +49,7 @@ def is_number(text: str) -> bool:
 
 
 def numeric_share(column: Column, *, comma: bool = False) -> float:
-    """The share of a column's non-empty cells that are numbers; 1 where all cells are empty."""
+    """The share of a column's non-empty cells that are numbers; 1 if all cells are empty."""
     if column.numbers is not None:
         return 1.0
     values, wrong, rows = column.parsed(comma=comma)
@@ -64,11 +64,11 @@ def has_decimal_comma(column: Column) -> bool:
 
 
 def nearly_numbers(column: Column, *, comma: bool = False) -> bool:
-    """Whether a column is one of measurements, though many of its cells are no plain numbers.
+    """Whether a column is one of measurements, though many of its cells are not plain numbers.
 
-    That is where at least half of the cells that are not empty are numbers, or numbers with a
-    sign such as 45% or <0.5, of ten or more values; and what else there is, such as - and
-    unknown, are five different texts or fewer. Of codes (401, V45) there are more.
+    It is if at least half of the non-empty cells are numbers, or numbers with a sign such as 45%
+    or <0.5, with ten or more different values; and the other cells, such as - and unknown, are at
+    most five different texts. Columns of codes (401, V45) have more.
     """
     if column.numbers is not None:
         return False
@@ -84,7 +84,7 @@ def nearly_numbers(column: Column, *, comma: bool = False) -> bool:
 
 
 def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
-    """The cells of a column that are neither numbers nor empty; None where there are none."""
+    """The cells of a column that are neither numbers nor empty; None if there are none."""
     if column.numbers is not None:
         wrong = np.isinf(column.numbers)
     else:
@@ -97,7 +97,7 @@ def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
 
 
 def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
-    """The error of one or more columns whose cells are not all numbers."""
+    """The error for one or more columns whose cells are not all numbers."""
     first, *rest = columns
     others = [
         f"{quoted(wrong.cell)} in column {quoted(wrong.name)} ({wrong.n_cells} cells)"
@@ -115,19 +115,19 @@ def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
 def numbers(
     table: Table, column: Column, *, comma: bool = False, known: bool = False
 ) -> NDArray[np.float64]:
-    """A column as float64 (n,) with NaN for missing, refusing a cell that is no number.
+    """A column as float64 (n,) with NaN for missing; a cell that is not a number is refused.
 
-    Missing are empty cells and NA, N/A, NaN, NULL, None and "?".
+    Empty cells and NA, N/A, NaN, NULL, None and "?" are missing.
 
     Args:
         table: What errors are about.
         column: One of its columns.
         comma: Whether decimals are written with a comma.
-        known: Whether that is certain. If not, commas that may all divide thousands are refused;
-            points are, where they stand beside whole numbers of three digits and none of more.
+        known: Whether that is certain. If not, commas that may all be thousands separators are
+            refused; so are points, next to whole numbers of three digits but not of more.
 
     Raises:
-        DataError: A cell holds something else; the message names its row, column and value.
+        DataError: A cell is something else; the message names its row, column and value.
     """
     if comma and not known:
         _check_thousands(table, column, ",")
@@ -143,10 +143,10 @@ def numbers(
 
 
 def _points_may_divide(values: NDArray[np.float64]) -> bool:
-    """Whether numbers are as those that 950 and 1.234 give: all below 1000, whole or in 1000ths.
+    """Whether points may separate thousands, as in 950 and 1.234: all numbers are below 1000.
 
-    Decimals of a size alike are seldom without one of fewer or more digits; but that needs a look
-    at the texts.
+    Whether each decimal has exactly three digits is for :func:`_check_thousands` to see in the
+    texts.
     """
     sizes = np.abs(values[~np.isnan(values)])
     whole = sizes == np.rint(sizes)
@@ -154,7 +154,7 @@ def _points_may_divide(values: NDArray[np.float64]) -> bool:
 
 
 def _check_thousands(table: Table, column: Column, mark: str) -> None:
-    """Refuse a column whose marks all have one to three digits before and three after them."""
+    """Refuse a column in which every mark has one to three digits before and three after it."""
     compute, texts = arrow_module().compute, column.texts
 
     def matching(pattern: str) -> NDArray[np.bool_]:
@@ -168,10 +168,10 @@ def _check_thousands(table: Table, column: Column, mark: str) -> None:
         cell = column.cell(row)
         raise DataError.of(
             table.source,
-            expected=f"numbers in column {quoted(column.name)} of which some show what the "
+            expected=f"numbers in column {quoted(column.name)} that show what the "
             f"{'comma' if mark == ',' else 'point'} means",
-            got=f"{quoted(cell)} in data row {row + 1}, which may be {cell.replace(mark, '.')} or "
-            f"{cell.replace(mark, '')}, and others like it",
+            got=f"{quoted(cell)} in data row {row + 1}, which may mean {cell.replace(mark, '.')} "
+            f"or {cell.replace(mark, '')}, and others like it",
             do="Write decimals with a point, whole numbers among them as 950.0, and thousands "
-            f"without a mark; or, {NOT_A_NUMBER}",
+            f"without a separator; or, {NOT_A_NUMBER}",
         )

@@ -1,4 +1,4 @@
-"""Bytes from files within bounds: sizes are checked before memory is taken."""
+"""Bytes from files within bounds: sizes are checked before memory is allocated."""
 
 import io
 import math
@@ -16,7 +16,7 @@ Labels: TypeAlias = NDArray[np.int64]  # (n,), -1 where the label is missing
 MAX_BYTES = 8 * 2**30
 DEFLATE_RATIO = 1032  # no deflate stream (gzip, zip, zlib) can grow by more than this
 CHUNK = 2**20
-FETCH_AGAIN = "The file is damaged or incomplete: remove it, and fetch it again."
+FETCH_AGAIN = "The file is damaged or incomplete: replace it with an intact copy."
 
 
 class ByteSource(Protocol):
@@ -30,7 +30,7 @@ class ByteSource(Protocol):
 def reading(
     path: Path, expected: str, *errors: type[Exception], do: str = FETCH_AGAIN
 ) -> Iterator[None]:
-    """Turn the named errors, and the file system's, into a DataError about ``path``."""
+    """Turn the given errors, and those of the file system, into a DataError about ``path``."""
     caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
     try:
         yield
@@ -39,7 +39,7 @@ def reading(
     except caught as error:
         came = " ".join(str(error).split())[:200] or type(error).__name__
         refused = isinstance(error, OSError) and error.errno is not None  # by the file system
-        advice = "Check the path and who may use it." if refused else do
+        advice = "Check the path and its permissions." if refused else do
         raise DataError.of(path, expected=expected, got=came, do=advice) from error
 
 
@@ -53,7 +53,7 @@ def file_size(path: Path, expected: str) -> int:
 
 
 def how_to_convert(path: Path) -> str:
-    """What to do with a file of a kind that is not read.
+    """What to do with a file of an unsupported kind.
 
     >>> how_to_convert(Path("people.csv.gz"))
     'Unpack it first.'
@@ -69,16 +69,16 @@ def how_to_convert(path: Path) -> str:
 
 
 def check_name(path: str | Path) -> None:
-    """Refuse a path that is not UTF-8: no report, model or table of predictions could name it."""
+    """Refuse a path that is not UTF-8: no report or model could contain it."""
     try:
         str(path).encode("utf-8")
     except UnicodeEncodeError as error:
         raise DataError.of(
             repr(str(path)),  # with the odd characters escaped, so that the error can be printed
             expected="a name in UTF-8",
-            got="another coding, as an archive from Windows may leave behind",
+            got="another encoding, as in some archives from Windows",
             do="Rename the file or folder; convmv -f cp1252 -t utf-8 -r --notest FOLDER renames "
-            "all in one.",
+            "them all.",
         ) from error
 
 
@@ -92,57 +92,57 @@ def byte_count(shape: Iterable[int], itemsize: int) -> int:
 
 
 def check_limit(path: Path, n_bytes: int, max_bytes: int) -> None:
-    """Refuse what would take more memory than the caller allows."""
+    """Refuse data that would take more memory than the caller allows."""
     if n_bytes > max_bytes:
         raise DataError.of(
             path,
             expected=f"at most {max_bytes:,} bytes of data",
-            got=f"a promise of {n_bytes:,} bytes",
-            do="If the file is what you want, pass a larger max_bytes.",
+            got=f"{n_bytes:,} bytes",
+            do="If the file is right, pass a larger max_bytes.",
         )
 
 
 def check_deflated(path: Path, n_bytes: int, compressed: int) -> None:
-    """Refuse a promise that no deflate stream of this compressed size can keep."""
+    """Refuse a size that no deflate stream of this compressed size can expand to."""
     if n_bytes > DEFLATE_RATIO * compressed + CHUNK:
         raise DataError.of(
             path,
             expected=f"data that {compressed:,} compressed bytes can hold",
-            got=f"a promise of {n_bytes:,} bytes",
+            got=f"a header that states {n_bytes:,} bytes",
             do=FETCH_AGAIN,
         )
 
 
 def exact_bytes(source: ByteSource, n_bytes: int, path: Path) -> bytes:
-    """The next ``n_bytes`` bytes, refusing a file that ends before them."""
+    """The next ``n_bytes`` bytes; a file that ends earlier is refused."""
     pieces, missing = [], n_bytes
     while missing:
         piece = source.read(min(missing, CHUNK))
         if not piece:
-            raise _cut_short(path, n_bytes, n_bytes - missing)
+            raise _truncated(path, n_bytes, n_bytes - missing)
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
 
 
 def fill(source: ByteSource, array: NDArray[Any], path: Path) -> None:
-    """Read a C-contiguous array's bytes in place, in pieces, so that no second copy arises."""
+    """Read the bytes of a C-contiguous array in place and in pieces, without a second copy."""
     view = array.reshape(-1).view(np.uint8)
     done = 0
     while done < len(view):
         piece = source.read(min(len(view) - done, CHUNK))
         if not piece:
-            raise _cut_short(path, len(view), done)
+            raise _truncated(path, len(view), done)
         view[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
         done += len(piece)
 
 
 def check_end(source: ByteSource, path: Path) -> None:
-    """Refuse a stream that goes on after its promise; one byte is enough to know."""
+    """Refuse a stream that continues after the stated end; one more byte is enough to know."""
     if source.read(1):
         raise DataError.of(
             path,
-            expected="the data that its header promises",
+            expected="only the data that its header states",
             got="more bytes after it",
             do=FETCH_AGAIN,
         )
@@ -158,13 +158,13 @@ def text_lines(path: Path, expected: str) -> tuple[str, ...]:
 
 
 def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: int = 0) -> Labels:
-    """Labels of a file as indices from 0, refusing any outside its classes.
+    """Labels of a file as class numbers from 0; any other label is refused.
 
     Args:
         path: The file, for the error.
         labels: Numbers (n,) or (n, 1).
         n_classes: How many classes the file may name.
-        first: The file's name for class 0.
+        first: The number that the file uses for class 0.
     """
     flat = labels.reshape(-1)
     inside = (flat >= first) & (flat < first + n_classes) & (flat == np.floor(flat))
@@ -175,21 +175,21 @@ def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: in
             path,
             expected=f"labels from {first} to {first + n_classes - 1}",
             got=f"label {flat[row]} at row {row} ({len(outside)} such rows)",
-            do="The file is damaged or of another data set: remove it, and fetch it again.",
+            do="The file is damaged or belongs to another data set: replace it.",
         )
     return flat.astype(np.int64) - first
 
 
 def same_count(path: Path, x: NDArray[Any], y: NDArray[Any]) -> None:
-    """Refuse images and labels of different number."""
+    """Refuse rows and labels of different numbers."""
     if len(x) != len(y):
         raise DataError.of(
             path,
             expected="one label for each row",
             got=f"{len(y)} labels for {len(x)} rows",
-            do="The files belong to different data sets or one of them is cut short.",
+            do="The files belong to different data sets, or one of them is truncated.",
         )
 
 
-def _cut_short(path: Path, promised: int, came: int) -> DataError:
+def _truncated(path: Path, promised: int, came: int) -> DataError:
     return DataError.of(path, expected=f"{promised:,} bytes", got=f"only {came:,}", do=FETCH_AGAIN)

@@ -32,7 +32,7 @@ def read_stl10(
     Args:
         folder: Holds train_X.bin, train_y.bin, unlabeled_X.bin, test_X.bin, test_y.bin and
             class_names.txt.
-        unlabelled: Whether to read unlabeled_X.bin, 2.8 GB, behind the training images.
+        unlabelled: Whether to read unlabeled_X.bin, 2.8 GB, after the training images.
         max_bytes: The most bytes that the images may take.
 
     Returns:

@@ -21,7 +21,7 @@ from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
 QUOTED = re.compile(r'(?:^|(?<=[,;\t|\n]))"[^"]*(?:""[^"]*)*"(?=[,;\t|\r\n]|$)')
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # numbers of rows: no column to whoever saved it
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # row numbers: not a column to whoever saved it
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Table:
 
     Attributes:
         source: What errors call it.
-        columns: Those that hold numbers or text.
-        unread: The types of those that hold neither.
-        n_rows: Its rows.
+        columns: Those of numbers or text.
+        unread: The types of all other columns.
+        n_rows: The number of rows.
     """
 
     source: Path
@@ -50,10 +50,11 @@ def open_table(
     """A CSV (``.csv``, ``.tsv``, ``.txt``) or Parquet (``.parquet``, ``.pq``) file's columns.
 
     Args:
-        path: The file, told by its suffix. A CSV is UTF-8 with column names in its first line.
-        delimiter: Of a CSV; left out, the comma, semicolon, tab or bar that divides the first
-            line; those in quotes do not count.
-        max_bytes: A larger file, or one whose metadata promises more, is refused unread.
+        path: The file; its suffix says which kind. A CSV is UTF-8 with column names in its first
+            line.
+        delimiter: Of a CSV; by default the comma, semicolon, tab or bar that separates the names
+            in the first line; those in quotes do not count.
+        max_bytes: A larger file, or one whose metadata states more, is refused unread.
 
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
@@ -82,11 +83,11 @@ def open_table(
 
 
 def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
-    """Warn of rows that hold nothing in any of several columns.
+    """Warn about rows that are empty in every column.
 
     Args:
         table: The table.
-        stacklevel: As of ``warnings.warn``, were that called in the place of this.
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
     """
     empty = np.full(len(table), len(table.columns) > 1 and not table.unread)
     for column in table.columns.values():
@@ -96,18 +97,17 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
     if empty.any():
         warnings.warn(
             f"{table.source}: {empty.sum()} of {len(table)} rows are empty in every column, as "
-            "spreadsheets leave them below a table; they count as rows without a label. Delete "
-            "them.",
+            "spreadsheets leave them below a table; they count as unlabelled rows. Delete them.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )
 
 
 def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
-    """The column names of a CSV, and its delimiter: the one given, or else the likeliest.
+    """The column names of a CSV, and its delimiter: the given one, or else the likeliest.
 
     Raises:
-        ValueError: The file, or its first line, is in another coding than UTF-8.
+        ValueError: The file, or its first line, is not UTF-8.
     """
     with path.open("rb") as file:
         start_bytes = file.read(HEADER_BYTES)
@@ -118,15 +118,15 @@ def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
         delimiter = likely_delimiter(start)
     names = next(csv.reader(io.StringIO(start, newline=""), delimiter=delimiter), [])
     if any("\udc80" <= character <= "\udcff" for character in "".join(names)):
-        raise ValueError("column names in another coding")  # bytes that are not UTF-8
+        raise ValueError("column names in another encoding")
     return names, delimiter
 
 
 def likely_delimiter(start: str) -> str:
-    r"""The comma, semicolon, tab or bar that divides the first line, by the start of a CSV.
+    r"""The comma, semicolon, tab or bar that separates the first line, from the start of a CSV.
 
-    What stands in quotes does not count. One that is in the second line as often goes before the
-    others, then the most frequent.
+    Text in quotes does not count. One that occurs equally often in the second line is preferred,
+    then the most frequent one.
 
     >>> likely_delimiter('"age, in years";"height, cm";sick\n31;170,5;no\n')
     ';'
@@ -143,7 +143,7 @@ def likely_delimiter(start: str) -> str:
 def _csv(path: Path, delimiter: str | None) -> Any:
     arrow = arrow_module()
     expected = "a UTF-8 CSV table with column names in its first line"
-    do = "Save it again as a CSV file in UTF-8, with as many cells in every row as in the first."
+    do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
     with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
         names, delimiter = csv_header(path, delimiter)
         _check_names(path, names)
@@ -161,7 +161,7 @@ def _csv(path: Path, delimiter: str | None) -> Any:
                 ),
             )
         if table.column_names != names:
-            raise ValueError("column names that cannot be told apart from data")
+            raise ValueError("column names that cannot be distinguished from data")
     return table
 
 
@@ -192,9 +192,9 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise DataError.of(
             path,
             expected="columns with different, non-empty names",
-            got="a first column without a name, as an index has that was saved with the table",
-            do="Save the table without it: index=False in pandas, row.names = FALSE in R; or "
-            "delete the column, or name it.",
+            got="a first column without a name, probably an index that was saved with the table",
+            do="Save the table without the index (index=False in pandas, row.names = FALSE in R), "
+            "or delete or name the column.",
         )
     nameless = [str(number) for number, name in enumerate(names, 1) if not name.strip()]
     if nameless or not names:
@@ -202,7 +202,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             path,
             expected="columns with different, non-empty names",
             got=f"a column without a name: number {few(nameless or ['1'])}",
-            do="Name each column in the first line; delete empty columns, and lines above the "
+            do="Name each column in the first line; delete empty columns and lines above the "
             "names.",
         )
     if repeated:
@@ -210,7 +210,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             path,
             expected="columns with different, non-empty names",
             got=f"{quoted(repeated[0])} twice",
-            do="Name each column once, in the first line.",
+            do="Give each column a name of its own in the first line.",
         )
 
 
@@ -230,7 +230,7 @@ def _as_table(source: Path, table: Any) -> Table:
 
 
 def _column(name: str, values: Any) -> Column | None:
-    """A column of numbers or of text; None of any other type."""
+    """A column of numbers or of text; None for any other type."""
     arrow = arrow_module()
     types = arrow.types
     values = _simplified(values)

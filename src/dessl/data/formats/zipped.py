@@ -1,4 +1,4 @@
-"""Arrays in npz files: the zip directory and each npy header are believed only after a check."""
+"""Arrays in npz files: the zip directory and each npy header are checked before they are used."""
 
 import ast
 import math
@@ -32,7 +32,7 @@ from dessl.data.formats.reading import (
 
 EXPECTED = "an npz file (a zip of npy arrays)"
 MAX_HEADER = 10_000
-# What zipfile raises on damaged or unusual archives, besides OSError and EOFError.
+# What zipfile raises for damaged or unusual archives, besides OSError and EOFError.
 ZIP_ERRORS = (
     zipfile.BadZipFile,
     zipfile.LargeZipFile,
@@ -77,7 +77,7 @@ class Npz:
         """Read one array.
 
         Raises:
-            DataError: It is absent, holds Python objects, or is not what its header promises.
+            DataError: It is missing, contains Python objects, or does not match its header.
         """
         with self._opened(name) as (stream, header):
             shape = header.shape[::-1] if header.fortran else header.shape
@@ -114,13 +114,13 @@ class Npz:
         if header.dtype != np.uint8 or header.fortran or not image_like or 0 in shape:
             raise DataError.of(
                 self.path,
-                expected=f"{quoted(name)} to hold uint8 images (n, height, width[, 1 or 3])",
+                expected=f"{quoted(name)} to be uint8 images (n, height, width[, 1 or 3])",
                 got=f"{header.dtype} of shape {shape}",
                 do="Check that the file is a 2D image set.",
             )
 
     def _check_text(self, name: str, array: NDArray[Any]) -> None:
-        # NumPy itself fails with a SystemError on code points that are no characters.
+        # NumPy itself fails with a SystemError on code points that are not characters.
         points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
         largest = int(points.max(initial=0))
         if largest > sys.maxunicode:
@@ -163,7 +163,7 @@ class Npz:
                 do="Write the file with numpy.savez or numpy.savez_compressed.",
             )
         check_limit(self.path, info.file_size, self.max_bytes)
-        # The directory may lie about the compressed size too; the file on disk cannot.
+        # The directory may be wrong about the compressed size too; the size on disk is not.
         on_disk = min(info.compress_size, file_size(self.path, EXPECTED))
         if info.compress_type == zipfile.ZIP_DEFLATED:
             check_deflated(self.path, info.file_size, on_disk)
@@ -183,10 +183,10 @@ def open_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Npz]:
 
     Args:
         path: The file.
-        max_bytes: An array that promises more is refused before memory is taken.
+        max_bytes: An array whose header states more is refused before memory is allocated.
 
     Raises:
-        DataError: The file is missing, damaged or no npz file.
+        DataError: The file is missing, damaged or not an npz file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

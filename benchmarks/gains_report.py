@@ -1,0 +1,182 @@
+"""The report of benchmarks/gains.py: paired differences, three verdicts, one table for each set."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gains_methods import METHODS
+from gains_sets import DESIGN
+
+OURS, TWIN = "dessl", "complete case"
+CONFIDENCE = 0.95
+NOTHING = 0.005  # nats: a best gain below it is none to share in
+
+Cell = Mapping[str, Any]
+
+
+class Difference(NamedTuple):
+    """Mean of paired differences and half of its 95 % t-interval."""
+
+    mean: float
+    half: float
+
+    @property
+    def surely_worse(self) -> bool:
+        """Whether the whole interval lies above 0."""
+        return self.mean > self.half
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} ± {self.half:.3f}"
+
+
+class Group(NamedTuple):
+    """All draws of one set with one number of labels."""
+
+    name: str
+    labelled: int
+    cells: tuple[Cell, ...]
+
+    def values(self, method: str, metric: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
+        """One value for each draw."""
+        return np.array([cell["methods"][method][metric] for cell in self.cells])
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that took part in every draw."""
+        return [m for m in METHODS if all(m in cell["methods"] for cell in self.cells)]
+
+    def less(self, method: str, other: str, metric: str = "log_loss") -> Difference:
+        """The first less the second, draw by draw."""
+        return difference(self.values(method, metric) - self.values(other, metric))
+
+    @property
+    def best_other(self) -> str:
+        """The method besides ours with the least mean log loss."""
+        others = [m for m in self.methods if m != OURS]
+        return min(others, key=lambda m: float(self.values(m, "log_loss").mean()))
+
+    @property
+    def share_of_best_gain(self) -> float:
+        """Our gain over the complete case, as a share of the best method's in hindsight."""
+        losses = {m: float(self.values(m, "log_loss").mean()) for m in self.methods}
+        best = losses[TWIN] - min(losses.values())
+        return (losses[TWIN] - losses[OURS]) / best if best >= NOTHING else 1.0
+
+
+def difference(values: "np.ndarray[Any, np.dtype[np.float64]]") -> Difference:
+    """Mean and half interval of differences (draws,)."""
+    from scipy import stats
+
+    n = len(values)
+    if n < 2:
+        return Difference(float(values.mean()), math.inf)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return Difference(float(values.mean()), quantile * float(values.std(ddof=1)) / math.sqrt(n))
+
+
+def read_cells(folder: Path) -> list[Cell]:
+    """Every cell that was measured, sets too small for their labels left out."""
+    read = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    return [cell for cell in read if cell is not None]
+
+
+def grouped(cells: Sequence[Cell]) -> list[Group]:
+    """Cells by set and number of labels."""
+    keys = sorted({(cell["set"], cell["labelled"]) for cell in cells})
+    return [
+        Group(name, n, tuple(c for c in cells if (c["set"], c["labelled"]) == (name, n)))
+        for name, n in keys
+    ]
+
+
+def verdicts(groups: Sequence[Group]) -> list[str]:
+    """The three claims, counted."""
+    worse = [g for g in groups if g.less(OURS, TWIN).surely_worse]
+    better = [g for g in groups if g.less(OURS, TWIN).mean < -g.less(OURS, TWIN).half]
+    tied = [g for g in groups if not g.less(OURS, g.best_other).surely_worse]
+    half = [g for g in groups if g.share_of_best_gain >= 0.5]
+    mean = np.mean([g.less(OURS, TWIN).mean for g in groups])
+    points = 100 * np.mean([g.less(OURS, TWIN, "accuracy").mean for g in groups])
+    n = len(groups)
+    named = ", ".join(f"{g.name} {g.labelled}" for g in worse) or "none"
+    return [
+        f"Significantly worse than its own complete case in log loss: {len(worse)} of {n} "
+        f"({named}); significantly better: {len(better)}; mean {mean:+.3f} nats and "
+        f"{points:+.1f} points of accuracy.",
+        f"Best or tied in log loss (not significantly worse than the best other method): "
+        f"{len(tied)} of {n}. Not: {_named(groups, tied)}.",
+        f"At least half of the best method's gain in hindsight: {len(half)} of {n}. "
+        f"Not: {_named(groups, half)}.",
+    ]
+
+
+def _named(groups: Sequence[Group], passed: Sequence[Group]) -> str:
+    return ", ".join(f"{g.name} {g.labelled}" for g in groups if g not in passed) or "none"
+
+
+def unlabelled_line(groups: Sequence[Group]) -> str:
+    """What the pool itself said the unlabelled rows brought, on held-out labels."""
+    gains = [
+        cell["methods"][OURS]["report"]["unlabelled"]["mean"]
+        for g in groups
+        for cell in g.cells
+        if cell["methods"][OURS].get("report")
+    ]
+    return (
+        f"By the pools' own reports, the unlabelled rows lowered the cross-entropy of held-out "
+        f"labels by {np.mean(gains):.3f} nats on average (by more than 0.01 in "
+        f"{sum(g > 0.01 for g in gains)} of {len(gains)} cells, raised it as much in "
+        f"{sum(g < -0.01 for g in gains)})."
+    )
+
+
+def table(group: Group) -> list[str]:
+    """Means over draws of every method, and our paired difference from it."""
+    first = group.cells[0]
+    lines = [
+        f"### {group.name}, {group.labelled} labels",
+        "",
+        f"{len(group.cells)} draws, {first['unlabelled']} unlabelled rows, {first['columns']} "
+        f"columns, {first['classes']} classes.",
+        "",
+        "| method | log loss | accuracy | Brier | ECE | seconds | dessl less it, log loss |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for method in group.methods:
+        means = [
+            f"{group.values(method, metric).mean():.3f}"
+            for metric in ("log_loss", "accuracy", "brier", "ece")
+        ]
+        seconds = f"{group.values(method, 'seconds').mean():.1f}"
+        ours = "" if method == OURS else str(group.less(OURS, method))
+        lines.append(f"| {method} | {' | '.join(means)} | {seconds} | {ours} |")
+    return [*lines, ""]
+
+
+def markdown(cells: Sequence[Cell], machine: str) -> str:
+    """The whole report."""
+    groups = grouped(cells)
+    lines = [
+        "# Gains",
+        "",
+        f"Measured by benchmarks/gains.py ({machine}). Differences are paired over draws of labels "
+        "and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
+        "this table alone.",
+        "",
+    ]
+    parts = {
+        "Design sets": [g for g in groups if g.name in DESIGN],
+        "Confirmation sets": [g for g in groups if g.name not in DESIGN],
+    }
+    for title, some in parts.items():
+        if some:
+            lines += [f"## {title}", "", *(f"- {line}" for line in verdicts(some))]
+            lines += [f"- {unlabelled_line(some)}", ""]
+    for some in parts.values():
+        for group in some:
+            lines += table(group)
+    return "\n".join(lines)

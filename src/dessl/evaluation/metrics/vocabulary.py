@@ -1,0 +1,129 @@
+"""The vocabulary of metrics: what each is called, its unit, its range and which way is better.
+
+Training, tables, the terminal, reports and figures all read ``METRICS``. To add a metric
+everywhere, compute it in ``Metrics`` and add one entry here.
+"""
+
+import math
+from dataclasses import dataclass
+
+NONE = "–"  # shown for a number that is missing
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How one metric is named and shown.
+
+    Attributes:
+        words: Its name in a sentence.
+        heading: Its name as the head of a row, a column or an axis.
+        percent: Whether it is a share, shown in percent.
+        higher_is_better: Which way is better.
+    """
+
+    words: str
+    heading: str
+    percent: bool
+    higher_is_better: bool
+
+    @property
+    def unit(self) -> float:
+        """What a value is multiplied by to be shown: 100 for shares, else 1."""
+        return 100.0 if self.percent else 1.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value there can be, in the unit shown."""
+        return (0.0, 100.0) if self.percent else (0.0, math.inf)
+
+    @property
+    def decimals(self) -> int:
+        """Decimals shown."""
+        return 1 if self.percent else 3
+
+
+def _share(words: str, heading: str | None = None, *, higher: bool = True) -> Metric:
+    return Metric(words, heading or words, percent=True, higher_is_better=higher)
+
+
+def _loss(words: str) -> Metric:
+    return Metric(words, words, percent=False, higher_is_better=False)
+
+
+METRICS: dict[str, Metric] = {
+    "accuracy": _share("accuracy"),
+    "balanced_accuracy": _share("balanced accuracy"),
+    "worst_class_accuracy": _share("worst-class accuracy", "accuracy, worst class"),
+    "macro_f1": _share("macro F1"),
+    "auc": _share("AUC"),
+    "cross_entropy": _loss("cross-entropy"),
+    "brier": _loss("Brier score"),
+    "ece": _share("ECE", higher=False),
+    "adaptive_ece": _share("ECE, equal-mass bins", higher=False),
+    "debiased_ece": _share("ECE, debiased (l2)", higher=False),
+}
+
+MAIN = ("accuracy", "cross_entropy", "brier", "ece")
+"""The metrics for a place with room for a few."""
+
+
+def metric_named(name: str) -> Metric:
+    """A metric's entry; an unknown one goes by its own name, as a loss.
+
+    >>> metric_named("ece").words, metric_named("my_score").words
+    ('ECE', 'my score')
+    """
+    return METRICS.get(name) or _loss(name.replace("_", " "))
+
+
+def metric_text(name: str) -> str:
+    """A metric as a heading, with its unit.
+
+    >>> metric_text("accuracy"), metric_text("brier"), metric_text("worst_class_accuracy")
+    ('accuracy, %', 'Brier score', 'accuracy, worst class, %')
+    """
+    metric = metric_named(name)
+    return f"{metric.heading}, %" if metric.percent else metric.heading
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether more of a metric is better; an unknown one counts as a loss."""
+    return metric_named(name).higher_is_better
+
+
+def written(name: str, value: float, *, signed: bool = False, decimals: int | None = None) -> str:
+    """A metric's value in its unit, as every table shows it.
+
+    Args:
+        name: Of the metric.
+        value: As it was measured: a share is between 0 and 1.
+        signed: Whether to write a plus, for a difference.
+        decimals: Of shares, if other than usual.
+
+    >>> written("accuracy", 0.9123), written("brier", -0.0123, signed=True)
+    ('91.2', '−0.012')
+    >>> written("brier", -0.0001), written("accuracy", 0.0, signed=True)
+    ('0.000', '0.0')
+    >>> written("accuracy", float("nan")), written("cross_entropy", float("inf"))
+    ('–', '∞')
+    """
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    metric = metric_named(name)
+    digits = decimals if decimals is not None and metric.percent else metric.decimals
+    text = f"{metric.unit * value:+.{digits}f}"
+    if float(text) == 0:  # a difference that rounds to zero has no sign
+        text = text.lstrip("+-")
+    return (text if signed else text.removeprefix("+")).replace("-", "−")
+
+
+def amount(name: str, value: float, *, signed: bool = False, decimals: int | None = None) -> str:
+    """The size of a difference in a sentence; differences of shares are in points.
+
+    >>> amount("accuracy", 0.0252, signed=True), amount("cross_entropy", 0.1)
+    ('+2.5 points', '0.100')
+    """
+    text = written(name, value, signed=signed, decimals=decimals)
+    return f"{text} points" if metric_named(name).percent and text != NONE else text

@@ -1,0 +1,149 @@
+"""Per class: each method's accuracy, and its benefit ratio where there is a run with all labels."""
+
+import math
+from typing import NamedTuple
+
+from dessl.evaluation.metrics.benefit import benefit_ratio
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text
+from dessl.report.chart import INK, Chart, legend
+from dessl.report.html import Child, Markup, figure, named, section, table
+from dessl.report.scores import looks
+from dessl.results.averages import average
+from dessl.results.averages import number as as_number
+from dessl.results.facts import RunFacts
+
+MOST = 24  # classes that are drawn; the table has them all
+PICTURE = 8  # of them in one picture
+ROW = 12  # height of a bar
+FARTHEST = 2.0  # benefit ratio that is drawn: a class with little to gain can have any
+
+ByMethod = dict[str, list[float]]  # for each method, a value for each class
+
+
+class Shown(NamedTuple):
+    """What bars show: its text, the factor of its values, and the ends of its axis."""
+
+    text: str
+    unit: float
+    low: float
+    high: float
+
+
+def classes_section(facts: RunFacts) -> Markup | None:
+    """Bars of accuracy for each class and method, and of benefit ratios where there are any."""
+    found = {method.name: class_accuracies(facts, method.name) for method in facts.methods}
+    known = {name: values for name, values in found.items() if values}
+    if not known:
+        return None
+    classes = [
+        number
+        for number in range(len(facts.data.class_names))
+        if any(not math.isnan(values[number]) for values in known.values())
+    ]
+    drawn = sorted(sorted(classes, key=lambda number: _rank(known, number))[:MOST])
+    caption = "Accuracy on the test rows of each class, mean over the runs of a method."
+    if len(drawn) < len(classes):
+        which = "largest differences" if len(known) > 1 else "lowest accuracies"
+        caption += f" The {MOST} classes with the {which} of {len(classes)}."
+    accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
+    pictures = [_bars(facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
+    ratios = benefit_ratios(facts, known)
+    if ratios:
+        caption += " Benefit ratio: the share of what all labels would bring that a method brings."
+        values = [v for of in ratios.values() for v in of if not math.isnan(v)]
+        low = max(-FARTHEST, min([0.0, *values]))
+        shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
+        pictures += [_bars(facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
+    styles = looks(facts)
+    key = legend({name: styles[name] for name in known})
+    numbers = _numbers(facts, known, ratios, classes)
+    return section("Classes", figure(caption, *pictures, legend=key, numbers=numbers))
+
+
+def class_accuracies(facts: RunFacts, method: str) -> list[float]:
+    """Mean accuracy of each class over the runs of a method; NaN where no test row has it."""
+    lists = [run.metrics.get("per_class_accuracy") or [] for run in facts.runs_of(method)]
+    if not lists or any(len(values) != len(facts.data.class_names) for values in lists):
+        return []
+    return [average([as_number(value) for value in of]).mean for of in zip(*lists, strict=True)]
+
+
+def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
+    """The benefit ratio of each class, for each method that uses unlabelled rows.
+
+    They are defined where a method with all labels, of risk "supervised", was trained too.
+    """
+    by_risk = {method.risk: found.get(method.name) for method in facts.methods}
+    complete, full = by_risk.get("complete_case"), by_risk.get("supervised")
+    if not complete or not full:
+        return {}
+    return {
+        method.name: benefit_ratio(found[method.name], complete, full).tolist()
+        for method in facts.methods
+        if method.risk in ("ssl", "debiased") and found.get(method.name)
+    }
+
+
+def evenly(numbers: list[int], most: int) -> list[list[int]]:
+    """Numbers in lists of at most so many, as few and as equal as possible.
+
+    >>> evenly([0, 1, 2, 3, 4], 4)
+    [[0, 1, 2], [3, 4]]
+    """
+    each = math.ceil(len(numbers) / math.ceil(len(numbers) / most))
+    return [numbers[first : first + each] for first in range(0, len(numbers), each)]
+
+
+def _rank(found: ByMethod, number: int) -> float:
+    """The lower, the sooner a class is drawn: where methods differ most, or one is worst."""
+    values = [v[number] for v in found.values() if not math.isnan(v[number])]
+    return min(values) - max(values) if len(found) > 1 else values[0]
+
+
+def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown) -> Markup:
+    """Bars from zero, a group for each class."""
+    names, styles = facts.data.class_names, looks(facts)
+    group = len(found) + 0.7  # bars of a class, and the room to the next
+    height = round(64 + ROW * group * len(drawn))
+    left = min(112, max(44, 16 + 7 * max(len(names[number]) for number in drawn)))
+    chart = Chart.of(shown.text, "class", height=height, left=left)
+    axes = chart.axes
+    if shown.low < 0:
+        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    for place, number in enumerate(drawn):
+        top = place * group
+        chart.row_label(names[number], top + len(found) / 2, left)
+        for row, (method, values) in enumerate(found.items()):
+            if not math.isnan(values[number]):
+                end = min(max(shown.unit * values[number], shown.low), shown.high)
+                axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
+    axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
+    axes.locator_params(axis="x", nbins=5)
+    described = "; ".join(
+        f"{names[number]}: "
+        + ", ".join(f"{name} {_briefly(shown.unit * of[number])}" for name, of in found.items())
+        for number in drawn
+    )
+    return chart.svg(f"{shown.text} of each class", described)
+
+
+def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:
+    headings: list[Child] = ["class", *([named(name), ", %"] for name in found)]
+    headings += [["benefit ratio, ", named(name)] for name in ratios]
+    rows = (
+        [
+            named(facts.data.class_names[number]),
+            *(_number(100 * values[number], 1) for values in found.values()),
+            *(_number(values[number], 2) for values in ratios.values()),
+        ]
+        for number in classes
+    )
+    return table(headings, rows, label="Accuracy of each class")
+
+
+def _number(value: float, decimals: int) -> str:
+    return NONE if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
+
+
+def _briefly(value: float) -> str:
+    return NONE if math.isnan(value) else f"{value:.3g}"

@@ -1,0 +1,249 @@
+"""Curves: metrics over λ, and over the steps of training the parts of the risk and validation.
+
+risk = mean_L L + λ · mean_U H − λ · mean_L H
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text, written
+from dessl.report.chart import (
+    COLOURS,
+    INK,
+    SERIES,
+    Chart,
+    Look,
+    inside,
+    lambda_axis,
+    legend,
+    magnitude_axis,
+    zero_place,
+)
+from dessl.report.html import Markup, figure, named, section, table
+from dessl.report.scores import looks
+from dessl.results.averages import Average, average, number, over_steps
+from dessl.results.facts import MethodFacts, RunFacts
+from dessl.results.record import Record
+
+RISKS = {
+    "complete_case": ("complete case", SERIES[0]),
+    "ssl": ("usual SSL", SERIES[1]),
+    "debiased": ("debiased", SERIES[2]),
+}
+OVER_LAMBDA = ("accuracy", "cross_entropy", "ece")
+OVER_STEPS = ("cross_entropy", "accuracy")
+
+Curves: TypeAlias = dict[str, dict[float, Average]]  # by risk and λ
+Line: TypeAlias = list[tuple[float, float]]  # step and value
+
+
+def sweep_section(facts: RunFacts) -> Markup | None:
+    """A chart for each metric over λ, means over seeds with their intervals."""
+    if not facts.sweep:
+        return None
+    records = [run for run in (*facts.runs, *facts.sweep) if run.risk in ("ssl", "debiased")]
+    pictures, rows = [], []
+    for metric in OVER_LAMBDA:
+        curves = over_lambda(records, metric)
+        if curves:
+            pictures.append(_sweep(metric, curves, _complete_case(facts, metric)))
+            rows += list(_sweep_rows(metric, curves))
+    risks = dict.fromkeys(["complete_case", *(record.risk for record in records)])
+    caption = (
+        "Over λ: means over seeds; bands are 95 % t-intervals where there are two seeds or more."
+    )
+    headings = ("metric", "risk", "λ", "mean", "95 % interval")
+    numbers = table(headings, rows, label="The λ-sweep")
+    key = legend({RISKS[risk][0]: RISKS[risk][1] for risk in risks})
+    return section("Choice of λ", figure(caption, *pictures, legend=key, numbers=numbers))
+
+
+def over_lambda(records: Iterable[Record], metric: str) -> Curves:
+    """For each risk and λ, the metric's mean over seeds with its interval."""
+    found: defaultdict[str, defaultdict[float, list[float]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        if record.metrics.get(metric) is not None:
+            found[record.risk][record.lam].append(number(record.metrics[metric]))
+    return {
+        risk: {lam: average(values) for lam, values in sorted(by_lam.items())}
+        for risk, by_lam in found.items()
+    }
+
+
+def _complete_case(facts: RunFacts, metric: str) -> float:
+    """The mean of the complete case, which has no λ; NaN where unknown."""
+    names = [method.name for method in facts.methods if method.risk == "complete_case"]
+    return facts.average(names[0], metric).mean if names else math.nan
+
+
+def _sweep(metric: str, curves: Curves, complete_case: float) -> Markup:
+    unit, (low, high) = metric_named(metric).unit, metric_named(metric).range
+    positive = [lam for curve in curves.values() for lam in curve if lam > 0] or [1.0]
+    chart = Chart.of("λ", metric_text(metric))
+    axes = chart.axes
+    if math.isfinite(complete_case):
+        look = SERIES[0]
+        axes.axhline(unit * complete_case, color=look.colour, linestyle=look.line)
+    for risk, curve in curves.items():
+        look = RISKS[risk][1]
+        finite = {lam: one for lam, one in curve.items() if math.isfinite(one.mean)}
+        places = [lam or zero_place(positive) for lam in finite]
+        means = [unit * one.mean for one in finite.values()]
+        if all(one.half_width is not None for one in finite.values()):
+            # An interval may reach past what a metric can be.
+            lows, highs = (
+                [min(max(unit * end, low), high) for end in ends]
+                for ends in zip(*((one.low, one.high) for one in finite.values()), strict=True)
+            )
+            axes.fill_between(places, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
+        axes.plot(places, means, color=look.colour, marker="o", markersize=6)
+    lambda_axis(axes, positive)
+    axes.set_ylim(inside(axes.get_ylim(), metric))
+    axes.locator_params(axis="y", nbins=6)
+    described = "; ".join(_sweep_ends(metric, risk, curve) for risk, curve in curves.items())
+    return chart.svg(f"{metric_named(metric).words} over λ", described)
+
+
+def _sweep_ends(metric: str, risk: str, curve: dict[float, Average]) -> str:
+    ends = [(lam, written(metric, curve[lam].mean)) for lam in (min(curve), max(curve))]
+    return f"{RISKS[risk][0]}: " + ", ".join(f"{value} at λ = {lam:g}" for lam, value in ends)
+
+
+def _sweep_rows(metric: str, curves: Curves) -> Iterable[tuple[str, ...]]:
+    for risk, curve in curves.items():
+        for lam, one in curve.items():
+            interval = f"[{written(metric, one.low)}, {written(metric, one.high)}]"
+            mean = written(metric, one.mean)
+            yield metric_text(metric), RISKS[risk][0], f"{lam:g}", mean, interval
+
+
+def _times_lam(part: str, sign: int) -> Callable[[dict[str, Any]], float | None]:
+    def value(event: dict[str, Any]) -> float | None:
+        lam, h = event.get("lam"), event.get(part)
+        return None if lam is None or h is None else sign * lam * h
+
+    return value
+
+
+PARTS: dict[str, tuple[Look, Callable[[dict[str, Any]], float | None]]] = {
+    "labelled loss, mean L": (Look(COLOURS["s0"], ""), lambda event: event["loss"]),
+    "what SSL adds, λ · mean H": (
+        Look(COLOURS["s1"], "", (0, (3, 1.5))),
+        _times_lam("h_unlabelled", 1),
+    ),
+    "what debiasing takes back, −λ · mean H": (
+        Look(COLOURS["s2"], "", (0, (1, 1))),
+        _times_lam("h_labelled", -1),
+    ),
+    "risk, their sum": (Look(INK, ""), lambda event: event["risk"]),
+}
+OF_RISK = {"complete_case": (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
+
+
+def learning_section(facts: RunFacts) -> Markup | None:
+    """The parts of the risk for each method, then validation metrics of all."""
+    if not any(run.history for run in facts.runs):
+        return None
+    parts = {m.name: risk_parts(m, facts.runs_of(m.name)) for m in facts.methods}
+    parts = {name: lines for name, lines in parts.items() if lines}
+    seen = [value for lines in parts.values() for line in lines.values() for _, value in line]
+    styles = looks(facts)
+    pictures = [_parts(name, lines, seen, styles[name]) for name, lines in parts.items()]
+    caption = (
+        "The parts of the risk during training, means since the evaluation before, on a scale that "
+        "is logarithmic away from zero."
+    )
+    if len(facts.seeds) > 1:
+        caption += f" Means over {len(facts.seeds)} seeds."
+    drawn = {part for lines in parts.values() for part in lines}
+    key = legend({part: look for part, (look, _) in PARTS.items() if part in drawn})
+    rows = [
+        (named(name), part, _at(line[0]), _at(line[-1]))
+        for name, lines in parts.items()
+        for part, line in lines.items()
+    ]
+    headings = ("method", "part", "first evaluation", "last evaluation")
+    numbers = table(headings, rows, label="Parts of the risk")
+    shown = figure(caption, *pictures, legend=key, numbers=numbers)
+    return section("Learning", shown, _validation(facts, styles))
+
+
+def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
+    """The parts of a method's risk over the steps, by name."""
+    names = list(PARTS)
+    chosen = [names[place] for place in OF_RISK.get(method.risk, (0, 1, 2, 3))]
+    lines = {name: over_steps(runs, PARTS[name][1]) for name in chosen}
+    return {name: line for name, line in lines.items() if line}
+
+
+def _parts(name: str, lines: dict[str, Line], seen: list[float], look: Look) -> Markup:
+    chart = Chart.of("step", "risk")
+    chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    for part, line in lines.items():
+        _line(chart, line, PARTS[part][0])
+    magnitude_axis(chart.axes, seen)
+    _step_axis(chart)
+    chart.label(name, look.colour)
+    ends = "; ".join(f"{part}: {line[-1][1]:.3g} at the end" for part, line in lines.items())
+    return chart.svg(f"Parts of the risk of {name}", ends)
+
+
+def _line(chart: Chart, line: Line, look: Look) -> None:
+    """A line over steps; a single point is a dot."""
+    alone = sum(not math.isnan(value) for _, value in line) == 1
+    chart.axes.plot(*zip(*line, strict=True), color=look.colour, linestyle=look.line,
+                    marker="o" if alone else "")  # fmt: skip
+
+
+def _step_axis(chart: Chart) -> None:
+    axes = chart.axes
+    axes.set_xlim(left=0)
+    axes.locator_params(axis="x", nbins=5, integer=True)
+    axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+
+
+def _at(point: tuple[float, float]) -> str:
+    value = NONE if math.isnan(point[1]) else f"{point[1]:.4g}".replace("-", "−")
+    return f"{value} (step {point[0]:,.0f})"
+
+
+def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
+    pictures, rows = [], []
+    for metric in OVER_STEPS:
+        lines = _validation_lines(facts, metric)
+        if not lines:
+            continue
+        chart = Chart.of("step", metric_text(metric))
+        for name, line in lines.items():
+            _line(chart, line, styles[name])
+        _step_axis(chart)
+        chart.axes.set_ylim(inside(chart.axes.get_ylim(), metric))
+        ends = "; ".join(f"{name}: {line[-1][1]:.3g} at the end" for name, line in lines.items())
+        title = f"Validation: {metric_named(metric).words} during training"
+        pictures.append(chart.svg(title, ends))
+        rows += [(metric_text(metric), named(n), _at(v[0]), _at(v[-1])) for n, v in lines.items()]
+    if not pictures:
+        return None
+    headings = ("metric", "method", "first evaluation", "last evaluation")
+    numbers = table(headings, rows, label="Validation during training")
+    whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
+    caption = f"On {whose} validation rows, which chose the step to keep."
+    key = legend({method.name: styles[method.name] for method in facts.methods})
+    return figure(caption, *pictures, legend=key, numbers=numbers)
+
+
+def _validation_lines(facts: RunFacts, metric: str) -> dict[str, Line]:
+    unit = metric_named(metric).unit
+
+    def value(event: dict[str, Any]) -> float:
+        return unit * number((event.get("validation") or {}).get(metric))
+
+    lines = {m.name: over_steps(facts.runs_of(m.name), value) for m in facts.methods}
+    return {
+        name: line
+        for name, line in lines.items()
+        if any(not math.isnan(point[1]) for point in line)
+    }

@@ -1,0 +1,203 @@
+"""What the methods are worth: the verdict, differences to the complete case, and all metrics."""
+
+import math
+from itertools import compress
+
+from dessl.evaluation.metrics.vocabulary import (
+    METRICS,
+    NONE,
+    higher_is_better,
+    metric_named,
+    metric_text,
+    written,
+)
+from dessl.report.chart import INK, SERIES, Chart, Look, legend
+from dessl.report.html import Markup, element, figure, named, section, table
+from dessl.results.averages import Average
+from dessl.results.comparisons import Comparison
+from dessl.results.facts import RunFacts
+from dessl.results.verdict import shown_p
+
+SIGNS = {"helped": "✓", "hurt": "✗", "no clear difference": "?"}
+
+
+def looks(facts: RunFacts) -> dict[str, Look]:
+    """How each method is drawn, the same in every chart; the complete case's look is the first."""
+    return {m.name: SERIES[number % len(SERIES)] for number, m in enumerate(facts.methods)}
+
+
+def verdict(facts: RunFacts) -> Markup:
+    """The verdict: its word with a sign, and its sentence."""
+    outcome = facts.verdict.outcome
+    sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
+    return element(
+        "div",
+        element("p", sign, " ", outcome.capitalize(), class_="outcome"),
+        element("p", facts.verdict.sentence, class_="sentence", dir="auto"),
+        class_=f"verdict {outcome.replace(' ', '-')}",
+        id="verdict",
+    )
+
+
+def differences(facts: RunFacts) -> Markup | None:
+    """Each method's difference to the complete case, one chart for each metric compared."""
+    if not facts.comparisons:
+        return None
+    styles = looks(facts)
+    metrics = list(dict.fromkeys(entry.metric for entry in facts.comparisons))
+    pictures = [
+        _differences(metric, [one for one in facts.comparisons if one.metric == metric], styles)
+        for metric in metrics
+    ]
+    shown = {entry.method: styles[entry.method] for entry in facts.comparisons}
+    tests = ", ".join(dict.fromkeys(f"{c.test}, n = {c.n}" for c in facts.comparisons))
+    caption = (
+        f"Difference to the complete case with its interval ({tests}). Where the interval includes "
+        "zero, the difference may be chance."
+    )
+    rows = (
+        (
+            metric_text(entry.metric),
+            [named(entry.method), " − ", named(entry.against)],
+            written(entry.metric, entry.difference, signed=True),
+            _interval(entry),
+            shown_p(entry.p_value),
+        )
+        for entry in facts.comparisons
+    )
+    headings = ("metric", "methods", "difference", "interval", "p-value")
+    numbers = table(headings, rows, label="Differences to the complete case")
+    return figure(caption, *pictures, legend=legend(shown), numbers=numbers)
+
+
+def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]) -> Markup:
+    unit = metric_named(metric).unit
+    better = "better →" if higher_is_better(metric) else "← better"
+    height = 64 + 30 * len(entries)
+    chart = Chart.of(f"difference ({better})", metric_text(metric), height=height, left=24)
+    axes = chart.axes
+    axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    for number, entry in enumerate(entries):
+        look = styles[entry.method]
+        finite = [unit * end for end in (entry.low, entry.high) if math.isfinite(end)]
+        axes.plot(finite, [number] * len(finite), color=look.colour)
+        if math.isfinite(entry.difference):
+            axes.plot([unit * entry.difference], [number], "o", color=look.colour, markersize=6)
+    axes.set(ylim=(len(entries) - 0.5, -0.5), yticks=[])
+    axes.locator_params(axis="x", nbins=5)
+    return chart.svg(
+        f"{metric_named(metric).words}: difference to the complete case",
+        "; ".join(_sentence(entry) for entry in entries),
+    )
+
+
+def _sentence(entry: Comparison) -> str:
+    value = written(entry.metric, entry.difference, signed=True)
+    return f"{entry.method} {value}, {_interval(entry)}, {shown_p(entry.p_value)}"
+
+
+def _interval(entry: Comparison) -> str:
+    low, high = (written(entry.metric, end, signed=True) for end in (entry.low, entry.high))
+    return f"{entry.confidence:.0%} interval [{low}, {high}]"
+
+
+def metrics_section(facts: RunFacts) -> Markup:
+    """Metrics on the test rows as means over seeds, then the debiased estimates, if any."""
+    headings = ["on test rows", *(named(method.name) for method in facts.methods)]
+    rows = [_row(facts, metric) for metric in METRICS if _known(facts, metric)]
+    return section(
+        "Metrics",
+        element("p", _explained(facts), class_="note"),
+        table(headings, rows, label="Metrics of each method", class_="metrics"),
+        _estimates(facts),
+    )
+
+
+def _known(facts: RunFacts, metric: str) -> bool:
+    return any(
+        not math.isnan(value)
+        for method in facts.methods
+        for value in facts.values(method.name, metric)
+    )
+
+
+def _explained(facts: RunFacts) -> str:
+    n, seeds = facts.data.test, len(facts.seeds)
+    alone = len(facts.methods) == 1
+    ece = " ECE is the calibration error." if _known(facts, "ece") else ""
+    if seeds < 2:
+        star = "" if alone else " ★ marks the best value of a row."
+        return f"One run of each method, on {n:,} labelled test rows.{star}{ece}"
+    ceiling = any(method.risk == "supervised" for method in facts.methods)
+    aside = ", not counting all labels" if ceiling else ""
+    star = (
+        f" ★ marks the best mean of a row{aside}; the intervals above say whether a difference is "
+        "clear."
+    )
+    return (
+        f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows."
+        f"{'' if alone else star}{ece}"
+    )
+
+
+def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
+    found = [facts.average(method.name, metric) for method in facts.methods]
+    rivals = [method.risk != "supervised" for method in facts.methods]  # all labels are a ceiling
+    best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
+    cells = (
+        _cell(metric, entry, best=rival and written(metric, entry.mean) == best)
+        for entry, rival in zip(found, rivals, strict=True)
+    )
+    return [metric_text(metric), *cells]
+
+
+def best_text(metric: str, values: list[float]) -> str | None:
+    """The best value as it is written; None where all known values are written alike.
+
+    >>> best_text("accuracy", [0.1, 0.3, float("nan")]), best_text("brier", [0.5, 0.50001])
+    ('30.0', None)
+    """
+    known = [value for value in values if not math.isnan(value)]
+    if len({written(metric, value) for value in known}) < 2:
+        return None
+    return written(metric, (max if higher_is_better(metric) else min)(known))
+
+
+def _cell(metric: str, entry: Average, *, best: bool) -> Markup:
+    spread = None
+    if entry.half_width is not None:
+        spread = element("small", f"± {written(metric, entry.half_width)}")
+    star = element("span", "★", title="best", role="img", aria_label="best") if best else None
+    value = element("span", written(metric, entry.mean), class_="value")
+    return element("td", star, value, spread, class_="best" if best else None)
+
+
+def _estimates(facts: RunFacts) -> Markup | None:
+    if not facts.estimates:
+        return None
+    first = facts.estimates[0]
+    note = (
+        f"Estimated from {first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled "
+        f"held-out rows, debiased, with {first.confidence:.0%} intervals:"
+    )
+    found = {(entry.method, entry.metric): entry for entry in facts.estimates}
+    rows = []
+    for metric in dict.fromkeys(entry.metric for entry in facts.estimates):
+        cells: list[Markup | str] = [metric_text(metric)]
+        for method in facts.methods:
+            entry = found.get((method.name, metric))
+            cells.append(_estimate(metric, entry.value, entry.low, entry.high) if entry else NONE)
+        rows.append(cells)
+    headings = ["estimate", *(named(method.name) for method in facts.methods)]
+    label = "Debiased estimates from few labels"
+    return element(
+        "div",
+        element("p", note, class_="note"),
+        table(headings, rows, label=label, class_="metrics"),
+    )
+
+
+def _estimate(metric: str, value: float, low: float, high: float) -> Markup:
+    interval = f"[{written(metric, low)}, {written(metric, high)}]"
+    shown = element("span", written(metric, value), class_="value")
+    return element("td", shown, element("small", interval))

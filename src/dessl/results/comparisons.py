@@ -1,0 +1,127 @@
+"""Comparison: a metric of one method minus another's, paired over seeds or over rows."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dessl._entries import Measured
+from dessl.evaluation.metrics.vocabulary import MAIN, higher_is_better
+from dessl.evaluation.statistics import paired_t_test, wilcoxon_test
+from dessl.results.averages import number
+from dessl.results.record import Record
+
+OVER_SEEDS = "paired t-test over seeds"
+OVER_ROWS = "debiased, paired over rows"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A metric of one method minus that of another.
+
+    Attributes:
+        metric: Its name; for a loss, a negative difference favours ``method``.
+        method: The one method.
+        against: The other.
+        difference: The estimate; NaN where a value is missing or infinite.
+        low: Lower end of its interval; NaN where there is none, as all that follow.
+        high: Upper end.
+        p_value: Of the hypothesis that the two are equal.
+        confidence: Of the interval.
+        test: ``OVER_SEEDS`` or ``OVER_ROWS``.
+        n: Seeds, or labelled rows.
+        lam: λ of the one method, where it matters.
+        p_better: One-sided, for the one being better.
+        p_worse: One-sided, for it being worse.
+        p_wilcoxon: Two-sided, by signed ranks.
+    """
+
+    metric: str
+    method: str
+    against: str
+    difference: Measured
+    low: Measured
+    high: Measured
+    p_value: Measured
+    confidence: float
+    test: str
+    n: int
+    lam: Measured = math.nan
+    p_better: Measured = math.nan
+    p_worse: Measured = math.nan
+    p_wilcoxon: Measured = math.nan
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def better(self) -> bool:
+        """Whether the difference favours ``method``."""
+        return (self.difference > 0) == higher_is_better(self.metric)
+
+
+def over_seeds(
+    metric: str,
+    method: str,
+    against: str,
+    values: Mapping[int, float],
+    other: Mapping[int, float],
+    *,
+    lam: float = math.nan,
+) -> Comparison:
+    """Compare two methods over the seeds that both have.
+
+    Args:
+        metric: Its name.
+        method: The one method.
+        against: The other.
+        values: The metric of the one, by seed; NaN are skipped.
+        other: The metric of the other, by seed.
+        lam: λ of the one.
+
+    >>> found = over_seeds("accuracy", "a", "b", {0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.6})
+    >>> round(found.difference, 4), found.n, found.better, found.clear
+    (0.1333, 3, True, False)
+    """
+    shared = sorted(
+        seed for seed in values.keys() & other.keys() if not math.isnan(values[seed] + other[seed])
+    )
+    one, two = [values[seed] for seed in shared], [other[seed] for seed in shared]
+    n, nan = len(shared), math.nan
+    if not n or not all(map(math.isfinite, one + two)):
+        return Comparison(metric, method, against, nan, nan, nan, nan, 0.95, OVER_SEEDS, n, lam)
+    if n == 1:
+        only = one[0] - two[0]
+        return Comparison(metric, method, against, only, nan, nan, nan, 0.95, OVER_SEEDS, n, lam)
+    both = paired_t_test(one, two)
+    above = paired_t_test(one, two, alternative="greater").p_value
+    below = paired_t_test(one, two, alternative="less").p_value
+    better, worse = (above, below) if higher_is_better(metric) else (below, above)
+    return Comparison(
+        metric, method, against, both.difference, both.low, both.high, both.p_value,
+        both.confidence, OVER_SEEDS, n, lam, better, worse, wilcoxon_test(one, two).p_value,
+    )  # fmt: skip
+
+
+def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
+    """A metric of one method's records, by seed."""
+    return {record.seed: number(record.metrics.get(metric)) for record in records}
+
+
+def method_comparisons(
+    records: Sequence[Record], methods: Sequence[str], metrics: Sequence[str] = MAIN
+) -> tuple[Comparison, ...]:
+    """Compare each method with the first, metric by metric, where two seeds or more allow it."""
+    baseline, *others = methods
+    found = []
+    for method in others:
+        for metric in metrics:
+            one, other = (
+                by_seed([record for record in records if record.method == name], metric)
+                for name in (method, baseline)
+            )
+            comparison = over_seeds(metric, method, baseline, one, other)
+            if not math.isnan(comparison.p_value):
+                found.append(comparison)
+    return tuple(found)

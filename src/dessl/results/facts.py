@@ -1,0 +1,254 @@
+"""RunFacts: what ``facts.json`` of a run folder has, and all that a report is made of.
+
+RUN/facts.json        the facts
+RUN/report.html       made from facts.json alone; ``dessl report RUN`` writes it again
+RUN/model/            the model that ``dessl predict`` and ``dessl evaluate`` use
+RUN/complete-case/    its twin, trained on the labelled rows alone
+RUN/training/         histories and checkpoints, one folder for each method and seed
+"""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from dessl._entries import Measured, read_as
+from dessl._files import write_whole
+from dessl._json import json_ready
+from dessl.data import DataError, SemiData
+from dessl.results.averages import Average, average, values_of
+from dessl.results.comparisons import Comparison
+from dessl.results.record import Record
+from dessl.results.verdict import Verdict
+
+VERSION = 2
+FACTS = "facts.json"
+REPORT = "report.html"
+MODEL = "model"
+TWIN = "complete-case"
+TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The data set, as it was trained on.
+
+    Attributes:
+        name: What it is called.
+        rows: All rows except those of ``test``.
+        labelled: Rows trained on with their label.
+        unlabelled: Rows trained on without a label.
+        validation: Labelled rows that chose which step of a run is kept.
+        test: Labelled rows that were used once, at the end.
+        test_unlabelled: Unlabelled test rows, which sharpen the comparison.
+        class_names: The classes in order.
+        shape: Of one row: (channels, height, width) or (features,).
+        feature_names: One name for each feature of a table; () for anything else.
+        left_out: Columns of a table that were dropped, and why.
+    """
+
+    name: str
+    rows: int
+    labelled: int
+    unlabelled: int
+    validation: int
+    test: int
+    test_unlabelled: int
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    feature_names: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: SemiData, *, test: int, test_unlabelled: int = 0) -> Self:
+        """Return the facts of a data set whose labels were drawn.
+
+        >>> import torch
+        >>> data = SemiData(torch.rand(5, 2), [0, 1, -1, -1, -1], name="few")
+        >>> facts = DataFacts.of(data, test=3)
+        >>> facts.labelled, facts.unlabelled, facts.class_names, facts.shape
+        (2, 3, ('0', '1'), (2,))
+        """
+        encoding = data.encoding
+        return cls(
+            name=data.name,
+            rows=len(data),
+            labelled=data.n_labelled,
+            unlabelled=data.n_unlabelled,
+            validation=0 if data.validation is None else len(data.validation.y),
+            test=test,
+            test_unlabelled=test_unlabelled,
+            class_names=tuple(data.class_names),
+            shape=tuple(data.x.shape[1:]),
+            feature_names=encoding.feature_names if encoding else (),
+            left_out=dict(encoding.left_out) if encoding else {},
+        )
+
+
+@dataclass(frozen=True)
+class MethodFacts:
+    """One method: a surrogate and a risk, by the name shown in tables.
+
+    Attributes:
+        name: Such as "complete case", "PseudoLabel", "DePseudoLabel".
+        risk: "complete_case", "ssl", "debiased", or "supervised" for the complete case with every
+            label.
+        surrogate: A name in ``dessl.SURROGATES``.
+        lam: λ, its peak; 0 in the complete case.
+    """
+
+    name: str
+    risk: str
+    surrogate: str
+    lam: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric of one method from partly labelled test rows, debiased, with its interval."""
+
+    method: str
+    metric: str
+    value: Measured
+    low: Measured
+    high: Measured
+    confidence: float
+    n_labelled: int
+    n_unlabelled: int
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Everything that a report shows.
+
+    Attributes:
+        title: One line.
+        command: The command line that made it.
+        data: The data set.
+        methods: In the order of the tables; the complete case is the first.
+        runs: One record for each method and seed. What all runs share (settings, versions) is
+            written once, below.
+        comparisons: Of each method with the complete case.
+        estimates: Debiased metrics, where some test rows have no label; () otherwise.
+        sweep: Records of the same methods at other λ, where there are any; () otherwise.
+        verdict: The main comparison in words.
+        settings: The training plan and the like, by name.
+        made_with: ``machine_facts()``.
+        seconds: Time taken.
+        warnings: Shown on the way, one line each.
+    """
+
+    title: str
+    command: str
+    data: DataFacts
+    methods: tuple[MethodFacts, ...]
+    runs: tuple[Record, ...]
+    comparisons: tuple[Comparison, ...]
+    verdict: Verdict
+    settings: dict[str, Any]
+    made_with: dict[str, Any]
+    seconds: float
+    estimates: tuple[Estimate, ...] = ()
+    sweep: tuple[Record, ...] = ()
+    warnings: tuple[str, ...] = ()
+    version: int = VERSION
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds, each once, in order."""
+        return sorted({run.seed for run in self.runs})
+
+    def runs_of(self, method: str) -> list[Record]:
+        """The runs of one method, by seed."""
+        return sorted((run for run in self.runs if run.method == method), key=lambda run: run.seed)
+
+    def values(self, method: str, metric: str) -> list[float]:
+        """A method's metric on the test rows, one value for each seed in order; NaN if missing."""
+        return values_of(self.runs_of(method), metric)
+
+    def average(self, method: str, metric: str) -> Average:
+        """The mean over a method's seeds; NaN where a seed has no finite value."""
+        values = self.values(method, metric)
+        return average(values if all(map(math.isfinite, values)) else [])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the facts as JSON takes them: None for NaN, "Infinity" for ∞."""
+        ready = json_ready(dataclasses.asdict(self))
+        assert isinstance(ready, dict)  # noqa: S101
+        return ready
+
+    @classmethod
+    def from_dict(cls, entries: Any, *, source: str | Path = "the facts") -> "RunFacts":
+        """Read facts back; missing or unknown entries and other versions are refused.
+
+        Raises:
+            DataError: The entries are not those of a run.
+        """
+        try:
+            if entries["version"] != VERSION:
+                raise ValueError(f"version {entries['version']!r}")
+            facts = read_as(cls, entries)
+            _check_whole(facts)
+        except (TypeError, ValueError, KeyError) as error:
+            raise DataError.of(
+                source,
+                expected=f"the facts of a run, version {VERSION}",
+                got=str(error)[:200],
+                do="Run dessl fit again with this version of dessl.",
+            ) from error
+        return facts
+
+
+def write_facts(folder: Path, facts: RunFacts) -> None:
+    """Write ``facts.json`` into a run folder."""
+    text = json.dumps(facts.as_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+    write_whole(folder / FACTS, text + "\n")
+
+
+def read_facts(folder: Path) -> RunFacts:
+    """Read a run folder's ``facts.json``.
+
+    Raises:
+        DataError: There is none, or it is damaged.
+    """
+    path = folder / FACTS
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError.of(
+            folder,
+            expected=f"the folder of a run, with {FACTS}",
+            got=f"no {FACTS}",
+            do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DataError.of(
+            path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
+        ) from error
+    return RunFacts.from_dict(entries, source=path)
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """The entries of an evaluation that a report shows; others may be anything."""
+
+    step: int
+    risk: Measured
+    loss: Measured
+    validation: dict[str, Measured]
+
+
+def _check_whole(facts: RunFacts) -> None:
+    names = [method.name for method in facts.methods]
+    if not names or not facts.runs:
+        raise ValueError(f"{len(names)} methods and {len(facts.runs)} runs")
+    used = [run.method for run in facts.runs] + [one.method for one in facts.comparisons]
+    for name in used:
+        if name not in names:
+            raise ValueError(f"method {name!r}, which is not one of {', '.join(names)}")
+    runs = (*facts.runs, *facts.sweep)
+    for event in (event for run in runs for event in run.history):
+        shown = {key: event[key] for key in ("step", "risk", "loss")}
+        read_as(_Evaluation, shown | {"validation": event.get("validation") or {}})

@@ -1,0 +1,50 @@
+"""Teachers: predictors that may use unlabelled rows, cross-fitted and pooled with the networks."""
+
+from dessl.teachers.answers import Answers
+from dessl.teachers.base import State, Teacher
+from dessl.teachers.boosting import Boosting
+from dessl.teachers.classifiers import FromClassifier
+from dessl.teachers.crossfit import out_of_fold
+from dessl.teachers.debiased_student import DebiasedStudent, debiased_student
+from dessl.teachers.families import DEFAULT, KINDS
+from dessl.teachers.fold_networks import NetworkSetting
+from dessl.teachers.graph import Graph
+from dessl.teachers.kernel import Kernel
+from dessl.teachers.linear import Linear
+from dessl.teachers.pool import PoolWeights, fit_pool
+from dessl.teachers.pooling import Pooled, pooled
+from dessl.teachers.relative_slope import RelativeSlope, relative_slope
+from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.student import learn_from_answers
+from dessl.teachers.taught import Taught, TaughtReport
+from dessl.teachers.trees import Trees
+
+__all__ = [
+    "DEFAULT",
+    "KINDS",
+    "Answers",
+    "Boosting",
+    "DebiasedStudent",
+    "FromClassifier",
+    "Gain",
+    "Graph",
+    "Kernel",
+    "Linear",
+    "Member",
+    "NetworkSetting",
+    "PoolReport",
+    "PoolWeights",
+    "Pooled",
+    "RelativeSlope",
+    "State",
+    "Taught",
+    "TaughtReport",
+    "Teacher",
+    "Trees",
+    "debiased_student",
+    "fit_pool",
+    "learn_from_answers",
+    "out_of_fold",
+    "pooled",
+    "relative_slope",
+]

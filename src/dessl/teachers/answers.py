@@ -1,0 +1,197 @@
+"""A teacher's answers: one class, or one probability for each class, for every row of the data.
+
+The teacher is anything that does not know the gold labels: a language model, a crowd, an older
+model. Its classes alone say nothing of how sure it is, so they are calibrated first, by gold rows
+that are not judged by the result: with N[r, c] gold rows of class c answered r, π the gold classes'
+shares and h the smoothed hit rate,
+
+    q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 rows of belief.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dessl._checks import ArrayLike
+from dessl.data.labels import MISSING, codes_by_name
+
+BELIEF = 3.0  # rows' worth of belief that every answer is as often right as the others
+TOLERANCE = 1e-3  # of rows that should add up to one
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One teacher's answers, a row for each row of the data, labelled ones included.
+
+    Make them with :meth:`of`.
+
+    Attributes:
+        values: Class numbers (n,), −1 for no answer; or probabilities (n, classes), equal ones in a
+            row without an answer.
+        n_classes: How many classes there are.
+        name: What reports call the teacher.
+    """
+
+    values: Tensor
+    n_classes: int
+    name: str = "teacher"
+
+    @classmethod
+    def of(cls, values: ArrayLike, class_names: Sequence[str], *, name: str = "teacher") -> Self:
+        """Read a column of classes or a table of probabilities.
+
+        Args:
+            values: (n,) classes by name, or by number where the classes are named by numbers, with
+                None, NaN or "" where the teacher gave no answer; or (n, classes) probabilities in
+                the order of ``class_names``, with a row of NaN for no answer.
+            class_names: The data's classes.
+            name: What reports call the teacher.
+
+        >>> answers = Answers.of(["spam", None, "ham"], ("ham", "spam"))
+        >>> answers.values.tolist(), answers.is_hard, answers.answered.tolist()
+        ([1, -1, 0], True, [True, False, True])
+        """
+        if np.ndim(values) == 2:
+            table = torch.as_tensor(values if isinstance(values, Tensor) else np.asarray(values))
+            return cls(_probabilities(table, len(class_names), name), len(class_names), name)
+        return cls(_classes(values, class_names, name), len(class_names), name)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the answers are classes, without probabilities."""
+        return self.values.ndim == 1
+
+    @property
+    def answered(self) -> Tensor:
+        """Which rows have an answer, boolean (n,)."""
+        if self.is_hard:
+            return self.values != MISSING
+        return self.values.amax(1) - self.values.amin(1) > 0
+
+    @property
+    def probabilities(self) -> Tensor:
+        """The answers as given, (n, classes): a class is a probability of one."""
+        return self.calibrated(None)
+
+    def taken(self, rows: Tensor) -> "Answers":
+        """The answers to some of the rows."""
+        return Answers(self.values[rows], self.n_classes, self.name)
+
+    def calibrated(self, confusion: Tensor | None) -> Tensor:
+        """Return probabilities (n, classes); classes by their row of a confusion (r, c), if given.
+
+        Args:
+            confusion: What :func:`calibrated_confusion` gave. Probabilities are left as they are.
+        """
+        if not self.is_hard:
+            return self.values
+        table = torch.eye(self.n_classes) if confusion is None else confusion.float()
+        equal = torch.full((1, self.n_classes), 1 / self.n_classes)
+        return torch.cat([table, equal]).to(self.values.device)[self.values]  # −1 is the last
+
+
+def calibrated_confusion(answers: Answers, y: Tensor) -> Tensor | None:
+    """Return the probability of each class c given each answer r, (classes, classes), float64.
+
+    None for a teacher that gives probabilities. To keep a judge honest, pass only gold rows that do
+    not judge what is made of the result.
+
+    Args:
+        answers: The answers to gold rows, (m,).
+        y: Their gold labels, (m,).
+
+    >>> answers = Answers.of(["b", "b", "b", "b", "a"], ("a", "b"))
+    >>> calibrated_confusion(answers, torch.tensor([0, 0, 0, 0, 1]))
+    tensor([[0.5663, 0.4337],
+            [0.8338, 0.1662]], dtype=torch.float64)
+    """
+    if not answers.is_hard:
+        return None
+    classes, there = answers.n_classes, answers.answered
+    said, gold = answers.values[there].cpu(), y[there.to(y.device)].cpu()
+    counts = torch.bincount(said * classes + gold, minlength=classes**2).double()
+    counts = counts.view(classes, classes)
+    shares = (torch.bincount(y.cpu(), minlength=classes) + 1).double() / (len(y) + classes)
+    hit_rate = float((counts.trace() + 1) / (counts.sum() + 2))
+    belief = hit_rate * torch.eye(classes, dtype=torch.float64) + (1 - hit_rate) * shares
+    return (counts + BELIEF * belief) / (counts.sum(1, keepdim=True) + BELIEF)
+
+
+def _classes(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
+    try:
+        codes = codes_by_name(f"the answers of {name}", values, class_names)
+    except ValueError as error:
+        error.add_note(
+            "A teacher's answers must be classes of the gold labels. Map other spellings to them, "
+            "and anything that is no class to None: no answer."
+        )
+        raise
+    if not bool((codes != MISSING).any()):
+        raise ValueError(f"the answers of {name} are all missing; got {len(codes)} rows.")
+    return codes
+
+
+def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
+    q, called = table.double(), f"the answers of {name}"
+    if q.shape[1] != classes:
+        raise ValueError(
+            f"{called} must have a column of probabilities for each of the {classes} classes; got "
+            f"{q.shape[1]}. Order them as class_names, and pass classes as one column."
+        )
+    missing = torch.isnan(q).all(1)
+    q = torch.where(missing[:, None], 1 / classes, q)
+    if bool(missing.all()):
+        raise ValueError(f"{called} are all missing; got {len(q)} rows.")
+    total = q.sum(1)
+    wrong = ~torch.isfinite(q).all(1) | (q < 0).any(1) | ((total - 1).abs() > TOLERANCE)
+    if bool(wrong.any()):
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"{called} must be probabilities, at least 0 and adding up to 1 in each row; row {row} "
+            f"is {[round(float(v), 4) for v in q[row]]}. Pass softmax(logits); a row without an "
+            "answer is all NaN."
+        )
+    return (q / total[:, None]).float()
+
+
+def as_answers(
+    values: "Answers | ArrayLike | Sequence[Any]", class_names: Sequence[str], rows: int
+) -> tuple[Answers, ...]:
+    """Take one teacher or a list of them, each as :class:`Answers` for all rows of the data.
+
+    Args:
+        values: Answers, or one column or table, as :meth:`Answers.of` takes; or a list of
+            several, of which those that are not Answers are arrays or tensors.
+        class_names: The data's classes.
+        rows: Of the data.
+    """
+    given = list(values) if _several(values, rows) else [values]
+    called = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]
+    read = tuple(
+        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
+        for one, name in zip(given, called, strict=True)
+    )
+    for answers in read:
+        if len(answers) != rows or answers.n_classes != len(class_names):
+            raise ValueError(
+                f"the answers of {answers.name} must cover the {rows} rows and "
+                f"{len(class_names)} classes of the data, labelled rows included; got "
+                f"{len(answers)} rows and {answers.n_classes} classes."
+            )
+    return read
+
+
+def _several(values: Any, rows: int) -> TypeGuard[Sequence[Any]]:
+    """Whether a list is one of teachers, not of rows."""
+    if not isinstance(values, list | tuple) or not values:
+        return False
+    shapes = [getattr(one, "shape", None) for one in values]
+    whole = [isinstance(one, Answers) for one in values]
+    return all(w or (shape and shape[0] == rows) for w, shape in zip(whole, shapes, strict=True))

@@ -1,0 +1,193 @@
+"""Gold-only networks without one fold and without two, and corrections that no judged label made.
+
+For student k, which fold k judges, nothing may come from fold k; and the answer to a gold row of
+fold j may not come from fold j either. So with cc_jk the network without folds j and k,
+
+    w_jk = correction fitted on gold rows of folds i other than j and k, by cc_ik,
+    q̃_k[fold j] = w_jk(cc_jk, answers),
+
+and an unlabelled row has q̃_k by w_jk and cc_jk of one j ≠ k drawn for it: the law of a gold row.
+"""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import torch
+from torch import Tensor, nn
+
+from dessl.teachers.answers import Answers, calibrated_confusion
+from dessl.teachers.correction import Correction, centred_log, fitted_correction
+from dessl.teachers.fold_networks import (
+    FOLDS,
+    Lesson,
+    NetworkSetting,
+    network_log_p,
+    stratified_folds,
+    trained_networks,
+)
+
+
+@dataclass(frozen=True)
+class GoldRows:
+    """Standardised gold rows x (n, features), their classes, and the teachers' answers to them."""
+
+    x: Tensor
+    y: Tensor
+    answers: tuple[Answers, ...]
+    n_classes: int
+    folds: Tensor
+
+    def inside(self, *folds: int) -> Tensor:
+        """Numbers of the rows in some of the folds."""
+        return torch.isin(self.folds, torch.tensor(folds, dtype=torch.int64)).nonzero().flatten()
+
+    def outside(self, *folds: int) -> Tensor:
+        """Numbers of the rows in none of the folds."""
+        wanted = torch.tensor(folds, dtype=torch.int64)
+        return (~torch.isin(self.folds, wanted)).nonzero().flatten()
+
+    def confusion(self, teacher: int, without: Set[int]) -> Tensor | None:
+        """A teacher's calibrated confusion, of rows outside some folds; None for soft answers."""
+        rows = self.outside(*without)
+        return calibrated_confusion(self.answers[teacher].taken(rows), self.y[rows])
+
+    def log_answers(self, without: Set[int]) -> Tensor:
+        """Centred log-answers (teachers, n, classes), each made without its own fold and others."""
+        found = torch.zeros(len(self.answers), len(self.y), self.n_classes, dtype=torch.float64)
+        for fold in range(FOLDS):
+            rows = self.inside(fold)
+            found[:, rows] = self.log_answers_to(
+                tuple(one.taken(rows) for one in self.answers), {*without, fold}
+            )
+        return found
+
+    def log_answers_to(self, answers: tuple[Answers, ...], without: Set[int]) -> Tensor:
+        """Centred log-answers to other rows (teachers, rows, classes)."""
+        tables = [
+            centred_log(one.calibrated(self.confusion(number, without)))
+            for number, one in enumerate(answers)
+        ]
+        return torch.stack(tables)
+
+
+@dataclass(frozen=True)
+class CompleteCase:
+    """The gold-only networks: cc_k in ``singles``, cc_jk in ``pairs`` by {j, k}."""
+
+    gold: GoldRows
+    singles: tuple[nn.Module, ...]
+    pairs: dict[frozenset[int], nn.Module]
+
+    @cached_property
+    def out_of_fold(self) -> Tensor:
+        """Log-probabilities of gold rows by the network without their fold, (n, classes)."""
+        found = torch.zeros(len(self.gold.y), self.gold.n_classes, dtype=torch.float64)
+        for fold, network in enumerate(self.singles):
+            rows = self.gold.inside(fold)
+            found[rows] = network_log_p(network, self.gold.x[rows])
+        return found
+
+    def out_of_fold_without(self, fold: int) -> Tensor:
+        """Likewise by networks that have not seen another fold either, whose own rows are zero."""
+        found = torch.zeros_like(self.out_of_fold)
+        for other in range(FOLDS):
+            if other != fold:
+                rows = self.gold.inside(other)
+                network = self.pairs[frozenset((other, fold))]
+                found[rows] = network_log_p(network, self.gold.x[rows])
+        return found
+
+
+def complete_case(
+    x: Tensor,
+    y: Tensor,
+    answers: tuple[Answers, ...],
+    setting: NetworkSetting,
+    *,
+    n_classes: int,
+    seed: int,
+) -> CompleteCase:
+    """Train the five networks without one fold and the ten without two, stopped on what they miss.
+
+    Args:
+        x: Standardised gold rows, (n, features).
+        y: Gold labels, (n,).
+        answers: Of each teacher, to the gold rows.
+        setting: Of the networks.
+        n_classes: Number of classes.
+        seed: Of folds, weights and draws.
+    """
+    gold = GoldRows(x, y, answers, n_classes, stratified_folds(y, seed=seed))
+    pairs = list(combinations(range(FOLDS), 2))
+    missed: list[tuple[int, ...]] = [*((fold,) for fold in range(FOLDS)), *pairs]
+    lessons = [Lesson(gold.outside(*folds), gold.inside(*folds)) for folds in missed]
+    networks = trained_networks(x, y, lessons, setting, n_classes=n_classes, seed=seed)
+    by_pair = {frozenset(pair): net for pair, net in zip(pairs, networks[FOLDS:], strict=True)}
+    return CompleteCase(gold, tuple(networks[:FOLDS]), by_pair)
+
+
+@dataclass(frozen=True)
+class StudentTargets:
+    """Corrected answers for one student: probabilities on gold and on unlabelled rows."""
+
+    gold: Tensor  # (n_l, classes); rows of the student's own fold are not used
+    unlabelled: Tensor  # (n_u, classes)
+
+
+def student_targets(
+    networks: CompleteCase,
+    fold: int,
+    x_unlabelled: Tensor,
+    answers: tuple[Answers, ...],
+    generator: torch.Generator,
+) -> StudentTargets:
+    """Return q̃ for the student that one fold judges.
+
+    Args:
+        networks: The complete case.
+        fold: k.
+        x_unlabelled: Standardised unlabelled rows, (n_u, features).
+        answers: Of each teacher, to these rows.
+        generator: Draws the fold j of each unlabelled row.
+    """
+    gold = networks.gold
+    log_p, said = networks.out_of_fold_without(fold), gold.log_answers({fold})
+    on_gold = torch.full_like(log_p, 1 / gold.n_classes)
+    on_rest = torch.zeros(len(x_unlabelled), gold.n_classes, dtype=torch.float64)
+    others = [other for other in range(FOLDS) if other != fold]
+    drawn = torch.randint(len(others), (len(x_unlabelled),), generator=generator)
+    for place, other in enumerate(others):
+        correction = pair_correction(networks, log_p, fold, other)
+        rows = gold.inside(other)
+        on_gold[rows] = correction(log_p[rows], said[:, rows]).exp()
+        rows = (drawn == place).nonzero().flatten()
+        believed = network_log_p(networks.pairs[frozenset((fold, other))], x_unlabelled[rows])
+        heard = gold.log_answers_to(tuple(one.taken(rows) for one in answers), {fold, other})
+        on_rest[rows] = correction(believed, heard).exp()
+    return StudentTargets(on_gold.float(), on_rest.float())
+
+
+def pair_correction(networks: CompleteCase, log_p: Tensor, fold: int, other: int) -> Correction:
+    """The correction fitted on gold rows outside two folds; ``log_p`` is out of fold and k."""
+    rows = networks.gold.outside(fold, other)
+    said = networks.gold.log_answers({fold, other})
+    return fitted_correction(log_p[rows], said[:, rows], networks.gold.y[rows])
+
+
+def fold_corrections(networks: CompleteCase, *, matrix: bool) -> tuple[Correction, ...]:
+    """Return the correction fitted without each fold, for that fold and its network cc_k.
+
+    Args:
+        networks: The complete case.
+        matrix: Whether D is fitted.
+    """
+    gold, corrections = networks.gold, []
+    for fold in range(FOLDS):
+        rows = gold.outside(fold)
+        log_p, heard = networks.out_of_fold_without(fold), gold.log_answers({fold})
+        corrections.append(
+            fitted_correction(log_p[rows], heard[:, rows], gold.y[rows], matrix=matrix)
+        )
+    return tuple(corrections)

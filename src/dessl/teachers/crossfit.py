@@ -1,0 +1,104 @@
+"""Cross-fitting: each labelled row is predicted by a teacher that did not see its label.
+
+A held-out row stays among the unlabelled rows: its features may be used, its label may not.
+"""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from dessl.teachers.base import OwnFolds, Teacher, checked_rows
+from dessl.teachers.graph import Graph, settings_out_of_fold
+
+
+def out_of_fold(
+    teacher: Teacher, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
+) -> Tensor:
+    """Return log-probabilities (n_l, n_classes), float64, of labelled rows.
+
+    The teacher itself is not changed. Rows of fold −1 are held out of none, and have NaN.
+
+    Args:
+        teacher: With a ``predict_log_proba`` of shape (n, n_classes).
+        x_l: (n_l, d).
+        y_l: (n_l,) class numbers.
+        x_u: (n_u, d), none where n_u is 0.
+        folds: (n_l,) numbers from 0, −1 for rows that are always trained on.
+        n_classes: How many classes there are.
+
+    >>> from dessl.teachers.linear import Linear
+    >>> x = torch.arange(8.0)[:, None]
+    >>> y, folds = (x[:, 0] > 3).long(), torch.tensor([0, 1, 1, 0, 0, 1, 1, 0])
+    >>> out_of_fold(Linear(1.0), x, y, x[:0], folds, 2).argmax(1).tolist()
+    [0, 0, 0, 0, 1, 1, 1, 1]
+    """
+    _check_folds(folds, y_l)
+    if isinstance(teacher, OwnFolds):
+        return teacher.out_of_fold(x_l, y_l, x_u, folds, n_classes)
+    found = torch.full((len(y_l), n_classes), torch.nan, dtype=torch.float64)
+    for fold in torch.unique(folds[folds >= 0]).tolist():
+        held = folds == fold
+        others = torch.cat([x_u, x_l[held]])
+        own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], others, n_classes)
+        found[held] = _checked(
+            own.predict_log_proba(x_l[held]), teacher, int(held.sum()), n_classes
+        )
+    return found
+
+
+def each_out_of_fold(
+    teachers: Sequence[Teacher],
+    x_l: Tensor,
+    y_l: Tensor,
+    x_u: Tensor,
+    folds: Tensor,
+    n_classes: int,
+) -> dict[str, Tensor]:
+    """Return the out-of-fold log-probabilities of several teachers, by their names.
+
+    Graphs that share their edges are diffused together, which costs as much as the slowest one.
+    """
+    graphs = [teacher for teacher in teachers if isinstance(teacher, Graph)]
+    if len(graphs) < 2 or len({id(graph.shared) for graph in graphs}) > 1:
+        return {t.name: out_of_fold(t, x_l, y_l, x_u, folds, n_classes) for t in teachers}
+    _check_folds(folds, y_l)
+    alphas = sorted({graph.alpha for graph in graphs})
+    smoothings = sorted({graph.smoothing for graph in graphs})
+    rows, edges = checked_rows(x_l, y_l, x_u, n_classes), graphs[0].shared.of(x_l, x_u)
+    together = iter(settings_out_of_fold(edges, rows, folds, alphas, smoothings))
+    by_setting = {(alpha, s): next(together) for alpha in alphas for s in smoothings}
+    return {
+        t.name: by_setting[t.alpha, t.smoothing]
+        if isinstance(t, Graph)
+        else out_of_fold(t, x_l, y_l, x_u, folds, n_classes)
+        for t in teachers
+    }
+
+
+def _check_folds(folds: Tensor, y_l: Tensor) -> None:
+    if folds.shape != y_l.shape:
+        raise ValueError(
+            f"folds must have one number for each of the {len(y_l)} labelled rows; got shape "
+            f"{tuple(folds.shape)}."
+        )
+    if not bool((folds >= 0).any()):
+        raise ValueError(
+            "folds must hold some labels out; got −1 for all. With so few labels, fit the teacher "
+            "on all of them and do not judge it."
+        )
+
+
+def _checked(log_p: Tensor, teacher: Teacher, n: int, n_classes: int) -> Tensor:
+    if log_p.shape != (n, n_classes):
+        raise ValueError(
+            f"teacher {teacher.name!r} must return log-probabilities of shape ({n}, {n_classes}); "
+            f"got {tuple(log_p.shape)}."
+        )
+    if not bool(torch.isfinite(log_p).all()):
+        raise ValueError(
+            f"teacher {teacher.name!r} must return finite log-probabilities; got NaN or infinite "
+            "ones. Mix its probabilities with the class shares before the logarithm."
+        )
+    return log_p.double()

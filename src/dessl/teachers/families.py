@@ -1,0 +1,66 @@
+"""The teachers by name: each a family of settings, of which the best out of fold is kept."""
+
+from collections.abc import Sequence
+
+from dessl.teachers.base import Saveable, Teacher
+from dessl.teachers.boosting import Boosting
+from dessl.teachers.classifiers import FromClassifier
+from dessl.teachers.graph import ALPHAS, SMOOTHINGS, Graph, SharedEdges
+from dessl.teachers.kernel import WIDTHS, Kernel
+from dessl.teachers.linear import STRENGTHS, Linear
+from dessl.teachers.space import Space
+from dessl.teachers.trees import Trees
+
+DEFAULT = ("graph", "linear", "trees", "kernel")
+KINDS: dict[str, type[Saveable]] = {
+    "graph": Graph, "linear": Linear, "trees": Trees, "kernel": Kernel, "boosting": Boosting,
+}  # fmt: skip
+
+
+def family(name: str, space: Space, seed: int) -> list[Teacher]:
+    """Return the candidates of a built-in teacher, not fitted.
+
+    Args:
+        name: One of ``KINDS``.
+        space: That distances and slopes are measured in.
+        seed: Of trees.
+    """
+    if name == "graph":
+        edges = SharedEdges(space)
+        return [Graph(alpha, s, edges=edges) for alpha in ALPHAS for s in SMOOTHINGS]
+    if name == "linear":
+        return [Linear(strength, space=space) for strength in STRENGTHS]
+    if name == "kernel":
+        return [Kernel(width, space=space) for width in WIDTHS]
+    if name == "trees":
+        return [Trees(seed=seed)]
+    if name == "boosting":
+        return [Boosting(seed=seed)]
+    known = ", ".join(map(repr, KINDS))
+    raise ValueError(f"teachers must be among {known}, or objects; got {name!r}.")
+
+
+def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[str, list[Teacher]]:
+    """Return the candidates of each teacher asked for.
+
+    Args:
+        teachers: Names in ``KINDS``, teachers, or scikit-learn classifiers.
+        space: As in :func:`family`.
+        seed: As in :func:`family`.
+    """
+    if isinstance(teachers, str):
+        raise TypeError(f"teachers must be a sequence such as [{teachers!r}]; got a text.")
+    families: dict[str, list[Teacher]] = {}
+    for teacher in teachers:
+        if isinstance(teacher, str):
+            families[teacher] = family(teacher, space, seed)
+        else:
+            own = teacher if isinstance(teacher, Teacher) else FromClassifier(teacher)
+            families[own.name] = [own]
+    names = [candidate.name for each in families.values() for candidate in each]
+    if len(families) < len(teachers) or len(set(names)) < len(names):
+        raise ValueError(
+            f"teachers must have different names; got {names}. Name a classifier of your own with "
+            "dessl.teachers.FromClassifier(classifier, name=...)."
+        )
+    return families

@@ -1,0 +1,229 @@
+"""The small networks that learn from gold rows and from a teacher's answers, many at a time.
+
+All are trained by steps, never by passes through the unlabelled rows: a million answers cost what
+the steps draw. Networks of one number of rows are one population (:func:`dessl.train_population`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import LabelDraw, SemiData
+from dessl.functional import cross_entropy_to, log_probabilities
+from dessl.models import MLP
+from dessl.objective import RiskKind
+from dessl.surrogates import Model, Rows, Scores, Surrogate
+from dessl.training import PopulationRun, TrainPlan, train_population
+
+FOLDS = 5
+LARGEST_COPY = 2**27  # numbers: each student has its own copy of its rows
+AT_ONCE = 2**16  # rows in a forward pass
+
+
+@dataclass(frozen=True)
+class NetworkSetting:
+    """Size and length of the networks.
+
+    The method was first measured with students of 200 steps and no debiased one; longer students
+    gained more, and of them the debiased one of the corrected answers was sometimes ahead.
+
+    Attributes:
+        hidden: Widths of the hidden layers.
+        dropout: Of each hidden layer.
+        steps: Of a gold-only network, with 100 gold rows or fewer; more rows take more.
+        student_steps: Of a student and of a network that imitates the teacher.
+        unlabelled_batch: Unlabelled rows in a step.
+        weight_decay: Of gold-only networks.
+        student_decay: Of the others, which see many more rows.
+        debiased: Whether a second student is trained, on the debiased risk of corrected answers.
+    """
+
+    hidden: tuple[int, ...] = (64,)
+    dropout: float = 0.1
+    steps: int = 200
+    student_steps: int = 600
+    unlabelled_batch: int = 192
+    weight_decay: float = 0.5
+    student_decay: float = 0.1
+    debiased: bool = True
+
+    def plan(
+        self, n_labelled: int, n_unlabelled: int, *, student: bool, stopped: bool
+    ) -> TrainPlan:
+        """How networks of so many rows are trained."""
+        steps = self.student_steps if student else self.steps_of(n_labelled)
+        return TrainPlan(
+            steps=steps,
+            labelled_batch=min(64, max(1, n_labelled // 2)),
+            unlabelled_batch=min(self.unlabelled_batch, max(1, n_unlabelled)),
+            optimiser="adamw",
+            learning_rate=3e-3,
+            schedule="cosine",
+            weight_decay=self.student_decay if student else self.weight_decay,
+            evaluate_every=max(1, steps // 20),
+            select="cross_entropy" if stopped else "last",
+            bound="nonnegative",  # of debiased runs
+        )
+
+    def steps_of(self, n_labelled: int) -> int:
+        """Steps of a gold-only network of so many rows."""
+        return round(self.steps * float(max(1.0, n_labelled / 100) ** 0.3))
+
+    def most_rows(self, width: int) -> int:
+        """Unlabelled rows that a student can make use of: what its steps draw."""
+        drawn = self.student_steps * self.unlabelled_batch
+        return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (2 * FOLDS * width)))
+
+    def network(self, n_features: int, n_classes: int) -> nn.Module:
+        """Build one network; its weights come from PyTorch's global generator."""
+        return MLP(n_features, n_classes, hidden=self.hidden, dropout=self.dropout)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the settings as JSON takes them."""
+        return {**vars(self), "hidden": list(self.hidden)}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "NetworkSetting":
+        """Read what :meth:`as_dict` gave."""
+        return cls(**{**settings, "hidden": tuple(settings["hidden"])})
+
+
+def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
+    """Return the fold of each label, (n,): classes are spread evenly, sizes differ by one at most.
+
+    >>> stratified_folds(torch.tensor([0, 1] * 10)).bincount().tolist()
+    [4, 4, 4, 4, 4]
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=generator)
+    order = order[y.cpu()[order].argsort(stable=True)]
+    numbers = torch.empty(len(y), dtype=torch.int64)
+    numbers[order] = torch.arange(len(y)) % folds
+    return numbers
+
+
+class Lesson(NamedTuple):
+    """What one network learns from, beside the rows that all share.
+
+    Attributes:
+        labelled: Numbers of its gold rows.
+        held_out: Numbers of the gold rows by which its step is selected.
+        targets: Answers to its unlabelled rows, (n_u, classes); None for gold rows alone.
+        targets_labelled: Answers to all gold rows, (n_l, classes), where the risk is debiased.
+        lam: λ of the unlabelled term.
+        risk: ``"complete_case"``; ``"ssl"``: mean_L CE(y) + λ mean_U CE(q); or ``"debiased"``, in
+            its non-negative form, since with soft answers L − λH has no lower bound.
+    """
+
+    labelled: Tensor
+    held_out: Tensor
+    targets: Tensor | None = None
+    targets_labelled: Tensor | None = None
+    lam: float = 1.0
+    risk: RiskKind = "complete_case"
+
+
+class GivenTargets(Surrogate):
+    """Cross-entropy to targets looked up by row id, shared by the networks of a population."""
+
+    bounded_up_to = 0.0
+
+    def __init__(self, targets: Tensor) -> None:
+        super().__init__()
+        self.targets = targets
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        """Return the cross-entropies (n,) and the logits (1, n, classes)."""
+        logits = model(rows.x)
+        return Scores(cross_entropy_to(logits, self.targets[rows.ids]), logits.unsqueeze(0))
+
+
+def trained_networks(
+    x: Tensor,
+    y: Tensor,
+    lessons: Sequence[Lesson],
+    setting: NetworkSetting,
+    *,
+    n_classes: int,
+    x_unlabelled: Tensor | None = None,
+    seed: int = 0,
+) -> list[nn.Module]:
+    """Train one network for each lesson, and return them in order, in evaluation mode.
+
+    Args:
+        x: Standardised gold rows, (n_l, features).
+        y: Their labels, (n_l,).
+        lessons: What each network learns from. Those of as many rows are trained together.
+        setting: Of the networks.
+        n_classes: Number of classes.
+        x_unlabelled: Standardised unlabelled rows, (n_u, features).
+        seed: Of the first network; the others count on.
+    """
+    groups: dict[tuple[int, int], list[int]] = {}
+    for number, lesson in enumerate(lessons):
+        groups.setdefault((len(lesson.labelled), len(lesson.held_out)), []).append(number)
+    networks: dict[int, nn.Module] = {}
+    for members in groups.values():
+        its = [lessons[number] for number in members]
+        data, draws, targets = _population_data(x, y, x_unlabelled, its, n_classes)
+        term = GivenTargets(targets)
+        plan = setting.plan(
+            len(its[0].labelled),
+            0 if x_unlabelled is None else len(x_unlabelled),
+            student=x_unlabelled is not None,
+            stopped=len(its[0].held_out) > 0,
+        )
+        runs = [
+            PopulationRun(seed + number, draw, lesson.lam, lesson.risk)
+            for number, draw, lesson in zip(members, draws, its, strict=True)
+        ]
+        results = train_population(
+            lambda: setting.network(x.shape[1], n_classes), term, data, runs, plan, progress=False
+        )
+        networks |= {n: r.model for n, r in zip(members, results, strict=True)}
+    return [networks[number] for number in range(len(lessons))]
+
+
+def _population_data(
+    x: Tensor, y: Tensor, x_unlabelled: Tensor | None, lessons: Sequence[Lesson], n_classes: int
+) -> tuple[SemiData, list[LabelDraw], Tensor]:
+    """Lay the rows of all networks out one after the other, each with targets of its own.
+
+    A population looks targets up by row; networks with other targets need other rows.
+    """
+    names = [str(number) for number in range(n_classes)]
+    none = x.new_zeros(0, n_classes)
+    n = len(x)
+    if x_unlabelled is None:
+        rows = torch.empty(0, dtype=torch.int64)
+        draws = [LabelDraw(one.labelled, one.held_out, rows) for one in lessons]
+        # A term that is never used still has a value for every row that it is tried on.
+        return SemiData(x, y, class_names=names), draws, x.new_full((n, n_classes), 1 / n_classes)
+    every, m = torch.cat([x, x_unlabelled]), len(x_unlabelled)
+    labels = torch.cat([y, y.new_full((m,), -1)])
+    pool, block, parts, draws = torch.arange(n, n + m), n + m, [none], []
+    for number, lesson in enumerate(lessons):
+        first = number * block
+        draws.append(LabelDraw(lesson.labelled + first, lesson.held_out + first, pool + first))
+        own = lesson.targets_labelled
+        parts += [x.new_full((n, n_classes), 1 / n_classes) if own is None else own.to(x)]
+        parts += [none if lesson.targets is None else lesson.targets.to(x)]
+    copies = len(lessons)
+    data = SemiData(every.repeat(copies, 1), labels.repeat(copies), class_names=names)
+    return data, draws, torch.cat(parts)
+
+
+@torch.no_grad()
+def network_log_p(network: nn.Module, x: Tensor) -> Tensor:
+    """Return log-probabilities (n, classes) of standardised rows, float64."""
+    parts = [log_probabilities(network(rows).double()) for rows in torch.split(x, AT_ONCE)]
+    return torch.cat(parts)
+
+
+def ensemble_log_p(networks: Sequence[nn.Module], x: Tensor) -> Tensor:
+    """Return the networks' geometric mean as log-probabilities (n, classes), float64."""
+    total = sum(network_log_p(network, x) for network in networks)
+    return log_probabilities(torch.as_tensor(total) / len(networks))

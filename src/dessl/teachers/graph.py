@@ -1,0 +1,298 @@
+"""Graph: labels diffuse over the nearest neighbours of all rows, labelled or not.
+
+With w_ij = exp(−d_ij² / σ_i σ_j) on 8 neighbours (σ_i the distance of the eighth), D the row sums
+of W and S = D^−½ W D^−½, the labels Y of rows A reach row i as
+
+    G = Σ_t α^t S^t,   F = D^−½ G D^½ Y[A] = Σ_t α^t P^t Y[A],   P = D^−1 W,
+
+a sum over walks of t steps. With π the class shares and m the median mass that reaches rows outside
+A, p = (F + s m π) / (ΣF + s m). F is linear in Y: the labels of each fold are diffused once, and
+what a row gets from the others is a sum. Equal rows are one node, which walks reach as often as it
+has rows.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from dessl.teachers.base import (
+    Rows,
+    State,
+    checked_columns,
+    checked_rows,
+    class_prior,
+    not_fitted,
+    taken_from,
+    under,
+)
+from dessl.teachers.neighbours import Index, Neighbours
+from dessl.teachers.space import Space
+
+NEIGHBOURS = 8
+LEAST_WEIGHT = 1e-6  # of an edge, so that every node can be left
+LEFT_OUT = 0.02  # of the mass of long walks
+ALPHAS = (0.5, 0.8, 0.95)
+SMOOTHINGS = (0.1, 1.0)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The graph of rows: nodes are different rows.
+
+    Attributes:
+        space: In which distances are measured.
+        index: Of the nodes' coordinates.
+        node: (n,) the node of each row, labelled rows first.
+        sigma: (nodes,) distance of the last neighbour.
+        count: (nodes,) rows that a node stands for.
+        walk: (nodes, nodes) P, float32, sparse.
+    """
+
+    space: Space
+    index: Index
+    node: Tensor
+    sigma: Tensor
+    count: Tensor
+    walk: Any  # scipy.sparse.csr_array
+
+
+class SharedEdges:
+    """The graph of the rows last asked for, so that teachers with other settings share it.
+
+    Args:
+        space: In which distances are measured; learnt from the rows if not given.
+    """
+
+    def __init__(self, space: Space | None = None) -> None:
+        self._space = space
+        self._of: tuple[object, object] | None = None
+        self._edges: Edges | None = None
+
+    def of(self, x_l: Tensor, x_u: Tensor) -> Edges:
+        """Return the graph of labelled and unlabelled rows; these very tensors have one graph."""
+        same = self._of is not None and self._of[0] is x_l and self._of[1] is x_u
+        if self._edges is None or not same:
+            self._of, self._edges = (x_l, x_u), graph_of(x_l, x_u, self._space)
+        return self._edges
+
+
+class Graph:
+    """Diffusion of labels over nearest neighbours, with one α and one smoothing s.
+
+    Args:
+        alpha: How far labels reach: a walk of t steps weighs α^t.
+        smoothing: s, how strongly rows that little mass reaches are drawn to the class shares.
+        edges: Shared with other graphs on the same rows; its own if not given.
+
+    >>> x = torch.cat([torch.linspace(0, 1, 20), torch.linspace(5, 6, 20)])[:, None]
+    >>> few = torch.tensor([0, 39])
+    >>> graph = Graph(alpha=0.95, smoothing=0.1).fit(x[few], torch.tensor([0, 1]), x, 2)
+    >>> graph.predict_log_proba(torch.tensor([[0.7], [5.2]])).argmax(1).tolist()
+    [0, 1]
+    """
+
+    uses_unlabelled = True
+
+    def __init__(
+        self, alpha: float = 0.8, smoothing: float = 1.0, *, edges: SharedEdges | None = None
+    ) -> None:
+        self.alpha = alpha
+        self.smoothing = smoothing
+        self.name = f"graph α={alpha:g} s={smoothing:g}"
+        self.shared = edges or SharedEdges()
+        self._memory: _Memory | None = None
+
+    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+        """Diffuse all labels."""
+        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        edges = self.shared.of(x_l, x_u)
+        y = one_hot(rows.y_l, n_classes).float()
+        mass = diffused(edges, y, [self.alpha])[0]
+        labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
+        if len(unlabelled):
+            median = _median_mass(mass.sum(1)[unlabelled])
+        else:  # what labelled rows have from themselves does not count
+            median = _median_mass(mass.sum(1)[labelled] - 1)
+        prior = class_prior(rows.y_l, n_classes)
+        self._memory = _Memory(edges.space, edges.index, edges.sigma, mass, prior, median)
+        return self
+
+    def predict_log_proba(self, x: Tensor) -> Tensor:
+        """Treat each row as one more unlabelled row: α times its neighbours' weighted mean."""
+        if self._memory is None:
+            raise not_fitted(self)
+        seen = self._memory
+        z = seen.space(checked_columns("x", x))
+        found = seen.index.nearest(z, min(NEIGHBOURS, len(seen.index.rows)))
+        sigma = found.squares[:, -1].sqrt()
+        weights = edge_weights(found, sigma, seen.sigma).double()
+        share = (weights / weights.sum(1, keepdim=True)).unsqueeze(2)
+        mass = self.alpha * (share * seen.mass[found.numbers].double()).sum(1)
+        return smoothed(mass, seen.prior, self.smoothing * seen.median)
+
+    def out_of_fold(
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
+    ) -> Tensor:
+        """Return each labelled row's log-probabilities by the labels outside its fold."""
+        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        edges = self.shared.of(x_l, x_u)
+        return settings_out_of_fold(edges, rows, folds, [self.alpha], [self.smoothing])[0]
+
+    def state(self) -> State:
+        """Return the space, the nodes' coordinates and their mass."""
+        if self._memory is None:
+            raise not_fitted(self)
+        seen = self._memory
+        tensors = under("space", seen.space) | {"rows": seen.index.rows, "sigma": seen.sigma}
+        tensors |= {"mass": seen.mass, "prior": seen.prior}
+        own = {"alpha": self.alpha, "smoothing": self.smoothing, "median": seen.median}
+        return State(tensors, own)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild a fitted graph."""
+        tensors, settings = state
+        new = cls(float(settings["alpha"]), float(settings["smoothing"]))
+        sigma, mass, prior = (tensors[name] for name in ("sigma", "mass", "prior"))
+        space, index = taken_from(tensors, "space", Space), Index(tensors["rows"])
+        new._memory = _Memory(space, index, sigma, mass, prior, float(settings["median"]))
+        return new
+
+
+@dataclass(frozen=True)
+class _Memory:
+    space: Space
+    index: Index
+    sigma: Tensor  # (nodes,)
+    mass: Tensor  # (nodes, classes)
+    prior: Tensor  # (classes,)
+    median: float
+
+
+def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
+    """Return the graph of labelled and unlabelled rows."""
+    from scipy.sparse import coo_array
+
+    space = space or Space.of(x_l, x_u)
+    z = torch.cat([space(x_l), space(x_u)])
+    first, node, count = _distinct(z)
+    index, n = Index(z[first]), len(first)
+    if n == 1:  # a walk that cannot leave ends
+        alone = coo_array((1, 1), dtype=np.float32).tocsr()
+        return Edges(space, index, node, torch.ones(1), count, alone)
+    found = index.nearest_others(min(NEIGHBOURS, n - 1))
+    sigma = found.squares[:, -1].sqrt()
+    weights = edge_weights(found, sigma, sigma).double().flatten().numpy()
+    starts = torch.arange(n).repeat_interleave(found.numbers.shape[1]).numpy()
+    one_way = coo_array((weights, (starts, found.numbers.flatten().numpy())), shape=(n, n)).tocsr()
+    walk: Any = one_way.maximum(one_way.T).tocsr()
+    walk.data *= count.numpy()[walk.indices]
+    total = walk.sum(1)
+    walk.data /= total.repeat(np.diff(walk.indptr))
+    return Edges(space, index, node, sigma, count, walk.astype(np.float32))
+
+
+def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:
+    """Return exp(−d² / σ_i σ_j) of each neighbour, (n, k)."""
+    product = (sigma[:, None] * others[found.numbers]).clamp(min=torch.finfo(torch.float32).tiny)
+    return (-found.squares / product).exp().clamp(min=LEAST_WEIGHT)
+
+
+def diffused(edges: Edges, y: Tensor, alphas: Sequence[float]) -> list[Tensor]:
+    """Return Σ_t α^t P^t y for each α, (nodes, columns) each, from y (n_l, columns)."""
+    start = torch.zeros(len(edges.count), y.shape[1]).index_add_(0, edges.node[: len(y)], y.float())
+    totals = [start.clone() for _ in alphas]
+    here = start
+    lengths = [math.ceil(math.log(LEFT_OUT) / math.log(alpha)) for alpha in alphas]
+    for step in range(1, max(lengths) + 1):
+        here = torch.from_numpy(edges.walk @ here.numpy())
+        for total, alpha, length in zip(totals, alphas, lengths, strict=True):
+            if step <= length:
+                total.add_(here, alpha=alpha**step)
+    return totals
+
+
+def settings_out_of_fold(
+    edges: Edges, rows: Rows, folds: Tensor, alphas: Sequence[float], smoothings: Sequence[float]
+) -> list[Tensor]:
+    """Return out-of-fold log-probabilities (n_l, classes) of every α and s, α by α.
+
+    Args:
+        edges: The graph of all rows.
+        rows: What it was made of.
+        folds: (n_l,) the fold of each label; labels of −1 are held out of none, and have NaN.
+        alphas: To try.
+        smoothings: To try.
+    """
+    n_folds, n = int(folds.max()) + 1, len(folds)
+    parts = torch.where(folds < 0, n_folds, folds)  # labels in no fold are a part of their own
+    labelled, unlabelled = edges.node[:n], edges.node[n:]
+    at, totals = _mass_by_part(edges, rows, parts, alphas)
+    shape = (n, rows.n_classes)
+    found = [torch.full(shape, torch.nan).double() for _ in alphas for _ in smoothings]
+    for number in range(len(alphas)):
+        for fold in range(n_folds):
+            held = folds == fold
+            outside = totals[number].sum(0) - totals[number, fold]
+            median = _median_mass(outside[torch.cat([labelled[held], unlabelled])])
+            prior = class_prior(rows.y_l[~held], rows.n_classes)
+            here = (at[number].sum(0) - at[number, fold])[held].double()
+            for turn, s in enumerate(smoothings):
+                place = number * len(smoothings) + turn
+                found[place][held] = smoothed(here, prior, s * median)
+    return found
+
+
+def _mass_by_part(
+    edges: Edges, rows: Rows, parts: Tensor, alphas: Sequence[float]
+) -> tuple[Tensor, Tensor]:
+    """Diffuse the labels of one part after the other, so that memory is that of one.
+
+    Returns the mass of each class at labelled rows (alphas, parts, n_l, classes), and that of all
+    classes at every node (alphas, parts, nodes).
+    """
+    n, n_parts = len(parts), int(parts.max()) + 1
+    at = torch.zeros(len(alphas), n_parts, n, rows.n_classes)
+    totals = torch.zeros(len(alphas), n_parts, len(edges.count))
+    y = one_hot(rows.y_l, rows.n_classes).float()
+    for part in torch.unique(parts).tolist():
+        own = y * (parts == part)[:, None]
+        for number, mass in enumerate(diffused(edges, own, alphas)):
+            at[number, part] = mass[edges.node[:n]]
+            totals[number, part] = mass.sum(1)
+    return at, totals
+
+
+def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
+    """Return log((F + w π) / (ΣF + w)), (n, classes), from masses F (n, classes).
+
+    >>> smoothed(torch.tensor([[3.0, 0.0]]), torch.tensor([0.5, 0.5]), 1.0).exp()
+    tensor([[0.8750, 0.1250]])
+    """
+    clean = mass.clamp(min=0)  # a difference of sums may round below 0
+    return ((clean + weight * prior) / (clean.sum(1, keepdim=True) + weight)).log()
+
+
+def _median_mass(totals: Tensor) -> float:
+    """The median of masses (rows,); the mean where it is 0, and 1 where all are."""
+    clean = totals.clamp(min=0).double()
+    return float(clean.median()) or float(clean.mean()) or 1.0
+
+
+def _distinct(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the first row of each node, the node of each row, and the rows of each node.
+
+    Rows are told apart by a random combination of their columns in float64.
+    """
+    generator = torch.Generator().manual_seed(0)
+    key = z.double() @ torch.randn(z.shape[1], generator=generator, dtype=torch.float64)
+    _, node, count = torch.unique(key, return_inverse=True, return_counts=True)
+    first = torch.empty(len(count), dtype=torch.long)
+    first[node.flip(0)] = torch.arange(len(z)).flip(0)
+    return first, node, count

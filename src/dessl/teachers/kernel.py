@@ -1,0 +1,112 @@
+"""Kernel: logistic regression on Gaussian similarities to labelled rows, which alone teach it.
+
+k(z, z') = exp(−|z − z'|² / 2h²), h the median distance between labelled rows times a width. With
+K = U Λ Uᵀ on (at most 500 of) them, rows become k(z, ·) U Λ^−½, and a logistic regression follows:
+the most probable Gaussian process, up to its rank.
+"""
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from dessl.teachers.base import (
+    Classes,
+    State,
+    checked_columns,
+    checked_rows,
+    not_fitted,
+    taken_from,
+    under,
+)
+from dessl.teachers.linear import linear_log_proba, logistic_weights
+from dessl.teachers.space import Space
+
+WIDTHS = (0.5, 1.0)
+STRENGTH = 10.0
+LANDMARKS = 500
+LEAST_EIGENVALUE = 1e-6  # of the largest: below it lies rounding
+
+
+class Kernel:
+    """Logistic regression with a Gaussian kernel, in a space learnt from all rows.
+
+    Args:
+        width: Of the kernel, in median distances between labelled rows.
+        strength: C: the larger, the closer to the labels.
+        space: In which similarities are measured; learnt from the rows of ``fit`` if not given.
+
+    >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    >>> kernel = Kernel(0.5).fit(x, torch.tensor([0, 0, 1, 1, 0, 0]), x[:0], 2)
+    >>> kernel.predict_log_proba(torch.tensor([[0.5], [2.5], [4.5]])).argmax(1).tolist()
+    [0, 1, 0]
+    """
+
+    uses_unlabelled = False
+
+    def __init__(
+        self, width: float = 1.0, strength: float = STRENGTH, *, space: Space | None = None
+    ) -> None:
+        self.width = width
+        self.strength = strength
+        self.name = f"kernel h={width:g}"
+        self._given = space
+        self._space: Space | None = None
+
+    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+        """Fit on labelled rows, in the space of all rows."""
+        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        self._space = self._given or Space.of(rows.x_l, rows.x_u)
+        z = self._space(rows.x_l).double()
+        self._landmarks = z[:: -(-len(z) // LANDMARKS)].contiguous()
+        typical = torch.cdist(self._landmarks, self._landmarks)
+        middle = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
+        self._bandwidth = self.width * middle
+        self._basis = _whitening(self._similarities(self._landmarks))
+        features = self._similarities(z) @ self._basis
+        self._weights = logistic_weights(features, rows.y_l, self.strength)
+        self._classes = Classes.of(rows.y_l, n_classes)
+        return self
+
+    def predict_log_proba(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, n_classes)."""
+        if self._space is None:
+            raise not_fitted(self)
+        z = self._space(checked_columns("x", x)).double()
+        features = self._similarities(z) @ self._basis
+        return linear_log_proba(features, self._weights, self._classes)
+
+    def state(self) -> State:
+        """Return the space, the landmarks and the weights."""
+        if self._space is None:
+            raise not_fitted(self)
+        tensors = under("space", self._space) | under("classes", self._classes)
+        tensors |= {"landmarks": self._landmarks, "basis": self._basis, "weights": self._weights}
+        own = {"width": self.width, "strength": self.strength, "bandwidth": self._bandwidth}
+        return State(tensors, own)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild a fitted kernel regression."""
+        tensors, settings = state
+        new = cls(float(settings["width"]), float(settings["strength"]))
+        new._space = taken_from(tensors, "space", Space)
+        new._classes = taken_from(tensors, "classes", Classes)
+        new._landmarks, new._basis, new._weights = (
+            tensors[name] for name in ("landmarks", "basis", "weights")
+        )
+        new._bandwidth = float(settings["bandwidth"])
+        return new
+
+    def _similarities(self, z: Tensor) -> Tensor:
+        """Return k(z, landmark), (n, landmarks)."""
+        distances = torch.cdist(z, self._landmarks) / self._bandwidth
+        return (-distances.square() / 2).exp()
+
+
+def _whitening(similarities: Tensor) -> Tensor:
+    """Return U Λ^−½ of a kernel's matrix, without what is rounding alone."""
+    values, vectors = torch.linalg.eigh(similarities)
+    kept = values > LEAST_EIGENVALUE * values.max()
+    basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()
+    return basis

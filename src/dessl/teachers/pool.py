@@ -1,0 +1,181 @@
+"""The pool: one weight for each teacher, fitted on out-of-fold predictions and shrunk to an anchor.
+
+    w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + 1/n Σ_{m ≠ anchor} w_m²
+    T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
+
+Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
+anchor's 1 and the others' 0.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl import _checks
+
+ANCHOR = "cc"  # the complete case
+SUM_PENALTY = 10.0
+WEIGHT_PENALTY = 1.0
+LEAST_WEIGHT = 1e-4  # below it a member is left out
+
+
+class PoolWeights(NamedTuple):
+    """What each member counts for.
+
+    Attributes:
+        weights: w of each candidate by name; 0 for those that are left out.
+        exponents: T of each candidate by name.
+        anchor: The name of the candidate that the weights are shrunk to.
+    """
+
+    weights: dict[str, float]
+    exponents: dict[str, float]
+    anchor: str
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the candidates whose weight is not 0."""
+        return tuple(name for name, weight in self.weights.items() if weight)
+
+    def combine(self, log_probas: Mapping[str, Tensor]) -> Tensor:
+        """Return log-probabilities (n, classes) of the pool from those of its members.
+
+        Args:
+            log_probas: (n, classes) of at least the candidates in ``kept``, by name.
+
+        >>> pool = PoolWeights({"cc": 0.5, "a": 0.5}, {"cc": 1.0, "a": 1.0}, "cc")
+        >>> p = {"cc": torch.tensor([[0.9, 0.1]]).log(), "a": torch.tensor([[0.1, 0.9]]).log()}
+        >>> pool.combine(p).exp()
+        tensor([[0.5000, 0.5000]], dtype=torch.float64)
+        """
+        absent = [name for name in self.kept if name not in log_probas]
+        if absent:
+            raise ValueError(
+                f"log_probas must have an entry for each member with a weight; {absent} are absent."
+            )
+        scores = [
+            self.weights[name] * self.exponents[name] * log_probas[name].double()
+            for name in self.kept
+        ]
+        return torch.stack(scores).sum(0).log_softmax(-1)
+
+
+def fit_pool(
+    candidates: Mapping[str, Tensor], y: Tensor, anchor: str = ANCHOR, *, n: int | None = None
+) -> PoolWeights:
+    """Fit exponents and weights on out-of-fold predictions.
+
+    Args:
+        candidates: Log-probabilities (rows, classes) by name, of rows whose label the candidate
+            did not see.
+        y: (rows,) class numbers.
+        anchor: The candidate that costs no penalty.
+        n: Labels that count; the rows if not given, fewer where rows are copies.
+
+    >>> right = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log().repeat(100, 1)
+    >>> pool = fit_pool({"cc": right.flip(1), "graph": right}, torch.tensor([0, 1] * 100))
+    >>> pool.kept
+    ('graph',)
+    """
+    stack = stacked(candidates, y)
+    if anchor not in candidates:
+        raise ValueError(f"the anchor {anchor!r} must be a candidate; got {list(candidates)}.")
+    names, labels = list(candidates), len(y) if n is None else n
+    exponents = {
+        name: 1.0 if name == anchor else exponent(log_p, y, labels)
+        for name, log_p in candidates.items()
+    }
+    tempered = stack * np.array([exponents[name] for name in names])[:, None, None]
+    ridge = np.array([0.0 if name == anchor else WEIGHT_PENALTY / labels for name in names])
+    start = np.array([float(name == anchor) for name in names])
+    found = least_cross_entropy(tempered, y.numpy(), SUM_PENALTY / labels, ridge, start)
+    found[found < LEAST_WEIGHT] = 0.0
+    return PoolWeights(dict(zip(names, found.tolist(), strict=True)), exponents, anchor)
+
+
+def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
+    """Return the T that calibrates out-of-fold log-probabilities (rows, classes), shrunk to 1."""
+    one, none = np.ones(1), np.zeros(1)
+    stack = log_p.double().numpy()[None]
+    return float(least_cross_entropy(stack, y.numpy(), SUM_PENALTY / n, none, one)[0])
+
+
+def best_of(family: Mapping[str, Tensor], y: Tensor, n: int | None = None) -> str:
+    """Return the name of the candidate with the least cross-entropy after its exponent.
+
+    >>> good, bad = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.6, 0.4]]).log()
+    >>> best_of({"bad": bad.expand(50, 2), "good": good.expand(50, 2)}, torch.zeros(50).long())
+    'good'
+    """
+    labels = len(y) if n is None else n
+    scores = {}
+    for name, log_p in family.items():
+        power = exponent(log_p, y, labels)
+        scores[name] = float(losses(power * log_p.double(), y).mean())
+    return min(scores, key=lambda name: scores[name])
+
+
+def losses(scores: Tensor, y: Tensor) -> Tensor:
+    """Return the cross-entropy (rows,) of scores (rows, classes) known up to a constant a row."""
+    return -scores.log_softmax(-1).gather(1, y[:, None])[:, 0]
+
+
+def least_cross_entropy(
+    stack: NDArray[np.float64],
+    y: NDArray[np.int64],
+    sum_penalty: float,
+    ridge: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the w ≥ 0 of least penalised cross-entropy, (members,).
+
+    Args:
+        stack: (members, rows, classes) log-probabilities.
+        y: (rows,) class numbers.
+        sum_penalty: Of (Σw − 1)².
+        ridge: Of each w², (members,).
+        start: Where to begin; the least one is the same from everywhere.
+    """
+    from scipy.optimize import minimize
+
+    rows = np.arange(len(y))
+    observed = stack[:, rows, y]
+
+    def value_and_gradient(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        scores = np.tensordot(w, stack, 1)
+        scores -= scores.max(1, keepdims=True)
+        p = np.exp(scores)
+        total = p.sum(1, keepdims=True)
+        p /= total
+        excess = w.sum() - 1
+        value = float((np.log(total[:, 0]) - scores[rows, y]).mean())
+        slope = (np.einsum("mnc,nc->mn", stack, p) - observed).mean(1)
+        penalty = sum_penalty * excess**2 + float(ridge @ w**2)
+        return value + penalty, slope + 2 * sum_penalty * excess + 2 * ridge * w
+
+    options: Any = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
+    bounds = [(0.0, None)] * len(start)
+    found = minimize(
+        value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def stacked(candidates: Mapping[str, Tensor], y: Tensor) -> NDArray[np.float64]:
+    """Return (members, rows, classes), or say which candidate does not fit the labels."""
+    if not candidates:
+        raise ValueError("candidates must have at least the anchor; got none.")
+    shapes = {name: tuple(log_p.shape) for name, log_p in candidates.items()}
+    first = next(iter(shapes.values()))
+    if len(set(shapes.values())) > 1 or len(first) != 2 or first[0] != len(y):
+        raise ValueError(
+            f"candidates must all have the shape ({len(y)}, classes), one row for each label; got "
+            f"{shapes}."
+        )
+    for name, log_p in candidates.items():
+        _checks.finite(f"candidates[{name!r}]", log_p)
+    return np.stack([log_p.double().numpy() for log_p in candidates.values()])

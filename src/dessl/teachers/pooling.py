@@ -1,0 +1,293 @@
+"""pooled: from data, folds and the networks' predictions to a pool that can be used and saved."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from dessl.data import SemiData
+from dessl.teachers.base import Saveable, State, Teacher
+from dessl.teachers.crossfit import each_out_of_fold
+from dessl.teachers.families import DEFAULT, KINDS, named_families
+from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
+from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.space import Space
+
+FEWEST_LABELS = 10  # held out, below which nothing is weighed
+ROWS_AT_ONCE = 50_000  # predicted
+TURNS = 5  # in which the weights are judged
+
+Predict = Callable[[Tensor], Tensor]
+Scores = Mapping[str, Mapping[str, Tensor]]  # family → candidate → log-probabilities
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A fitted pool.
+
+    Attributes:
+        weights: Of the anchor and the candidates.
+        members: Fitted teachers with a weight, by name.
+        anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
+        columns: From rows as they are in the data to the teachers' columns (n, d).
+        report: What was found on held-out labels; None where they were too few.
+    """
+
+    weights: PoolWeights
+    members: Mapping[str, Teacher]
+    anchor_predict: Predict
+    columns: Predict
+    report: PoolReport | None
+
+    def predict_log_proba(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes), float64, of rows as they are in the data."""
+        blocks = torch.split(x, ROWS_AT_ONCE)
+        return torch.cat([self._of_block(block) for block in blocks])
+
+    def _of_block(self, x: Tensor) -> Tensor:
+        columns = self.columns(x)
+        found = {name: teacher.predict_log_proba(columns) for name, teacher in self.members.items()}
+        if self.weights.weights[self.weights.anchor]:
+            found[self.weights.anchor] = self.anchor_predict(x)
+        return self.weights.combine(found)
+
+    def state(self) -> State:
+        """Return all but the anchor and the columns, for safetensors and JSON.
+
+        Raises:
+            TypeError: A member is a classifier of the user's own, which only pickle could save.
+        """
+        tensors: dict[str, Tensor] = {}
+        members = []
+        for number, (name, teacher) in enumerate(self.members.items()):
+            kind = next((kind for kind, own in KINDS.items() if isinstance(teacher, own)), None)
+            if kind is None or not isinstance(teacher, Saveable):
+                raise TypeError(
+                    f"the pool's member {name!r} cannot be saved: a {type(teacher).__name__} would "
+                    "need pickle. Fit again without it, or keep the fitted object in memory."
+                )
+            saved = teacher.state()
+            tensors |= {f"{number}.{key}": part for key, part in saved.tensors.items()}
+            members.append({"name": name, "kind": kind, "settings": saved.settings})
+        settings = {"members": members, **self.weights._asdict()}
+        settings["report"] = self.report and self.report.as_dict()
+        return State(tensors, settings)
+
+    @classmethod
+    def from_state(
+        cls, state: State, anchor_predict: Predict, columns: Predict | None = None
+    ) -> Self:
+        """Rebuild a pool around an anchor; its predictions are the same to the last digit."""
+        members: dict[str, Any] = {}
+        for number, entry in enumerate(state.settings["members"]):
+            start = f"{number}."
+            own = {
+                key.removeprefix(start): part
+                for key, part in state.tensors.items()
+                if key.startswith(start)
+            }
+            kind = KINDS[entry["kind"]]
+            members[entry["name"]] = kind.from_state(State(own, entry["settings"]))
+        weights = PoolWeights(*(state.settings[name] for name in PoolWeights._fields))
+        report = state.settings["report"] and PoolReport.from_dict(state.settings["report"])
+        return cls(weights, members, anchor_predict, columns or as_columns, report)
+
+
+def as_columns(x: Tensor) -> Tensor:
+    """Return rows as columns (n, d): images as levels from 0 to 1, pixel after pixel.
+
+    >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
+    tensor([[1., 1., 1., 1.],
+            [1., 1., 1., 1.]])
+    """
+    flat = x.detach().flatten(1).cpu()
+    return flat.float() / 255 if x.dtype == torch.uint8 else flat
+
+
+def pooled(
+    data: SemiData,
+    folds: Tensor,
+    anchor_oof: Tensor,
+    anchor_predict: Predict,
+    *,
+    teachers: Sequence[object] = DEFAULT,
+    columns: Predict | None = None,
+    groups: Tensor | None = None,
+    seed: int = 0,
+) -> Pooled:
+    """Cross-fit teachers on the anchor's folds, weigh them, and refit those that count.
+
+    Args:
+        data: Labelled and unlabelled rows. Where it has a validation part, that is what the
+            members are judged by, and ``folds`` plays no part.
+        folds: (n_labelled,) the fold of each label, −1 for those held out of none.
+        anchor_oof: Log-probabilities (n_labelled, classes) of each label by the network that held
+            it out, NaN where none did; of the validation part's rows where there is one.
+        anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
+        teachers: Names in ``dessl.teachers.KINDS``, teachers, or scikit-learn classifiers.
+        columns: From rows as they are in the data to the teachers' columns (n, d): by default the
+            rows themselves, flattened; a network's features for large images.
+        groups: (n_labelled,) numbers; rows of one group, such as copies, count as one label.
+        seed: Of the trees.
+    """
+    columns = columns or as_columns
+    rows = _judged_rows(data, folds, anchor_oof, groups, columns)
+    judged = rows.judged
+    if int(judged.sum()) < FEWEST_LABELS:
+        alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
+        return Pooled(alone, {}, anchor_predict, columns, None)
+    families = named_families(teachers, Space.of(rows.x, rows.x_u), seed)
+    scores = _scores(families, rows, rows.x_u)
+    without = _without_unlabelled(families, scores, rows)
+    y, labels = rows.y[judged], len(torch.unique(rows.groups[judged]))
+    chosen = _chosen(scores, y, labels)
+    candidates = {ANCHOR: rows.anchor[judged]}
+    candidates |= {name: scores[family][name] for family, name in chosen.items()}
+    weights = fit_pool(candidates, y, n=labels)
+    report = _report(candidates, weights, scores, without, rows, families)
+    known = rows.trained
+    members = {
+        teacher.name: teacher.fit(rows.x[known], rows.y[known], rows.x_u, data.n_classes)
+        for family in families.values()
+        for teacher in family
+        if teacher.name in weights.kept
+    }
+    return Pooled(weights, members, anchor_predict, columns, report)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Rows with a label, and which of them are trained on and judged by."""
+
+    x: Tensor
+    y: Tensor
+    x_u: Tensor
+    n_classes: int
+    folds: Tensor
+    anchor: Tensor
+    groups: Tensor
+    trained: Tensor  # in the members that are kept in the end
+
+    @property
+    def judged(self) -> Tensor:
+        return (self.folds >= 0) & torch.isfinite(self.anchor).all(1)
+
+
+def _judged_rows(
+    data: SemiData, folds: Tensor, anchor: Tensor, groups: Tensor | None, columns: Predict
+) -> _Judged:
+    x, y = columns(data.x[data.labelled_rows]), data.y[data.labelled_rows].cpu()
+    x_u = columns(data.x[data.unlabelled_rows]) if data.n_unlabelled else x[:0]
+    groups = torch.arange(len(y)) if groups is None else groups.cpu()
+    anchor, folds = anchor.detach().double().cpu(), folds.cpu()
+    trained = torch.ones(len(y), dtype=torch.bool)
+    if data.validation is not None:
+        held, n = data.validation, len(data.validation.y)
+        x, y = torch.cat([x, columns(held.x)]), torch.cat([y, held.y.cpu()])
+        nothing = torch.full((len(trained), data.n_classes), torch.nan, dtype=torch.float64)
+        anchor = torch.cat([nothing, anchor])
+        folds = torch.cat([torch.full((len(trained),), -1), torch.zeros(n, dtype=torch.long)])
+        groups = torch.cat([groups, groups.max() + 1 + torch.arange(n)])
+        trained = torch.cat([trained, torch.zeros(n, dtype=torch.bool)])
+    if anchor.shape != (len(y), data.n_classes) or folds.shape != y.shape:
+        raise ValueError(
+            f"folds and anchor_oof must have one row for each held-out label: shapes ({len(y)},) "
+            f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
+            f"{tuple(anchor.shape)}."
+        )
+    return _Judged(x, y, x_u, data.n_classes, folds, anchor, groups, trained)
+
+
+def _scores(
+    families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor
+) -> dict[str, dict[str, Tensor]]:
+    """Out-of-fold log-probabilities of the judged rows, by family and candidate."""
+    return {
+        family: {
+            name: log_p[rows.judged]
+            for name, log_p in each_out_of_fold(
+                teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes
+            ).items()
+        }
+        for family, teachers in families.items()
+    }
+
+
+def _without_unlabelled(
+    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: _Judged
+) -> Scores:
+    """The same with labelled rows alone, computed anew only for teachers that use the others."""
+    if not len(rows.x_u):
+        return scores
+    using = {
+        family: teachers
+        for family, teachers in families.items()
+        if any(getattr(teacher, "uses_unlabelled", True) for teacher in teachers)
+    }
+    return {**scores, **_scores(using, rows, rows.x[:0])}
+
+
+def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
+    """The best candidate of each family."""
+    return {family: best_of(candidates, y, n) for family, candidates in scores.items()}
+
+
+def _judged_losses(scores: Scores, rows: _Judged) -> Tensor:
+    """Losses of the judged rows by pools chosen and weighed without their turn."""
+    judged = rows.judged
+    y, anchor, groups = rows.y[judged], rows.anchor[judged], rows.groups[judged]
+    turns = rows.folds[judged]
+    if len(torch.unique(turns)) < 2:
+        turns = torch.unique(groups, return_inverse=True)[1] % TURNS
+    found = torch.empty(len(y), dtype=torch.float64)
+    for turn in torch.unique(turns).tolist():
+        held = turns == turn
+        labels = len(torch.unique(groups[~held]))
+        others = {f: {n: p[~held] for n, p in each.items()} for f, each in scores.items()}
+        chosen = _chosen(others, y[~held], labels)
+        learnt = {ANCHOR: anchor[~held]} | {name: others[f][name] for f, name in chosen.items()}
+        pool = fit_pool(learnt, y[~held], n=labels)
+        asked = {ANCHOR: anchor[held]} | {n: scores[f][n][held] for f, n in chosen.items()}
+        found[held] = losses(pool.combine(asked), y[held])
+    return found
+
+
+def _report(
+    candidates: Mapping[str, Tensor],
+    weights: PoolWeights,
+    scores: Scores,
+    without: Scores,
+    rows: _Judged,
+    families: Mapping[str, Sequence[Teacher]],
+) -> PoolReport:
+    y, groups = rows.y[rows.judged], rows.groups[rows.judged]
+    using = {
+        teacher.name: getattr(teacher, "uses_unlabelled", True)
+        for teachers in families.values()
+        for teacher in teachers
+    }
+    alone = {name: losses(weights.exponents[name] * p, y) for name, p in candidates.items()}
+    members = tuple(
+        Member(
+            name=name,
+            weight=weights.weights[name] * weights.exponents[name],
+            score=float(loss.mean()),
+            gain=Gain.of(alone[ANCHOR], loss, groups),
+            uses_unlabelled=using.get(name, False),
+        )
+        for name, loss in alone.items()
+    )
+    both = _judged_losses(scores, rows)
+    labelled = both if without is scores else _judged_losses(without, rows)
+    return PoolReport(
+        n=len(torch.unique(groups)),
+        members=members,
+        anchor=float(alone[ANCHOR].mean()),
+        without_unlabelled=float(labelled.mean()),
+        pooled=float(both.mean()),
+        ensembling=Gain.of(alone[ANCHOR], labelled, groups),
+        unlabelled=Gain.of(labelled, both, groups),
+        total=Gain.of(alone[ANCHOR], both, groups),
+    )

@@ -1,0 +1,120 @@
+"""PoolReport: what each member counts for, and what the unlabelled rows brought.
+
+Every score is of labels that neither the members nor the weights were fitted on.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A fall of the cross-entropy, in nats: above 0 is better.
+
+    Attributes:
+        mean: Over held-out labels.
+        standard_error: Of that mean; infinite with one label.
+    """
+
+    mean: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, before: Tensor, after: Tensor, groups: Tensor | None = None) -> Self:
+        """Compare losses (rows,) on the same rows; rows of one group count as one label.
+
+        >>> str(Gain.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0])))
+        '+0.500 ± 0.289'
+        """
+        fall = (before - after).double()
+        mean = float(fall.mean())
+        sums = fall - mean
+        if groups is not None:
+            _, number = torch.unique(groups, return_inverse=True)
+            sums = sums.new_zeros(int(number.max()) + 1).index_add(0, number, sums)
+        n = len(sums)
+        error = float(sums.square().sum() * n / (n - 1)) ** 0.5 / len(fall) if n > 1 else math.inf
+        return cls(mean, error)
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} ± {self.standard_error:.3f}"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One candidate of the pool.
+
+    Attributes:
+        name: With its settings.
+        weight: In the pool, its exponent included; 0 where it was left out.
+        score: Out-of-fold cross-entropy by itself, calibrated.
+        gain: Of it alone over the anchor.
+        uses_unlabelled: Whether it looks at unlabelled rows.
+    """
+
+    name: str
+    weight: float
+    score: float
+    gain: Gain
+    uses_unlabelled: bool
+
+
+@dataclass(frozen=True)
+class PoolReport:
+    """What the pool is made of and what it brought, on held-out labels.
+
+    Attributes:
+        n: Held-out labels.
+        members: The anchor first.
+        anchor: Cross-entropy of the anchor.
+        without_unlabelled: Of the same pool with members that saw labelled rows alone.
+        pooled: Of the pool.
+        ensembling: What pooling brought without unlabelled rows.
+        unlabelled: What the unlabelled rows brought on top.
+        total: Both.
+    """
+
+    n: int
+    members: tuple[Member, ...]
+    anchor: float
+    without_unlabelled: float
+    pooled: float
+    ensembling: Gain
+    unlabelled: Gain
+    total: Gain
+
+    def __str__(self) -> str:
+        """A table of the members and a line for each gain."""
+        width = max(len(member.name) for member in self.members)
+        lines = [f"{'member':{width}}  weight  cross-entropy  alone against the complete case"]
+        lines += [
+            f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
+        ]
+        return "\n".join([*lines, self.verdict])
+
+    @property
+    def verdict(self) -> str:
+        """What ensembling and the unlabelled rows brought, in two sentences."""
+        return (
+            f"On {self.n} held-out labels the pool has cross-entropy {self.pooled:.3f}, the "
+            f"complete case {self.anchor:.3f}. Fall by other predictors of the labelled rows "
+            f"{self.ensembling}, by the unlabelled rows {self.unlabelled} (± standard error)."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON's types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, entries: Mapping[str, Any]) -> Self:
+        """Rebuild what :meth:`as_dict` gave."""
+        gains = {name: Gain(**entries[name]) for name in ("ensembling", "unlabelled", "total")}
+        members = tuple(
+            Member(**{**member, "gain": Gain(**member["gain"])}) for member in entries["members"]
+        )
+        return cls(**{**entries, **gains, "members": members})

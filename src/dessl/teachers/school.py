@@ -1,0 +1,228 @@
+"""The rows of a lesson, split by their use, and the networks that learn from them.
+
+Gold rows teach and judge, in five folds. Of the unlabelled rows, some teach, as many as the steps
+draw, and some are kept apart: the accuracy of what was learnt is estimated on rows that no network
+has seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.data import SemiData
+from dessl.teachers.answers import Answers, as_answers
+from dessl.teachers.correction import Correction
+from dessl.teachers.cross_corrected import CompleteCase, complete_case, student_targets
+from dessl.teachers.fold_networks import (
+    FOLDS,
+    Lesson,
+    NetworkSetting,
+    ensemble_log_p,
+    network_log_p,
+    trained_networks,
+)
+from dessl.teachers.space import Space
+
+FEWEST_GOLD = 10
+FEWEST_UNLABELLED = 10
+JUDGED_SHARE = 0.1  # of unlabelled rows that no network trains on, for an honest accuracy
+MOST_JUDGED = 20_000
+IMITATORS = 2  # networks that imitate one teacher
+IMITATION = 3.0  # weight of whole answers beside drawn ones: one row counts as much in both streams
+
+
+class Parts(NamedTuple):
+    """What is pooled with the gold-only networks: kinds of students, each with one a fold."""
+
+    students: Sequence[Sequence[nn.Module]]
+    imitators: Sequence[Sequence[nn.Module]]
+    corrections: Sequence[Sequence[Correction]]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class School:
+    """The rows, split by their use, and the gold-only networks."""
+
+    answers: tuple[Answers, ...]  # to all rows of the data
+    gold_rows: Tensor
+    gold_y: Tensor
+    x_pool: Tensor  # standardised unlabelled rows that students learn from
+    pool_rows: Tensor
+    x_judged: Tensor  # those that no network sees in training
+    judged_rows: Tensor
+    space: Space
+    setting: NetworkSetting
+    seed: int
+    class_names: tuple[str, ...]
+    n_unlabelled: int
+    networks: CompleteCase
+
+    @classmethod
+    def of(cls, data: SemiData, answers: Any, setting: NetworkSetting, seed: int) -> "School":
+        """Split the rows, scale them, and train the gold-only networks.
+
+        Args:
+            data: A table, with its gold labels.
+            answers: As in :func:`dessl.teachers.learn_from_answers`.
+            setting: Of the networks.
+            seed: Of folds, weights and draws.
+        """
+        _check(data)
+        _checks.whole_number("seed", seed)
+        data = data.to("cpu")  # networks of this size are no work for a GPU
+        read = as_answers(answers, data.class_names, len(data))
+        gold, y = data.labelled_rows, data.y[data.labelled_rows]
+        space = Space.of(data.x)
+        generator = torch.Generator().manual_seed(seed)
+        order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
+        judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
+        pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
+        networks = complete_case(
+            space(data.x[gold]),
+            y,
+            tuple(one.taken(gold) for one in read),
+            setting,
+            n_classes=data.n_classes,
+            seed=seed,
+        )
+        rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
+        parts = (read, gold, y, rest, pool, seen, order[:judged], space)
+        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)
+
+    def heard(self, rows: Tensor) -> tuple[Answers, ...]:
+        """All teachers' answers to some rows of the data."""
+        return tuple(one.taken(rows) for one in self.answers)
+
+    def lessons(self) -> list[Lesson]:
+        """What the student of each fold learns from: corrected answers."""
+        gold, generator = self.networks.gold, torch.Generator().manual_seed(self.seed + 1)
+        heard = self.heard(self.pool_rows)
+        found = []
+        for fold in range(FOLDS):
+            targets = student_targets(self.networks, fold, self.x_pool, heard, generator)
+            rows = (gold.outside(fold), gold.inside(fold))
+            found.append(Lesson(*rows, targets.unlabelled, targets.gold, risk="ssl"))
+        return found
+
+    def students(self, lessons: Sequence[Lesson]) -> list[nn.Module]:
+        """Train one student for each lesson, all at once."""
+        gold = self.networks.gold
+        return trained_networks(
+            gold.x,
+            gold.y,
+            lessons,
+            self.setting,
+            n_classes=gold.n_classes,
+            x_unlabelled=self.x_pool,
+            seed=self.seed + 100,
+        )
+
+    def imitators(self) -> list[list[nn.Module]]:
+        """Two networks for each teacher, taught by its answers as they are."""
+        return [
+            imitating_networks(
+                self.x_pool, one, self.setting, seed=self.seed + 200 + IMITATORS * number
+            )
+            for number, one in enumerate(self.heard(self.pool_rows))
+        ]
+
+    def members(self, fold: int, x: Tensor, heard: tuple[Answers, ...], parts: Parts) -> Tensor:
+        """Log-probabilities (members, n, classes) by what has not seen one fold."""
+        cc = network_log_p(self.networks.singles[fold], x)
+        found = [cc, *(network_log_p(kind[fold], x) for kind in parts.students)]
+        found += [ensemble_log_p(pair, x) for pair in parts.imitators]
+        if parts.corrections:
+            said = self.networks.gold.log_answers_to(heard, {fold})
+            found += [kind[fold](cc, said) for kind in parts.corrections]
+        return torch.stack(found)
+
+    def out_of_fold(self, parts: Parts) -> Tensor:
+        """Log-probabilities (members, n_gold, classes) of gold rows, each out of fold."""
+        gold, found = self.networks.gold, []
+        rows = [gold.inside(fold) for fold in range(FOLDS)]
+        for fold, its in enumerate(rows):
+            heard = tuple(one.taken(its) for one in gold.answers)
+            found.append(self.members(fold, gold.x[its], heard, parts))
+        return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()]
+
+    def drawn(self, parts: Parts) -> tuple[Tensor, Tensor]:
+        """The same of unlabelled rows, each by a fold drawn for it, and the drawn folds.
+
+        The mean of five networks is another, surer function than the one that judged a gold row.
+        """
+        generator = torch.Generator().manual_seed(self.seed + 2)
+        folds = torch.randint(FOLDS, (len(self.judged_rows),), generator=generator)
+        rows = [(folds == fold).nonzero().flatten() for fold in range(FOLDS)]
+        found = [
+            self.members(fold, self.x_judged[its], self.heard(self.judged_rows[its]), parts)
+            for fold, its in enumerate(rows)
+        ]
+        return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()], folds
+
+    def confusions(self) -> tuple[Tensor | None, ...]:
+        """Each teacher's calibrated confusion without each fold, (folds, classes, classes)."""
+        gold = self.networks.gold
+        tables = []
+        for number, one in enumerate(self.answers):
+            parts = [gold.confusion(number, {fold}) for fold in range(FOLDS)] * one.is_hard
+            tables.append(torch.stack([p for p in parts if p is not None]) if parts else None)
+        return tuple(tables)
+
+
+def imitating_networks(
+    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int
+) -> list[nn.Module]:
+    """Train two networks on a teacher's answers as they are, without any gold label.
+
+    A population has a labelled stream: its labels are drawn from the answers, so that both streams
+    have the cross-entropy to the answers as their mean.
+
+    Args:
+        x: Standardised unlabelled rows, (n, features).
+        answers: To these rows; those without an answer are left out.
+        setting: Of the networks.
+        seed: Of the first network and of the drawn labels.
+    """
+    there = answers.answered
+    q = answers.probabilities[there]
+    if not len(q):
+        raise ValueError(
+            f"{answers.name} answered none of the {len(x)} unlabelled rows that students learn "
+            "from. Its answers to gold rows alone teach nothing: leave this teacher out."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.multinomial(q, 1, generator=generator).flatten()
+    every, none = torch.arange(len(q)), torch.empty(0, dtype=torch.int64)
+    lessons = [Lesson(every, none, q, lam=IMITATION, risk="ssl")] * IMITATORS
+    return trained_networks(
+        x[there],
+        drawn,
+        lessons,
+        setting,
+        n_classes=answers.n_classes,
+        x_unlabelled=x[there],
+        seed=seed,
+    )
+
+
+def _check(data: SemiData) -> None:
+    if data.x.ndim != 2:
+        raise ValueError(
+            f"learning from answers takes tables (n, features); got rows of shape "
+            f"{tuple(data.x.shape[1:])}. Pass features of a network in place of images."
+        )
+    if data.n_labelled < FEWEST_GOLD:
+        raise ValueError(
+            f"a teacher is judged by gold labels, of which {FEWEST_GOLD} are the least; got "
+            f"{data.n_labelled}. Label more rows, drawn at random."
+        )
+    if data.n_unlabelled < FEWEST_UNLABELLED:
+        raise ValueError(
+            f"a student learns from rows without a gold label, of which {FEWEST_UNLABELLED} are "
+            f"the least; got {data.n_unlabelled}. Hold fewer labels, or use the gold labels alone."
+        )

@@ -1,0 +1,113 @@
+"""Space: the columns in which distances mean something, learnt from all rows and no label.
+
+    z = (x − mean) / scale,   and its first 50 principal components where there are more than 64
+
+Columns that are measured alike, as pixels are, share one scale: one for each would blow up the
+noise of pixels in which next to nothing happens. Columns 0/1 that exclude each other, as one-hot
+columns do, share one too, so that a category weighs as much as a number however many levels it has.
+"""
+
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+LEAST_DEVIATION = 1e-6  # of the largest entry: a column that varies less is rounding alone
+LEAST_SHARE = 0.2  # deviation of a 0/1 column at least, so that a rare one does not outweigh all
+MOST_COLUMNS = 64
+COMPONENTS = 50
+ROWS = 20_000  # that the space is learnt from: a mean needs no more
+
+
+class Space(NamedTuple):
+    """Mean (d,), scale (d,) and directions (d, k), all float32; k is 0 for the columns themselves.
+
+    >>> space = Space.of(torch.tensor([[0.0, 10.0], [2.0, 50.0]]))
+    >>> space(torch.tensor([[2.0, 10.0]]))
+    tensor([[ 1., -1.]])
+    """
+
+    mean: Tensor
+    scale: Tensor
+    directions: Tensor
+
+    @classmethod
+    def of(cls, *parts: Tensor) -> Self:
+        """Learn the space from rows (n, d), in one or several parts."""
+        n = sum(len(part) for part in parts)
+        step = -(-n // ROWS)
+        rows = torch.cat([part[::step].double() for part in parts])
+        mean, scale = rows.mean(0), column_scale(rows)
+        directions = rows.new_empty(rows.shape[1], 0)
+        if rows.shape[1] > MOST_COLUMNS and len(rows) > 1:
+            directions = _principal((rows - mean) / scale)
+        return cls(mean.float(), scale.float(), directions.float())
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return rows (n, d) in this space, float32."""
+        if x.shape[1] != len(self.mean):
+            raise ValueError(
+                f"x must have the {len(self.mean)} columns of training; got {x.shape[1]}."
+            )
+        scaled = (x.float() - self.mean) / self.scale
+        return scaled @ self.directions if self.directions.shape[1] else scaled
+
+
+def column_scale(rows: Tensor) -> Tensor:
+    """Return what each column of rows (n, d) is divided by, (d,); 1 where nothing varies.
+
+    Columns count as measured alike where half of them reach at least half as far, from least to
+    largest, as the one that reaches farthest.
+
+    >>> column_scale(torch.tensor([[0.0, 5.0, 0.0], [200.0, 5.0, 1.0]])).tolist()
+    [100.0, 1.0, 0.5]
+    """
+    deviation = rows.std(0, correction=0)
+    varies = deviation > LEAST_DEVIATION * rows.abs().amax(0)
+    binary = ((rows == 0) | (rows == 1)).all(0) & varies
+    numeric = varies & ~binary
+    scale = deviation.clone()
+    if measured_alike(rows[:, numeric]):
+        scale[numeric] = deviation[numeric].square().mean().sqrt()
+    for group in exclusive_groups(rows, binary):
+        scale[group] = deviation[group].square().sum().sqrt().clamp(min=LEAST_SHARE)
+    return torch.where(varies, scale, 1.0)
+
+
+def measured_alike(rows: Tensor) -> bool:
+    """Whether columns (n, d) are in one unit, as pixels are."""
+    if rows.shape[1] < 2:
+        return False
+    reach = rows.amax(0) - rows.amin(0)
+    return bool(reach.median() >= reach.max() / 2)
+
+
+def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
+    """Return runs of neighbouring 0/1 columns of which no row has two: one-hot columns.
+
+    >>> rows = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    >>> exclusive_groups(rows, torch.tensor([True, True, True]))
+    [[0, 1], [2]]
+    """
+    groups: list[list[int]] = []
+    taken = torch.zeros(len(rows), dtype=rows.dtype)
+    last = -2
+    for column in binary.nonzero().flatten().tolist():
+        together = taken + rows[:, column]
+        if column == last + 1 and bool((together <= 1).all()):
+            groups[-1].append(column)
+            taken = together
+        else:
+            groups.append([column])
+            taken = rows[:, column].clone()
+        last = column
+    return groups
+
+
+def _principal(rows: Tensor) -> Tensor:
+    """Directions (d, k) of most variance, signs fixed by their largest entry."""
+    _, vectors = torch.linalg.eigh(rows.T @ rows / len(rows))
+    found = vectors.flip(1)[:, : min(COMPONENTS, rows.shape[1], len(rows) - 1)]
+    largest = found.gather(0, found.abs().argmax(0, keepdim=True))
+    signed: Tensor = found * largest.sign()
+    return signed

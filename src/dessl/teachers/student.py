@@ -1,0 +1,194 @@
+"""Learn from an untrusted teacher: correct its answers, distil them, pool, and let gold rows judge.
+
+    S_k: mean_L CE(y) + mean_U CE(q̃_k), stopped on fold k       T: mean_U CE(q), no gold row
+    and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative slope
+    pool: softmax Σ_m w_m log p_m of cc, S and T (or cc, S and q̃: teacher at prediction time)
+    gate: keep the pool if its cross-fitted out-of-fold CE is below cc's by z standard errors
+
+Nothing that learns from a gold label is judged by it, so a teacher that shuffles, inverts or
+boasts is found out and left aside.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dessl import _checks
+from dessl.data import SemiData
+from dessl.evaluation import estimate_metric
+from dessl.evaluation.metrics import debiased_ece
+from dessl.teachers.answers import Answers
+from dessl.teachers.cross_corrected import fold_corrections
+from dessl.teachers.debiased_student import debiased_lessons
+from dessl.teachers.fold_networks import FOLDS, NetworkSetting
+from dessl.teachers.pool import least_cross_entropy, losses
+from dessl.teachers.school import Parts, School
+from dessl.teachers.taught import (
+    Choice,
+    Interval,
+    Listening,
+    Taught,
+    TaughtReport,
+    TeacherQuality,
+    passes,
+)
+
+TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
+NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teacher at prediction time
+
+
+def learn_from_answers(
+    data: SemiData,
+    answers: Any,
+    *,
+    at_prediction: bool = False,
+    seed: int = 0,
+    setting: NetworkSetting | None = None,
+) -> Taught:
+    """Train a student from few gold labels and one or several teachers' answers to all rows.
+
+    The student needs no teacher. With ``at_prediction=True`` there is a second predictor, which
+    takes the teachers' answers to new rows as input: ``predict_log_proba(x, answers)``. Neither is
+    knowingly worse than the gold labels alone, which are used where gold rows show no gain.
+
+    Args:
+        data: A table, with its gold labels.
+        answers: :class:`~dessl.teachers.answers.Answers`, or a list of them for several teachers;
+            or one column of classes or table of probabilities as :meth:`Answers.of` takes. They
+            cover all rows of ``data``, in its order.
+        at_prediction: Whether the teachers will answer at prediction time too.
+        seed: Of folds, weights and draws.
+        setting: Size and length of the networks.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(400, 2, generator=g)
+    >>> truth = (x[:, 0] > 0).long()
+    >>> data = SemiData(x, torch.where(torch.arange(400) < 40, truth, -1))
+    >>> noisy = torch.where(torch.rand(400, generator=g) < 0.2, 1 - truth, truth)
+    >>> taught = learn_from_answers(data, noisy, setting=NetworkSetting(steps=40, student_steps=40))
+    >>> taught.predict_log_proba(x).shape, taught.report.student.kept
+    (torch.Size([400, 2]), True)
+    """
+    school = School.of(data, answers, setting or NetworkSetting(), seed)
+    return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
+
+
+def taught_by(school: School, *, at_prediction: bool) -> Taught:
+    """Train students and imitators, pool, and decide.
+
+    Args:
+        school: The rows and the gold-only networks.
+        at_prediction: Whether the teachers will answer at prediction time too.
+    """
+    students, imitators = _students(school), school.imitators()
+    kinds = tuple(students.values())
+    names = (*students, *(f"imitation of {one.name}" for one in school.answers))
+    student = _choice(school, Parts(kinds, imitators, (), names))
+    full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
+    listening, with_answers = None, None
+    if at_prediction:
+        names = (*students, "corrected answers", "corrected answers, one number")
+        with_answers = _choice(school, Parts(kinds, (), (full, plain), names))
+        listening = Listening(full, plain, school.confusions())
+    trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
+    qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
+    report = TaughtReport(len(school.gold_y), school.n_unlabelled, qualities, student, with_answers)
+    networks = {
+        "complete_case": school.networks.singles,
+        "students": tuple(network for kind in kinds for network in kind),
+        "imitators": tuple(network for pair in imitators for network in pair),
+    }
+    return Taught(school.class_names, school.space, school.setting, networks, listening, report)
+
+
+def _students(school: School) -> dict[str, list[nn.Module]]:
+    """The student of each fold by the name of its kind."""
+    lessons = school.lessons()
+    names = ["student"]
+    if school.setting.debiased:
+        fair, lam = debiased_lessons(school, corrected=lessons)
+        if bool((lam > 0).any()):  # else it would be one more gold-only network
+            names, lessons = [*names, "debiased student"], [*lessons, *fair]
+    networks = school.students(lessons)
+    return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
+
+
+def _choice(school: School, parts: Parts) -> Choice:
+    """Pool the members, and let gold rows decide."""
+    gold, logs = school.networks.gold, school.out_of_fold(parts)
+    by_fold = torch.stack(
+        [pool_weights(logs[:, r], gold.y[r]) for r in map(gold.outside, range(FOLDS))]
+    )
+    pooled = pooled_log_p(by_fold[gold.folds], logs)
+    both = torch.stack([losses(logs[0], gold.y), losses(pooled, gold.y)])
+    needed = NEEDED[bool(parts.corrections)]
+    error = float((both[1] - both[0]).std()) / math.sqrt(len(gold.y))
+    kept = passes(float(both[0].mean() - both[1].mean()), error, needed)
+    drawn, folds = school.drawn(parts)
+    accuracy = estimate_metric(
+        "accuracy",
+        (pooled if kept else logs[0]).exp(),
+        gold.y,
+        (pooled_log_p(by_fold[folds], drawn) if kept else drawn[0]).exp(),
+    )
+    return Choice(
+        members=("gold only", *parts.names),
+        weights=tuple(pool_weights(logs, gold.y).tolist()),
+        gold_only_loss=float(both[0].mean()),
+        pooled_loss=float(both[1].mean()),
+        standard_error=error,
+        needed=needed,
+        accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
+        accuracy_gold_rows=Interval(*accuracy.labelled_only),
+    )
+
+
+def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
+    """How good a teacher is: accuracy on the gold rows it answered, and its calibration."""
+    there = answers.answered
+    gold = school.gold_rows[there[school.gold_rows]]
+    y = school.gold_y[there[school.gold_rows]]
+    rest = school.judged_rows[there[school.judged_rows]]
+    said, heard = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
+    accuracy = None
+    if len(gold) >= 3:
+        found = estimate_metric("accuracy", said, y, heard if len(rest) else None)
+        accuracy = Interval(found.value, found.low, found.high)
+    soft = not answers.is_hard and len(gold) >= 3
+    return TeacherQuality(
+        answers.name,
+        float(there.double().mean()),
+        accuracy,
+        debiased_ece(said, y) if soft else None,
+        float(said.amax(1).mean()) if soft else None,
+        trust,
+    )
+
+
+def pooled_log_p(weights: Tensor, logs: Tensor) -> Tensor:
+    """Return log softmax Σ_m w_m log p_m, (n, classes).
+
+    Args:
+        weights: (members,), or (n, members) for weights of each row's own.
+        logs: (members, n, classes).
+    """
+    own = weights.expand(logs.shape[1], -1)
+    return torch.einsum("nm,mnc->nc", own, logs).log_softmax(-1)
+
+
+def pool_weights(logs: Tensor, y: Tensor) -> Tensor:
+    """Return the pool's weights, (members,), float64; the first member is the complete case.
+
+    w ≥ 0 minimises  mean CE(softmax Σ w_m log p_m) + 3/n (Σ w − 1)² + 0.5/n Σ_{m>0} w_m².
+
+    Args:
+        logs: Out-of-fold log-probabilities, (members, n, classes).
+        y: Gold labels, (n,).
+    """
+    n, start = len(y), np.eye(len(logs))[0]
+    ridge = OTHERS / n * (1 - start)
+    found = least_cross_entropy(logs.double().numpy(), y.numpy(), TOTAL / n, ridge, start)
+    return torch.from_numpy(found)

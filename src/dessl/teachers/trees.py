@@ -1,0 +1,145 @@
+"""Trees: extremely randomised trees, grown by scikit-learn and kept as plain arrays.
+
+p = (T · mean over the T trees of p_tree + π) / (T + 1): one more tree, which votes for the class
+shares π, so that no class has probability 0. Labelled rows alone teach it.
+"""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dessl.teachers.base import (
+    Classes,
+    State,
+    checked_columns,
+    checked_rows,
+    not_fitted,
+    taken_from,
+    under,
+)
+
+TREES = 100
+LEAST_LEAF = 2
+ROWS_AT_ONCE = 4096
+
+
+class Forest(NamedTuple):
+    """Decision trees as arrays over all nodes of all trees; a leaf is its own child.
+
+    Attributes:
+        roots: (trees,) node numbers.
+        column: (nodes,) what a node looks at; 0 at a leaf.
+        threshold: (nodes,) float64: a row goes left where its value is at most that.
+        left: (nodes,) node numbers.
+        right: (nodes,) node numbers.
+        shares: (nodes, p) class shares, float64.
+        depth: () longest way from a root to a leaf.
+    """
+
+    roots: Tensor
+    column: Tensor
+    threshold: Tensor
+    left: Tensor
+    right: Tensor
+    shares: Tensor
+    depth: Tensor
+
+    def mean_shares(self, x: Tensor) -> Tensor:
+        """Return the trees' mean class shares (n, p), float64, of rows (n, d)."""
+        return torch.cat([self._of_block(block) for block in torch.split(x.float(), ROWS_AT_ONCE)])
+
+    def _of_block(self, x: Tensor) -> Tensor:
+        values = x.double()  # float32 read exactly: thresholds lie between float32 values
+        node = self.roots.expand(len(x), -1)
+        for _ in range(int(self.depth)):
+            goes_left = values.gather(1, self.column[node]) <= self.threshold[node]
+            node = torch.where(goes_left, self.left[node], self.right[node])
+        return self.shares[node].mean(1)
+
+
+class Trees:
+    """Extremely randomised trees on the columns as they are.
+
+    Args:
+        trees: How many.
+        least_leaf: Labelled rows in a leaf at least.
+        seed: Of the random splits.
+
+    >>> x = torch.arange(8.0)[:, None]
+    >>> trees = Trees(seed=0).fit(x, (x[:, 0] > 3).long(), x[:0], 2)
+    >>> trees.predict_log_proba(torch.tensor([[0.0], [7.0]])).argmax(1).tolist()
+    [0, 1]
+    """
+
+    uses_unlabelled = False
+
+    def __init__(self, trees: int = TREES, least_leaf: int = LEAST_LEAF, *, seed: int = 0) -> None:
+        self.trees = trees
+        self.least_leaf = least_leaf
+        self.seed = seed
+        self.name = "trees"
+        self._forest: Forest | None = None
+
+    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+        """Grow the trees on labelled rows."""
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        model = ExtraTreesClassifier(
+            self.trees, min_samples_leaf=self.least_leaf, random_state=self.seed
+        )
+        model.fit(rows.x_l.float().numpy(), rows.y_l.numpy())
+        self._forest = as_arrays(model)
+        self._classes = Classes.of(rows.y_l, n_classes)
+        return self
+
+    def predict_log_proba(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, n_classes)."""
+        if self._forest is None:
+            raise not_fitted(self)
+        votes = torch.zeros(len(x), len(self._classes.prior), dtype=torch.float64)
+        votes[:, self._classes.present] = self._forest.mean_shares(checked_columns("x", x))
+        return ((self.trees * votes + self._classes.prior) / (self.trees + 1)).log()
+
+    def state(self) -> State:
+        """Return the trees' arrays."""
+        if self._forest is None:
+            raise not_fitted(self)
+        own = {"trees": self.trees, "least_leaf": self.least_leaf, "seed": self.seed}
+        return State(under("forest", self._forest) | under("classes", self._classes), own)
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """Rebuild fitted trees."""
+        own = {name: int(state.settings[name]) for name in ("trees", "least_leaf", "seed")}
+        new = cls(own["trees"], own["least_leaf"], seed=own["seed"])
+        new._forest = taken_from(state.tensors, "forest", Forest)
+        new._classes = taken_from(state.tensors, "classes", Classes)
+        return new
+
+
+def as_arrays(model: Any) -> Forest:
+    """Return the trees of a fitted scikit-learn forest as arrays."""
+    trees = [estimator.tree_ for estimator in model.estimators_]
+    roots = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
+    own = np.arange(sum(tree.node_count for tree in trees))
+    left, right = (
+        np.concatenate(
+            [getattr(tree, side) + root for tree, root in zip(trees, roots, strict=True)]
+        )
+        for side in ("children_left", "children_right")
+    )
+    leaf = np.concatenate([tree.children_left < 0 for tree in trees])
+    shares = np.concatenate([tree.value[:, 0] for tree in trees])
+    arrays = (
+        roots,
+        np.where(leaf, 0, np.concatenate([tree.feature for tree in trees])),
+        np.concatenate([tree.threshold for tree in trees]).astype(np.float64),
+        np.where(leaf, own, left),
+        np.where(leaf, own, right),
+        shares / shares.sum(1, keepdims=True),
+        np.array(max(tree.max_depth for tree in trees)),
+    )
+    return Forest(*(torch.from_numpy(np.ascontiguousarray(part)) for part in arrays))

@@ -1,1 +1,0 @@
-"""The report of an experiment: tables, figures and findings beside the numbers of the paper."""

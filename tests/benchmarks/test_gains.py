@@ -1,0 +1,76 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+
+def cell(name: str, n: int, seed: int, **losses: float) -> dict[str, Any]:
+    rest = {"accuracy": 0.9, "brier": 0.1, "ece": 0.05, "seconds": 1.0}
+    methods = {m.replace("_", " "): {"log_loss": loss, **rest} for m, loss in losses.items()}
+    gain = {"mean": 0.02, "standard_error": 0.01}
+    methods["dessl"]["report"] = {"unlabelled": gain}
+    sizes = {"labelled": n, "unlabelled": 50, "columns": 3, "classes": 2}
+    return {"set": name, "seed": seed, **sizes, "methods": methods}
+
+
+@pytest.fixture
+def report(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("gains_report")
+
+
+def test_verdicts_count_what_the_draws_say(report: ModuleType) -> None:
+    noise = [0.0, 0.01, -0.01, 0.005]
+    cells = [
+        *(cell("digits", 30, k, dessl=0.2 + e, complete_case=0.4, ExtraTrees=0.3)
+          for k, e in enumerate(noise)),
+        *(cell("german", 30, k, dessl=0.5 + e, complete_case=0.4, ExtraTrees=0.3)
+          for k, e in enumerate(noise)),
+        *(cell("pima", 30, k, dessl=0.39 + e, complete_case=0.4, ExtraTrees=0.3)
+          for k, e in enumerate(noise)),
+    ]  # fmt: skip
+    lines = report.verdicts(report.grouped(cells))
+    assert "1 of 3 (german 30); significantly better: 1" in lines[0]
+    assert "1 of 3. Not: german 30, pima 30" in lines[1]
+    assert "1 of 3. Not: german 30, pima 30" in lines[2]
+    page = report.markdown(cells, "here")
+    assert page.index("## Design sets") < page.index("## Confirmation sets")
+    assert "| ExtraTrees | 0.300 |" in page
+
+
+def test_intervals_are_students(report: ModuleType) -> None:
+    values = np.array([0.1, -0.2, 0.3, 0.05, 0.0])
+    found = report.difference(values)
+    low, high = stats.t.interval(0.95, 4, values.mean(), stats.sem(values))
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((low, high))
+
+
+def test_draws_share_no_row_and_hide_labels(script: Callable[[str], ModuleType]) -> None:
+    sets = script("gains_sets")
+    table = sets.MADE["wine"]()
+    task, y = sets.draw(table, 30, seed=0)
+    rows = np.concatenate([task.x, task.x_unlabelled, task.x_test])
+    assert len(rows) == len(table.y) == 178
+    assert len(np.unique(rows, axis=0)) == len(np.unique(table.x, axis=0))
+    assert np.bincount(task.y).min() >= 2
+    assert len(y) == len(task.x_test)
+    assert sets.draw(table, 500, seed=0) is None
+
+
+def test_a_cell_is_measured_once(
+    script: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gains = script("gains")
+    todo = gains.missing(["wine"], [30], 2, tmp_path)
+    assert [item[1:] for item in todo] == [("wine", 30, 0), ("wine", 30, 1)]
+    gains.measure_to(*todo[0])
+    assert len(gains.missing(["wine"], [30], 2, tmp_path)) == 1
+    found = json.loads(todo[0][0].read_text())
+    assert {"dessl", "complete case", "LabelSpreading", "ExtraTrees"} <= set(found["methods"])
+    for values in found["methods"].values():
+        assert 0 < values["log_loss"] < 1.2
+        assert 0.6 < values["accuracy"] <= 1

@@ -1,0 +1,73 @@
+"""Facts survive their trip through facts.json, and damaged ones are refused in words."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dessl.data import DataError
+from dessl.results.facts import RunFacts, read_facts, write_facts
+
+Build = Callable[..., RunFacts]
+
+
+def test_facts_come_back_from_a_folder_as_they_were(tmp_path: Path, small_facts: Build) -> None:
+    facts = small_facts(class_names=("<b>", "é", '"'))
+    write_facts(tmp_path / "run", facts)
+    assert read_facts(tmp_path / "run") == facts
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["facts.json"]
+
+
+def test_nan_and_infinity_are_written_as_json_has_them(tmp_path: Path, small_facts: Build) -> None:
+    facts = small_facts()
+    comparison = replace(facts.comparisons[0], p_value=math.nan, high=math.inf, low=-math.inf)
+    write_facts(tmp_path, replace(facts, comparisons=(comparison,)))
+    json.loads((tmp_path / "facts.json").read_text(), parse_constant=pytest.fail)
+    back = read_facts(tmp_path).comparisons[0]
+    assert math.isnan(back.p_value)
+    assert (back.low, back.high) == (-math.inf, math.inf)
+
+
+def test_values_are_a_methods_metric_in_the_order_of_the_seeds(small_facts: Build) -> None:
+    facts = small_facts()
+    facts = replace(facts, runs=facts.runs[::-1])
+    wanted = {(run.method, run.seed): run.metrics["accuracy"] for run in facts.runs}
+    assert facts.seeds == [0, 1]
+    assert facts.values("PseudoLabel", "accuracy") == [wanted["PseudoLabel", s] for s in (0, 1)]
+    assert math.isnan(facts.values("PseudoLabel", "temperature")[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda entries: entries | {"version": 99}, "version 99"),
+        (lambda entries: entries | {"colour": "red"}, "RunFacts has no entry 'colour'"),
+        (lambda entries: entries | {"seconds": "long"}, "seconds must be a finite number"),
+        (lambda entries: entries | {"runs": {}}, "runs must be a list"),
+        (lambda entries: entries | {"data": 3}, "data must be a table; got 3"),
+        (lambda entries: entries | {"verdict": {"outcome": "maybe", "sentence": ""}}, "'maybe'"),
+        (lambda entries: {k: v for k, v in entries.items() if k != "title"}, "title"),
+        (lambda entries: [], "list indices"),
+    ],
+)
+def test_wrong_entries_are_named(
+    tmp_path: Path,
+    small_facts: Build,
+    change: Callable[[dict[str, object]], object],
+    complaint: str,
+) -> None:
+    (tmp_path / "facts.json").write_text(json.dumps(change(small_facts().as_dict())))
+    with pytest.raises(DataError, match="expected the facts of a run, version 2") as caught:
+        read_facts(tmp_path)
+    assert complaint in str(caught.value)
+
+
+def test_a_folder_without_facts_and_damaged_facts_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no facts\.json\. Give the --out folder"):
+        read_facts(tmp_path)
+    (tmp_path / "facts.json").write_text("{")
+    with pytest.raises(DataError, match="expected JSON"):
+        read_facts(tmp_path)

@@ -1,0 +1,119 @@
+"""A trial's facts are those of its two models on its test rows."""
+
+import dataclasses
+
+import pytest
+import torch
+from scipy import stats
+
+from dessl.data import SemiData
+from dessl.evaluation import compare_models, metrics_from_probabilities
+from dessl.evaluation.metrics.vocabulary import written
+from dessl.recipes import recipe_for
+from dessl.recipes.held_out import held_out_check
+from dessl.recipes.trial import Trial, run_trial, split
+from dessl.results.trial import trial_facts
+
+
+def trial(lam: float, n_unlabelled: int = 200) -> Trial:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(120 + n_unlabelled, 3, generator=generator)
+    y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
+    y[120:] = -1
+    data, test = split(SemiData(x, y, name="made"), share=0.5)
+    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, members=2), progress=False)
+
+
+def test_metrics_and_comparisons_are_of_the_two_models() -> None:
+    done = trial(0.5)
+    facts = trial_facts(done, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+    assert [(one.name, one.lam) for one in facts.methods] == [
+        ("complete case", 0.0),
+        ("DePseudoLabel", 0.5),
+    ]
+    known, y = done.test.labelled, done.test.y
+    models = (done.fitted.complete_case, done.fitted.model)
+    with torch.no_grad():
+        twin, ours = (model(done.test.x).exp().double() for model in models)
+    twin, ours = (p / p.sum(1, keepdim=True) for p in (twin, ours))
+    for p, run in zip((twin, ours), facts.runs, strict=True):
+        assert run.metrics["brier"] == pytest.approx(
+            metrics_from_probabilities(p[known], y[known]).brier
+        )
+    wanted = compare_models("brier", ours[known], twin[known], y[known], ours[~known], twin[~known])
+    (found,) = (one for one in facts.comparisons if one.metric == "brier")
+    assert found.difference == pytest.approx(wanted.difference, abs=1e-6)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
+    assert (found.n, facts.data.test, facts.data.test_unlabelled) == (60, 60, 100)
+    assert written("brier", found.difference, signed=True) in facts.verdict.sentence
+    assert {(one.method, one.metric) for one in facts.estimates} == {
+        (method, metric)
+        for method in ("complete case", "DePseudoLabel")
+        for metric in ("accuracy", "brier")
+    }
+
+
+def test_a_cross_entropy_that_may_be_infinite_is_left_out() -> None:
+    done = trial(0.5)
+    many = done.test.labelled.nonzero().flatten().repeat(4)  # labels enough for a cross-entropy
+    test = done.test._replace(x=done.test.x[many], y=done.test.y[many])
+    done = dataclasses.replace(
+        done, test=test, logits=done.logits[many], twin_logits=done.twin_logits[many]
+    )
+
+    def compared(one: Trial) -> list[str]:
+        facts = trial_facts(one, surrogate="pseudo_label", command="", seconds=1.0)
+        return [comparison.metric for comparison in facts.comparisons]
+
+    assert compared(done) == ["accuracy", "brier", "cross_entropy"]
+    sure = done.logits.clone()
+    sure[0] = torch.tensor([0.0, 1e4]) if test.y[0] == 0 else torch.tensor([1e4, 0.0])
+    assert compared(dataclasses.replace(done, logits=sure)) == ["accuracy", "brier"]
+
+
+def test_the_settings_have_the_lambda_that_was_trained_with() -> None:
+    done = trial(0.5)
+    auto = dataclasses.replace(done.fitted, recipe=recipe_for(done.data), lam=0.25)
+    facts = trial_facts(
+        dataclasses.replace(done, fitted=auto), surrogate="pseudo_label", command="", seconds=1.0
+    )
+    assert facts.settings["lam"] == 0.25
+
+
+def test_networks_are_counted_as_trained() -> None:
+    done = trial(0.5)
+    facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
+    assert facts.settings["networks"] == len(done.fitted.model.members) == 2
+    few, test = split(SemiData(done.data.x[:40], torch.arange(40) % 2), share=0.3, labels=12)
+    done = run_trial(few, test, recipe_for(few, lam=0.5, steps=5), progress=False)
+    facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
+    assert facts.settings["networks"] == len(done.fitted.model.members) == 1
+
+
+def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
+    kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
+    assert (len(kept.methods), kept.comparisons) == (1, ())
+    assert kept.verdict.outcome == "no clear difference"
+    assert kept.verdict.sentence.startswith("The complete case was kept.")
+    whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
+    assert whole.verdict.sentence.startswith("Every row has a label")
+    assert whole.estimates == ()
+
+
+@pytest.mark.parametrize(
+    ("added", "outcome"),
+    [([0.4, 0.6, 0.5, 0.7], "hurt"), ([0.9, -0.6, 0.5, -0.1], "no clear difference")],
+)
+def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
+    added: list[float], outcome: str
+) -> None:
+    losses = torch.tensor([0.2, 0.9, 0.4, 0.1])
+    done = trial(0.0)
+    fitted = dataclasses.replace(
+        done.fitted, check=held_out_check(losses, losses + torch.tensor(added))
+    )
+    facts = trial_facts(
+        dataclasses.replace(done, fitted=fitted), surrogate="entropy", command="", seconds=1.0
+    )
+    worse = stats.ttest_1samp(added, 0).confidence_interval(0.95).low > 0
+    assert facts.verdict.outcome == outcome == ("hurt" if worse else "no clear difference")

@@ -1,0 +1,80 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from sklearn.naive_bayes import GaussianNB
+from torch import Tensor
+
+from dessl.teachers import FromClassifier, Graph, Kernel, Linear, Teacher, Trees, out_of_fold
+from dessl.teachers.crossfit import each_out_of_fold
+from dessl.teachers.graph import SharedEdges
+
+TEACHERS = [Graph(0.95), Linear(), Kernel(), Trees(20), FromClassifier(GaussianNB())]
+
+
+@pytest.mark.parametrize("teacher", TEACHERS, ids=lambda t: t.name)
+def test_a_rows_own_label_plays_no_part(blobs: Callable, teacher: Teacher) -> None:
+    rows = blobs()
+    one = out_of_fold(teacher, rows.x_l, rows.y_l, rows.x_u, rows.folds, 3)
+    held = rows.folds == 2
+    flipped = torch.where(held, (rows.y_l + 1) % 3, rows.y_l)
+    two = out_of_fold(teacher, rows.x_l, flipped, rows.x_u, rows.folds, 3)
+    assert one[held].numpy() == pytest.approx(two[held].numpy(), abs=1e-5)
+    assert not torch.allclose(one[~held], two[~held])
+
+
+@pytest.mark.parametrize("teacher", TEACHERS, ids=lambda t: t.name)
+def test_labels_of_no_fold_are_always_trained_on(blobs: Callable, teacher: Teacher) -> None:
+    rows = blobs()
+    folds = rows.folds.clone()
+    folds[:3] = -1
+    found = out_of_fold(teacher, rows.x_l, rows.y_l, rows.x_u, folds, 3)
+    assert found[:3].isnan().all()
+    assert found[3:].isfinite().all()
+    assert found[3:].exp().sum(1).numpy() == pytest.approx(1)
+    flipped = rows.y_l.clone()
+    flipped[:3] = (flipped[:3] + 1) % 3
+    again = out_of_fold(teacher, rows.x_l, flipped, rows.x_u, folds, 3)
+    assert not torch.allclose(found[3:], again[3:])
+
+
+def test_graphs_together_are_graphs_apart(blobs: Callable) -> None:
+    rows = blobs()
+    edges = SharedEdges()
+    graphs = [Graph(a, s, edges=edges) for a in (0.5, 0.95) for s in (0.1, 1.0)]
+    arguments = (rows.x_l, rows.y_l, rows.x_u, rows.folds, 3)
+    together = each_out_of_fold([*graphs, Linear()], *arguments)
+    for graph in graphs:
+        apart = out_of_fold(Graph(graph.alpha, graph.smoothing), *arguments)
+        assert together[graph.name].numpy() == pytest.approx(apart.numpy(), abs=1e-6)
+    assert "linear C=1" in together
+
+
+class _Careless:
+    name = "careless"
+
+    def __init__(self, answer: Callable[[Tensor], Tensor]) -> None:
+        self.answer = answer
+
+    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> "_Careless":
+        return self
+
+    def predict_log_proba(self, x: Tensor) -> Tensor:
+        return self.answer(x)
+
+
+def test_a_teachers_wrong_answer_is_named(blobs: Callable) -> None:
+    rows = blobs()
+    arguments = (rows.x_l, rows.y_l, rows.x_u, rows.folds, 3)
+    with pytest.raises(ValueError, match=r"'careless' must return .* shape"):
+        out_of_fold(_Careless(lambda x: torch.zeros(len(x), 2)), *arguments)
+    with pytest.raises(ValueError, match="finite log-probabilities"):
+        out_of_fold(_Careless(lambda x: torch.zeros(len(x), 3).log()), *arguments)
+
+
+def test_wrong_folds_are_refused(blobs: Callable) -> None:
+    rows = blobs()
+    with pytest.raises(ValueError, match="one number for each"):
+        out_of_fold(Linear(), rows.x_l, rows.y_l, rows.x_u, rows.folds[1:], 3)
+    with pytest.raises(ValueError, match="hold some labels out"):
+        out_of_fold(Linear(), rows.x_l, rows.y_l, rows.x_u, torch.full((40,), -1), 3)

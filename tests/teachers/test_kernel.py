@@ -1,0 +1,47 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from dessl.teachers import Kernel
+
+
+def test_features_reproduce_the_kernel(blobs: Callable) -> None:
+    rows = blobs()
+    kernel = Kernel(0.5).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    z = kernel._space(rows.x_l).double()
+    similar = (-torch.cdist(z, z).square() / 2 / kernel._bandwidth**2).exp()
+    features = kernel._similarities(z) @ kernel._basis
+    assert (features @ features.T).numpy() == pytest.approx(similar.numpy(), abs=1e-4)
+
+
+def test_it_is_the_least_penalised_risk_over_the_kernels_functions(blobs: Callable) -> None:
+    """min C Σ CE(K a + b) + ½ tr(aᵀ K a), solved in the dual weights a."""
+    rows = blobs(n_l=30)
+    kernel = Kernel(1.0, strength=2.0).fit(rows.x_l, rows.y_l, rows.x_u, 3)
+    z = kernel._space(rows.x_l).double()
+    k = (-torch.cdist(z, z).square() / 2 / kernel._bandwidth**2).exp().numpy()
+    y = rows.y_l.numpy()
+
+    def risk(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        a, b = flat[:-3].reshape(30, 3), flat[-3:]
+        scores = torch.from_numpy(k @ a + b).log_softmax(1).numpy()
+        residual = np.exp(scores) - np.eye(3)[y]
+        value = -2.0 * scores[np.arange(30), y].sum() + (a * (k @ a)).sum() / 2
+        slope = k @ (2.0 * residual + a)
+        return value, np.concatenate([slope.ravel(), 2.0 * residual.sum(0)])
+
+    options = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9}
+    best = minimize(risk, np.zeros(93), jac=True, method="L-BFGS-B", options=options)
+    new = kernel._space(rows.x_new).double()
+    similar = (-torch.cdist(new, z).square() / 2 / kernel._bandwidth**2).exp()
+    scores = similar @ torch.from_numpy(best.x[:-3].reshape(30, 3)) + torch.from_numpy(best.x[-3:])
+    found = kernel.predict_log_proba(rows.x_new)
+    assert found.numpy() == pytest.approx(scores.log_softmax(1).numpy(), abs=5e-3)
+
+
+def test_rows_that_are_all_equal_are_no_trouble() -> None:
+    x, y = torch.ones(8, 2), torch.arange(8) % 2
+    assert torch.isfinite(Kernel().fit(x, y, x[:0], 2).predict_log_proba(x)).all()

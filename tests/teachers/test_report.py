@@ -1,0 +1,24 @@
+import pytest
+import torch
+
+from dessl.teachers import Gain
+
+
+def test_the_error_is_that_of_a_mean() -> None:
+    before, after = torch.rand(50).double(), torch.rand(50).double()
+    gain = Gain.of(before, after)
+    fall = before - after
+    assert gain.mean == pytest.approx(float(fall.mean()))
+    assert gain.standard_error == pytest.approx(float(fall.std()) / 50**0.5)
+
+
+def test_copies_do_not_make_it_surer() -> None:
+    before, after = torch.rand(50).double(), torch.rand(50).double()
+    once = Gain.of(before, after)
+    tenfold = Gain.of(before.repeat(10), after.repeat(10), torch.arange(50).repeat(10))
+    assert tenfold.mean == pytest.approx(once.mean)
+    assert tenfold.standard_error == pytest.approx(once.standard_error)
+
+
+def test_one_label_says_nothing() -> None:
+    assert Gain.of(torch.ones(1), torch.zeros(1)).standard_error == float("inf")

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from dessl.teachers.space import Space, column_scale, exclusive_groups
+
+
+def test_columns_of_different_units_are_standardised() -> None:
+    x = torch.randn(500, 3) * torch.tensor([1.0, 100.0, 0.1]) + 7
+    z = Space.of(x)(x)
+    assert z.mean(0).abs().max() < 1e-4
+    assert torch.allclose(z.std(0, correction=0), torch.ones(3), atol=1e-3)
+
+
+def test_pixels_share_one_scale() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (400, 40), generator=generator).float()
+    x[:, 0] = (torch.arange(400) == 0) * 3.0  # a corner in which next to nothing happens
+    scale = column_scale(x)
+    assert len(scale.unique()) == 1
+    assert scale[0] > 50
+
+
+def test_a_constant_column_is_left_alone() -> None:
+    assert column_scale(torch.tensor([[1.0, 4.0], [3.0, 4.0]])).tolist() == [1.0, 1.0]
+
+
+def test_a_category_weighs_as_a_number_however_many_levels_it_has() -> None:
+    generator = torch.Generator().manual_seed(1)
+    levels = torch.randint(0, 10, (2000,), generator=generator)
+    one_hot = torch.nn.functional.one_hot(levels).float()
+    x = torch.cat([torch.randn(2000, 1, generator=generator) * 30, one_hot], 1)
+    z = Space.of(x)(x)
+    of_category = torch.cdist(z[:, 1:], z[:, 1:]).square().mean()
+    of_number = torch.cdist(z[:, :1], z[:, :1]).square().mean()
+    assert of_category == pytest.approx(float(of_number), rel=0.02)
+
+
+def test_one_hot_columns_with_rows_of_no_level_are_one_group() -> None:
+    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    assert exclusive_groups(rows, torch.ones(3, dtype=torch.bool)) == [[0, 1, 2]]
+
+
+def test_a_rare_mark_does_not_outweigh_all() -> None:
+    x = torch.zeros(1000, 1)
+    x[0] = 1
+    assert column_scale(x).item() == pytest.approx(0.2)
+
+
+def test_above_64_columns_principal_components_take_over() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 80)) + 0.1 * rng.normal(size=(300, 80))
+    space = Space.of(torch.from_numpy(x))
+    z = space(torch.from_numpy(x)).double().numpy()
+    scaled = (x - x.mean(0)) / space.scale.double().numpy()
+    peer = PCA(50).fit_transform(scaled)
+    assert z.shape == (300, 50)
+    assert np.abs(z[:, :5]) == pytest.approx(np.abs(peer[:, :5]), abs=2e-3)
+
+
+def test_other_columns_are_refused() -> None:
+    with pytest.raises(ValueError, match="columns of training"):
+        Space.of(torch.rand(5, 3))(torch.rand(5, 2))

@@ -1,0 +1,285 @@
+"""Correct, distil, pool, gate: what is learnt, that nothing leaks, and that it can be stored."""
+
+import dataclasses
+import json
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from dessl.data import SemiData
+from dessl.teachers import Answers, Taught, debiased_student, learn_from_answers
+from dessl.teachers.base import State
+from dessl.teachers.cross_corrected import CompleteCase, fold_corrections, student_targets
+from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p
+from dessl.teachers.school import School
+from dessl.teachers.student import pool_weights, pooled_log_p
+
+SHORT = NetworkSetting(
+    hidden=(16,), steps=60, student_steps=60, unlabelled_batch=64, debiased=False
+)
+NAMES = ("a", "b", "c")
+
+
+@cache
+def rows() -> tuple[Tensor, Tensor]:
+    """Three overlapping clouds: 600 rows, 60 of them gold, and 300 to test by."""
+    g = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (900,), generator=g)
+    centres = torch.randn(3, 4, generator=g)
+    return centres[y] + 1.2 * torch.randn(900, 4, generator=g), y
+
+
+def data() -> SemiData:
+    x, y = rows()
+    labels = [NAMES[int(c)] if row < 60 else None for row, c in enumerate(y[:600])]
+    return SemiData(x[:600], labels, class_names=NAMES)
+
+
+@cache
+def answers(kind: str) -> Tensor:
+    """What a teacher says of all 900 rows."""
+    g = torch.Generator().manual_seed(1)
+    _, y = rows()
+    q = (2.0 * (torch.randn(900, 3, generator=g) + 2.0 * torch.eye(3)[y])).softmax(1)
+    if kind == "shuffled":
+        return q[torch.randperm(900, generator=g)]
+    if kind == "permuted":
+        return q.roll(1, dims=1)
+    return q
+
+
+@cache
+def taught(kind: str, *, at_prediction: bool = False, debiased: bool = False) -> Taught:
+    setting = dataclasses.replace(SHORT, debiased=debiased)
+    said = Answers.of(answers(kind)[:600], NAMES, name=kind)
+    return learn_from_answers(data(), said, at_prediction=at_prediction, setting=setting)
+
+
+def loss(log_p: Tensor) -> float:
+    return float(-log_p.gather(1, rows()[1][600:, None]).mean())
+
+
+def gold_only(found: Taught) -> float:
+    return loss(ensemble_log_p(found.networks["complete_case"], found.space(rows()[0][600:])))
+
+
+@pytest.mark.parametrize("kind", ["good", "permuted"])
+def test_a_teacher_that_can_be_corrected_helps(kind: str) -> None:
+    found = taught(kind, at_prediction=True)
+    x = rows()[0][600:]
+    assert found.report.student.kept
+    assert loss(found.predict_log_proba(x)) < gold_only(found) - 0.02
+    listened = loss(found.predict_log_proba(x, answers(kind)[600:]))
+    assert listened < 0.7 * gold_only(found)
+
+
+def test_a_shuffled_teacher_does_no_harm() -> None:
+    found = taught("shuffled", at_prediction=True)
+    x = rows()[0][600:]
+    assert loss(found.predict_log_proba(x)) < gold_only(found) + 0.02
+    assert loss(found.predict_log_proba(x, answers("shuffled")[600:])) < gold_only(found) + 0.02
+    assert abs(found.report.teachers[0].trust) < 0.3
+
+
+def test_probabilities_add_up_and_the_same_seed_gives_the_same_student() -> None:
+    x = rows()[0][600:620]
+    first = taught("good").predict_log_proba(x)
+    torch.testing.assert_close(first.exp().sum(1), torch.ones(20, dtype=torch.float64))
+    said = Answers.of(answers("good")[:600], NAMES, name="good")
+    again = learn_from_answers(data(), said, setting=SHORT)
+    assert torch.equal(again.predict_log_proba(x), first)
+
+
+def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
+    report = taught("good", at_prediction=True).report
+    truth = float((answers("good").argmax(1) == rows()[1]).double().mean())
+    quality = report.teachers[0]
+    assert quality.accuracy is not None
+    assert quality.accuracy.low <= truth <= quality.accuracy.high
+    assert quality.calibration_error is not None
+    assert quality.trust > 0.3
+    choice = report.student
+    assert choice.kept == (choice.pooled_loss < choice.gold_only_loss)
+    assert choice.accuracy.low < choice.accuracy.value < choice.accuracy.high
+    text = str(report)
+    for part in ("60 gold labels", "Without the teacher", "With the teacher", "standard error"):
+        assert part in text
+    more = report.with_answers
+    assert more is not None
+    assert more.needed == 1.0
+
+
+def test_a_pool_that_is_not_better_is_not_kept() -> None:
+    choice = taught("good").report.student
+    worse = dataclasses.replace(choice, pooled_loss=choice.gold_only_loss + 0.01)
+    assert not worse.kept
+    assert "not used" in worse.why
+    unsure = dataclasses.replace(
+        choice, pooled_loss=choice.gold_only_loss - 0.01, standard_error=0.02, needed=1.0
+    )
+    assert not unsure.kept
+    found = taught("good")
+    report = dataclasses.replace(found.report, student=worse)
+    x = rows()[0][600:]
+    kept = dataclasses.replace(found, report=report).predict_log_proba(x)
+    expected = ensemble_log_p(found.networks["complete_case"], found.space(x))
+    torch.testing.assert_close(kept, expected)
+
+
+@pytest.mark.parametrize("debiased", [False, True])
+def test_state_there_and_back_through_json(*, debiased: bool) -> None:
+    found = taught("good", at_prediction=True, debiased=debiased)
+    tensors, settings = found.state()
+    again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
+    x, said = rows()[0][600:], answers("good")[600:]
+    assert again.report == found.report
+    assert torch.equal(again.predict_log_proba(x), found.predict_log_proba(x))
+    assert torch.equal(again.predict_log_proba(x, said), found.predict_log_proba(x, said))
+    with pytest.raises(ValueError, match="reads format"):
+        Taught.from_state(State(tensors, {**settings, "format": 99}))
+
+
+def test_a_debiased_student_joins_the_pool_where_the_teacher_is_believed() -> None:
+    assert (
+        "debiased student"
+        in taught("good", at_prediction=True, debiased=True).report.student.members
+    )
+
+
+def test_several_teachers_hard_and_soft_some_rows_unanswered() -> None:
+    hard = [
+        None if row % 7 == 0 else NAMES[int(c)]
+        for row, c in enumerate(answers("permuted").argmax(1))
+    ]
+    both = [
+        Answers.of(hard[:600], NAMES, name="hard"),
+        Answers.of(answers("good")[:600], NAMES, name="soft"),
+    ]
+    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT)
+    x = rows()[0][600:]
+    new = [Answers.of(hard[600:], NAMES), Answers.of(answers("good")[600:], NAMES)]
+    assert loss(found.predict_log_proba(x, new)) < 0.6 * gold_only(found)
+    quality = found.report.teachers[0]
+    assert quality.answered == pytest.approx(514 / 600)
+    assert quality.confidence is None
+    with pytest.raises(ValueError, match="answers of 2 teachers"):
+        found.predict_log_proba(x, new[0])
+    tensors, settings = found.state()
+    again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
+    assert torch.equal(again.predict_log_proba(x, new), found.predict_log_proba(x, new))
+
+
+def test_a_teacher_without_answers_to_gold_rows_is_not_judged_and_not_used() -> None:
+    said = [None if row < 60 else NAMES[int(c)] for row, c in enumerate(rows()[1][:600])]
+    found = learn_from_answers(data(), Answers.of(said, NAMES), at_prediction=True, setting=SHORT)
+    assert found.report.teachers[0].accuracy is None
+    assert "too few answers" in str(found.report)
+    assert found.report.teachers[0].trust == 0
+    again = Taught.from_state(found.state())
+    assert again.report == found.report
+    json.dumps(found.state().settings, allow_nan=False)
+
+
+@cache
+def school(kind: str) -> School:
+    hard = [NAMES[int(c)] for c in answers(kind).argmax(1)[:600]]
+    return School.of(data(), hard, SHORT, 0)
+
+
+def with_other_labels(networks: CompleteCase, fold: int) -> CompleteCase:
+    gold = networks.gold
+    y = torch.where(gold.folds == fold, (gold.y + 1) % 3, gold.y)
+    return CompleteCase(dataclasses.replace(gold, y=y), networks.singles, networks.pairs)
+
+
+def test_no_label_of_a_fold_enters_what_the_fold_judges() -> None:
+    """With the networks held fixed: calibration and corrections are of other folds."""
+    one = school("good")
+    heard = one.heard(one.pool_rows)
+    for fold in range(FOLDS):
+        other = with_other_labels(one.networks, fold)
+        found = [
+            student_targets(n, fold, one.x_pool, heard, torch.Generator().manual_seed(0))
+            for n in (one.networks, other)
+        ]
+        assert torch.equal(found[0].unlabelled, found[1].unlabelled)
+        outside = one.networks.gold.outside(fold)
+        assert torch.equal(found[0].gold[outside], found[1].gold[outside])
+        pair = [fold_corrections(n, matrix=True)[fold] for n in (one.networks, other)]
+        assert torch.equal(pair[0].matrix, pair[1].matrix)
+
+
+def test_a_gold_rows_own_label_does_not_enter_its_target() -> None:
+    one = school("good")
+    heard, generator = one.heard(one.pool_rows), torch.Generator()
+    other = with_other_labels(one.networks, 1)
+    rows_of_one = one.networks.gold.inside(1)
+    first, second = (
+        student_targets(n, 0, one.x_pool, heard, generator).gold[rows_of_one]
+        for n in (one.networks, other)
+    )
+    assert torch.equal(first, second)
+
+
+def test_networks_never_train_on_what_they_leave_out() -> None:
+    gold = school("good").networks.gold
+    counts = gold.folds.bincount()
+    assert int(counts.max() - counts.min()) <= 1
+    for fold in range(FOLDS):
+        assert set(gold.inside(fold).tolist()).isdisjoint(gold.outside(fold).tolist())
+    one = school("good")
+    assert set(one.pool_rows.tolist()).isdisjoint(one.judged_rows.tolist())
+    assert len(one.networks.pairs) == 10
+
+
+def test_pool_weights_are_the_least_of_their_objective() -> None:
+    g = torch.Generator().manual_seed(3)
+    y = torch.randint(3, (90,), generator=g)
+    logs = torch.stack(
+        [(k * torch.eye(3)[y] + torch.randn(90, 3, generator=g)).log_softmax(1) for k in (1, 2, 0)]
+    ).double()
+    found = pool_weights(logs, y)
+
+    def value(w: Tensor) -> Tensor:
+        log_p = pooled_log_p(w, logs)
+        ce = -log_p.gather(1, y[:, None]).mean()
+        return ce + 3 / 90 * (w.sum() - 1) ** 2 + 0.5 / 90 * (w[1:] ** 2).sum()
+
+    best = float(value(found))
+    for _ in range(300):
+        near = (found + 0.05 * torch.randn(3, generator=g)).clamp(min=0)
+        assert float(value(near)) >= best - 1e-9
+
+
+def test_the_debiased_student_ignores_a_teacher_that_gold_rows_do_not_vouch_for() -> None:
+    good, bad = (
+        debiased_student(data(), Answers.of(answers(kind)[:600], NAMES), setting=SHORT)
+        for kind in ("good", "shuffled")
+    )
+    assert float(good.lam.mean()) > 0.3
+    assert float(bad.lam.max()) < 0.15
+    assert bool((good.lam <= 1).all())
+    x = rows()[0][600:]
+    assert loss(good.predict_log_proba(x)) < loss(bad.predict_log_proba(x))
+
+
+def test_what_cannot_be_learnt_from_is_refused() -> None:
+    x, y = rows()
+    few = SemiData(
+        x[:60], torch.where(torch.arange(60) < 8, y[:60], -1), class_names=["0", "1", "2"]
+    )
+    with pytest.raises(ValueError, match="gold labels, of which 10"):
+        learn_from_answers(few, y[:60], setting=SHORT)
+    with pytest.raises(ValueError, match="without a gold label"):
+        learn_from_answers(SemiData(x, y), y, setting=SHORT)
+    images = SemiData(torch.zeros(40, 1, 8, 8, dtype=torch.uint8), torch.arange(40) % 2)
+    with pytest.raises(ValueError, match="takes tables"):
+        learn_from_answers(images, torch.arange(40) % 2, setting=SHORT)
+    with pytest.raises(ValueError, match="must cover the 600 rows"):
+        learn_from_answers(data(), answers("good")[:500], setting=SHORT)
+    with pytest.raises(ValueError, match="do without its teacher"):
+        taught("good").predict_log_proba(x[600:], answers("good")[600:])
+    with pytest.raises(ValueError, match="columns of training"):
+        taught("good").predict_log_proba(x[600:, :2])
