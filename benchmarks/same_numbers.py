@@ -147,7 +147,7 @@ def shown(found: Sequence[float] | None) -> str:
     """Numbers as text; only the first few."""
     if found is None:
         return "nothing"
-    return " ".join(f"{value:g}" for value in found[:8]) + (" …" if len(found) > 8 else "")
+    return " ".join(f"{value!r}" for value in found[:8]) + (" …" if len(found) > 8 else "")
 
 
 def remade(out: Path) -> None:
