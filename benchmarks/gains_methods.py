@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from dessl.recipes.folds import fold_numbers
 from numpy.typing import NDArray
 
 from dessl.data import SemiData
