@@ -212,7 +212,7 @@ def test_what_every_user_installs_is_used() -> None:
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     names = [re.split("[<>=]", line)[0] for line in project["project"]["dependencies"]]
     modules = {"scikit-learn": "sklearn", "Pillow": "PIL"}
-    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.parent.rglob("*.py"))
     imported = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.MULTILINE))
     assert {modules.get(name, name) for name in names} - imported == set()
 

@@ -29,8 +29,9 @@ NUMBER = re.compile(
     r"(?<![\w.^/])(?<!\w-)([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(e[+-]?\d+)?(?![\w^]|[.,/]\d|-[a-z])"
 )
 STOP_WORDS = {*re.findall(r"\w+", """
-    a all an and are as at but by each for from has have in is it its less no not of on one or other
-    our ours same than that the them then they this to was were where which with""")}  # fmt: skip
+    a all an and are as at but by each for from has have in is it its less minus no not of on one
+    or other our ours same than that the them then they this to was were where which
+    with""")}  # fmt: skip
 ALIASES = {  # of the paper's numbers
     "acc": ["accuracy"],
     "cc": ["complete", "case"],
