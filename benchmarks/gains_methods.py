@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from dessl.recipes.folds import fold_numbers
 from numpy.typing import NDArray
 
 from dessl.data import SemiData

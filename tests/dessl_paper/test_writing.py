@@ -150,7 +150,7 @@ def test_the_command_tells_a_reproduction_from_a_run(
     (told,) = json.loads(capsys.readouterr().out)
     assert told["folder"] == str(folder)
     assert command("report", folder, tmp_path) != 0
-    assert "Report them apart" in capsys.readouterr().err
+    assert "Report them separately" in capsys.readouterr().err
     assert command("report", folder, "--out", tmp_path / "a.html") != 0
     assert "Omit --out" in capsys.readouterr().err
 
