@@ -55,7 +55,7 @@ def measured(name: str, n_labelled: int, seed: int) -> dict[str, Any] | None:
     rows = {"labelled": n_labelled, "unlabelled": len(task.x_unlabelled), "test": len(y)}
     return {
         "set": name, "seed": seed, **rows, "columns": task.x.shape[1], "classes": task.n_classes,
-        "methods": methods,
+        "machine": f"{platform.machine()}, torch {torch.__version__}", "methods": methods,
     }  # fmt: skip
 
 
@@ -66,6 +66,15 @@ def measure_to(path: Path, name: str, n_labelled: int, seed: int) -> str:
     unfinished.write_text(json.dumps(cell) + "\n", encoding="utf-8")
     unfinished.replace(path)
     return path.stem
+
+
+def without_reports(cell: dict[str, Any]) -> dict[str, Any]:
+    """A cell with its numbers to six digits, without what the pool says of itself."""
+    methods = {
+        method: {k: round(v, 6) for k, v in found.items() if k != "report"}
+        for method, found in cell["methods"].items()
+    }
+    return {**cell, "methods": methods}
 
 
 def missing(sets: Sequence[str], labels: Sequence[int], draws: int, out: Path) -> list[Any]:
@@ -95,8 +104,10 @@ def main() -> None:
         prepare(PREPARED)
         return
     if options.report:
-        machine = f"{platform.machine()}, torch {torch.__version__}, one thread a cell"
-        REPORT.write_text(markdown(read_cells(options.cells), machine), encoding="utf-8")
+        cells = read_cells(options.cells)
+        REPORT.write_text(markdown(cells), encoding="utf-8")
+        lines = ",\n".join(json.dumps(without_reports(cell)) for cell in cells)
+        REPORT.with_suffix(".json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"wrote {REPORT}")
         return
     todo = missing(options.sets, options.labels, options.draws, options.cells)

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from dessl.data import SemiData
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.held_out import fold_numbers
-from dessl.teachers import PoolReport, pooled
-from dessl.teachers.selection import selected_by_others
+from dessl.teachers import PoolReport, pooled, selected_by_others
 from dessl.teachers.space import column_scale
 from dessl.training import Event
 

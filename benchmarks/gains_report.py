@@ -157,13 +157,14 @@ def table(group: Group) -> list[str]:
     return [*lines, ""]
 
 
-def markdown(cells: Sequence[Cell], machine: str) -> str:
+def markdown(cells: Sequence[Cell]) -> str:
     """The whole report."""
     groups = grouped(cells)
+    machines = "; ".join(sorted({cell["machine"] for cell in cells}))
     lines = [
         "# Gains",
         "",
-        f"Measured by benchmarks/gains.py ({machine}). Differences are paired over draws of labels "
+        f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired over draws of labels "
         "and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
         "this table alone.",
         "",

@@ -147,17 +147,18 @@ def shown(found: Sequence[float] | None) -> str:
     """Numbers as text; only the first few."""
     if found is None:
         return "nothing"
-    return " ".join(f"{value:g}" for value in found[:8]) + (" …" if len(found) > 8 else "")
+    return " ".join(f"{value!r}" for value in found[:8]) + (" …" if len(found) > 8 else "")
 
 
 def remade(out: Path) -> None:
     """Copy the committed records to a folder, and make their tables and figures there."""
     for folder in sorted((ROOT / "results").iterdir()):
-        if (folder / "runs").is_dir():
+        if (folder / "runs").is_dir() and (folder / "table.md").is_file():  # else unfinished
             shutil.copytree(folder / "runs", out / folder.name / "runs")
             shutil.copy(folder / "experiment.json", out / folder.name)
             command = [sys.executable, "-m", "dessl", "report", str(out / folder.name)]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
+                print(f"{folder.name}: its report cannot be made, see above")
 
 
 def compared(before: Path, made: Path) -> Iterator[tuple[str, list[str]]]:

@@ -278,14 +278,14 @@ def test_a_masked_row_is_zero_and_has_no_gradient() -> None:
         (
             lambda: cross_entropy_to(LOGITS, Q.numpy()),
             TypeError,
-            r"probabilities must be a torch.Tensor; got ndarray. Convert it with torch.as_tensor",
+            r"probabilities .*got ndarray.*torch.as_tensor",
         ),
         (lambda: cross_entropy(LOGITS, [0, 1, 2]), TypeError, "y must be a torch.Tensor; got list"),
         (lambda: cross_entropy(LOGITS, Q), ValueError, "For soft labels use cross_entropy_to"),
         (
             lambda: cross_entropy(LOGITS, torch.tensor([0, -1, 2])),
             ValueError,
-            r"y must lie in \[0, 2\]; got from -1 to 2\. Rows without a label \(-1\) have no loss",
+            r"y must .*\[0, 2\]; got from -1 to 2",
         ),
         (lambda: cross_entropy(LOGITS, torch.tensor([0, 3, 2])), ValueError, r"got from 0 to 3"),
     ],

@@ -156,7 +156,7 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
     ("change", "message"),
     [
         ({"format": 1}, "must have format 2; got 1"),
-        ({"extra": 1}, "lacks or adds extra"),
+        ({"extra": 1}, "unknown entries: extra"),
         ({"architecture": {"name": "nope", "options": {}}}, "not one of dessl.MODELS"),
         ({"architecture": {"name": "mlp", "options": {"layers": 3}}}, "can be rebuilt"),
         ({"members": 3}, "says 3 networks and has weights of 2"),

@@ -41,7 +41,7 @@ POOL = "pool."  # before the names of a pool's tensors
 
 
 class SavedModelError(ValueError):
-    """A folder that is no saved model, or a damaged one."""
+    """A folder that is not a saved model, or a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class SavedModel:
 
 
 def save_model(path: str | Path, saved: SavedModel) -> Path:
-    """Write a model as a folder, which must not be there yet; it appears whole or not at all.
+    """Write a model as a new folder, which appears whole or not at all.
 
     Raises:
         FileExistsError: The folder is there.
@@ -177,7 +177,7 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
         if isinstance(error, SavedModelError | DataError):
             raise
         raise SavedModelError(
-            f"{place} does not hold a model that can be rebuilt: {str(error).rstrip('.')}. Train "
+            f"{place} does not have a model that can be rebuilt: {str(error).rstrip('.')}. Train "
             "and save it again."
         ) from error
     return saved
@@ -227,7 +227,9 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes]:
         )
     if set(settings) != KEYS:
         odd = sorted(set(settings) ^ KEYS)
-        raise SavedModelError(f"{place / SETTINGS} lacks or adds {', '.join(odd)}.")
+        raise SavedModelError(
+            f"{place / SETTINGS} has missing or unknown entries: {', '.join(odd)}."
+        )
     if hashlib.sha256(weights).hexdigest() != settings["sha256"]:
         raise SavedModelError(
             f"{place / WEIGHTS} is damaged: it does not have the sha256 it was written with. "
@@ -252,7 +254,7 @@ def _model(
 
     if build is None:
         raise SavedModelError(
-            "this model's network is one of your own. Pass module=, a function that builds it."
+            "this model has a network of your own. Pass module=, a function that builds it."
         )
     try:
         tensors = load(weights)  # which checks every size in its header against the file

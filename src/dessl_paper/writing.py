@@ -163,11 +163,16 @@ def summary_entries(results: Results, findings: Sequence[Finding]) -> dict[str, 
     }
 
 
+COMPARED = (
+    "metric", "method", "against", "lam", "n", "difference", "low", "high", "p_better", "p_worse",
+    "p_two_sided", "p_wilcoxon", "holm_better", "holm_worse", "paper",
+)  # fmt: skip
+
+
 def _compared(one: Comparison) -> dict[str, Any]:
-    """A comparison's numbers by the names that summaries have always had."""
-    entries = dataclasses.asdict(one)
-    entries["p_two_sided"] = entries.pop("p_value")
-    return {key: value for key, value in entries.items() if key not in ("test", "confidence")}
+    """A comparison's numbers by their names in a summary."""
+    entries = dataclasses.asdict(one) | {"p_two_sided": one.p_value}
+    return {name: entries[name] for name in COMPARED}
 
 
 def _means(results: Results, block: Block) -> list[dict[str, Any]]:

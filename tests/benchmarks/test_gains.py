@@ -15,7 +15,7 @@ def cell(name: str, n: int, seed: int, **losses: float) -> dict[str, Any]:
     gain = {"mean": 0.02, "standard_error": 0.01}
     methods["dessl"]["report"] = {"unlabelled": gain}
     sizes = {"labelled": n, "unlabelled": 50, "columns": 3, "classes": 2}
-    return {"set": name, "seed": seed, **sizes, "methods": methods}
+    return {"machine": "here", "set": name, "seed": seed, **sizes, "methods": methods}
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_verdicts_count_what_the_draws_say(report: ModuleType) -> None:
     assert "1 of 3 (german 30); significantly better: 1" in lines[0]
     assert "1 of 3. Not: german 30, pima 30" in lines[1]
     assert "1 of 3. Not: german 30, pima 30" in lines[2]
-    page = report.markdown(cells, "here")
+    page = report.markdown(cells)
     assert page.index("## Design sets") < page.index("## Confirmation sets")
     assert "| ExtraTrees | 0.300 |" in page
 

@@ -184,8 +184,8 @@ def test_a_share_to_hold_out_where_nothing_is_held_out_is_refused(
 ) -> None:
     others = write_people(tmp_path / "others.csv", seed=1)
     for data, judges in (
-        ((people, "--label", "outcome", "--test-file", others), "judged by --test-file. Leave it"),
-        (("digits", "--labels", 100), "judged by a test part of their own. Leave it"),
+        ((people, "--label", "outcome", "--test-file", others), "judged by --test-file. Omit it"),
+        (("digits", "--labels", 100), "judged by a test part of their own. Omit it"),
     ):
         code, _, err = cli("fit", *data, "--out", tmp_path / "run", "--hold-out", 0.3)
         assert code == 2
@@ -199,7 +199,7 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
     np.savez(tmp_path / "rows.npz", x=x, y=(x[:, 0] > 0).astype(int))
     code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", "--steps", 5)
     assert code == 0, err
-    assert "Every row has a label: the complete case was trained" in shown
+    assert "Every row has a label" in shown
     model, twin = (load_model(tmp_path / "run" / name) for name in ("model", "complete-case"))
     assert model.predict_proba(x).equal(twin.predict_proba(x))
 
@@ -215,7 +215,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert again == models  # the same model is not written again
     code, _, err = cli(*command, "--no-resume")
     assert code == 2
-    assert "Leave --no-resume out to go on with it" in err
+    assert "Omit --no-resume" in err
     for other, told in (
         (("--seed", 1), "seed: 0 there, 1 now"),
         (("--risk", "ssl"), "(risk: debiased there, ssl now)"),
@@ -225,7 +225,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     ):
         code, _, err = cli(*command, *other)
         assert code == 2
-        assert "holds another run" in err
+        assert "another run" in err
         assert told in err
     assert read_facts(tmp_path).runs == first.runs
 
@@ -241,7 +241,7 @@ def test_ctrl_c_at_any_time_says_how_to_go_on(
     arguments = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
     code, out, err = cli(*arguments)
     assert (code, out) == (130, "")
-    assert err.splitlines()[-1].endswith(f"to go on: dessl {' '.join(map(str, arguments))}")
+    assert err.splitlines()[-1].endswith(f"to resume: dessl {' '.join(map(str, arguments))}")
 
 
 def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path
     assert process.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
-    assert f"to go on: dessl {' '.join(arguments)}" in err
+    assert f"to resume: dessl {' '.join(arguments)}" in err
     assert not (run / "facts.json").exists()
     code, _, err = cli(*arguments)
     assert code == 0, err

@@ -53,12 +53,15 @@ def left_alone(cli: Cli, folder: Path, out: Path, says: str, *more: object) -> N
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (("model/mine.bin", "training/a.txt", "report.html"), "model, report.html, training of no"),
-        (("complete-case/mine.bin",), "holds complete-case of no run of dessl fit"),
-        (("facts.json",), "holds facts.json of no run"),
-        (("report.html",), "holds report.html of no run"),
-        (("training",), "holds training of no run"),
-        (("training/run-1/log.txt",), "left training/settings.json too. Choose another folder."),
+        (("model/mine.bin", "training/a.txt", "report.html"), "model, report.html, training that"),
+        (("complete-case/mine.bin",), "has complete-case that dessl fit did not"),
+        (("facts.json",), "has facts.json that dessl fit did not"),
+        (("report.html",), "has report.html that dessl fit did not"),
+        (("training",), "has training that dessl fit did not"),
+        (
+            ("training/run-1/log.txt",),
+            "there is no training/settings.json). Choose another folder.",
+        ),
     ],
 )
 def test_what_is_of_no_run_is_left_alone(
@@ -88,7 +91,7 @@ def test_what_the_user_put_into_a_run_is_left_alone(cli: Cli, tmp_path: Path) ->
     (run / "model" / "mine.bin").unlink()
     (run / "model").rename(tmp_path / "elsewhere")
     (run / "model").symlink_to(tmp_path / "elsewhere")
-    left_alone(cli, tmp_path, run, "Move it away, or choose another folder.")
+    left_alone(cli, tmp_path, run, "Move it, or choose another folder.")
     (run / "model").unlink()
     assert fit(cli, tmp_path, run)[0] == 0  # a model that is missing is written again
     assert (run / "notes.txt").read_text() == "mine"

@@ -118,7 +118,7 @@ def test_a_break_says_how_to_go_on(
         code, out, err = cli("reproduce", "toy", *SMOKE, "--out", folder)
     assert (code, out) == (130, "")
     again = f"dessl reproduce toy --profile smoke --out '{folder}'"
-    assert f"What is done is kept in {folder}; to go on: {again}" in err
+    assert f"{folder}; to resume: {again}" in err
     assert len(list((folder / "runs").iterdir())) == 2
     assert not (folder / "report.html").exists()
     code, _, err = cli("reproduce", "toy", *SMOKE, "--out", folder)

@@ -150,9 +150,9 @@ def test_the_command_tells_a_reproduction_from_a_run(
     (told,) = json.loads(capsys.readouterr().out)
     assert told["folder"] == str(folder)
     assert command("report", folder, tmp_path) != 0
-    assert "Report them apart" in capsys.readouterr().err
+    assert "Report them separately" in capsys.readouterr().err
     assert command("report", folder, "--out", tmp_path / "a.html") != 0
-    assert "Leave --out away" in capsys.readouterr().err
+    assert "Omit --out" in capsys.readouterr().err
 
 
 ROOT = Path(__file__).parents[2]

@@ -58,7 +58,7 @@ def test_the_order_of_labelled_rows_does_not_matter() -> None:
 
 
 def test_one_class_with_weight_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 2 classes must have a sample_weight above 0"):
+    with pytest.raises(ValueError, match=r"2 classes .*sample_weight"):
         weighted_rows(np.ones((3, 1)), np.array([0, 1, -1]), np.array([1.0, 0.0, 1.0]))
 
 
@@ -82,7 +82,7 @@ def test_a_class_of_light_rows_stays_and_the_user_is_told() -> None:
         rows = weighted_rows(x, codes, np.where(codes == 0, 60.3, 1.0))
     assert np.bincount(rows.codes).tolist() == [216, 4]  # 216.4 and 3.6 to the nearest
     weights = np.where(codes == 0, 1.0, 1e-4)
-    told = "the class 'b' has 0.0045 of the labelled weight instead of 0.0001"
+    told = "the class 'b' has 0.0045 of the labelled weight in place of 0.0001"
     with pytest.warns(UserWarning, match=told) as caught:
         rows = weighted_rows(x, codes, weights, np.array(["'a'", "'b'"]))
     assert np.bincount(rows.codes).tolist() == [220, 1]

@@ -118,7 +118,7 @@ class TestChoice:
             ({"surrogate": "pseudo"}, "surrogate must be one of 'entropy'"),
             (
                 {"surrogate": "teacher"},
-                r"has no default for probabilities, .*pass dessl.SURROGATES\['teacher'\]\(...\)",
+                r"'teacher' has no default .*dessl.SURROGATES\['teacher'\]",
             ),
             ({"lam": -1.0}, r"lam must lie in \[0"),
             ({"model": nn.Linear(3, 2)}, "a function that builds a network"),
@@ -287,9 +287,9 @@ class TestHeldOut:
     @pytest.mark.parametrize(
         ("error", "words"),
         [
-            (0.003, "clearly lowered the cross-entropy of 9 held-out labels ("),
-            (0.007, "lowered the cross-entropy of 9 held-out labels by more than one standard"),
-            (0.012, "did not clearly lower the cross-entropy of 9 held-out labels ("),
+            (0.003, "clearly lowered the cross-entropy of 9"),
+            (0.007, "lowered the cross-entropy of 9 held-out labels by more"),
+            (0.012, "did not clearly lower the cross-entropy of 9"),
         ],
     )
     def test_clear_is_what_the_interval_says(self, error: float, words: str) -> None:

@@ -94,7 +94,7 @@ def test_classes_without_a_label_to_train_on_are_said() -> None:
     with_rare = [seed for seed in range(30) if 20 in _trained_rows(data, seed)]
     assert 15 < len(with_rare) < 30  # 17 of its 21 labels stay, so the rare one does in 4 of 5
     without = next(seed for seed in range(30) if seed not in with_rare)
-    with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare is left to train on"):
+    with pytest.warns(UserWarning, match=r"no label.*rare"):
         split(data, seed=without)
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):

@@ -26,7 +26,7 @@ def predictions(n: int, members: int, seed: int) -> tuple[dict[str, Tensor], Ten
 
 def penalised(w: np.ndarray, stack: np.ndarray, y: np.ndarray, n: int) -> float:
     scores = torch.from_numpy(np.tensordot(w, stack, 1)).log_softmax(1).numpy()
-    ridge = (w[1:] ** 2).sum() / n
+    ridge = (1 + 100 / n) / n * (w[1:] ** 2).sum()
     return float(-scores[np.arange(len(y)), y].mean() + 10 / n * (w.sum() - 1) ** 2 + ridge)
 
 
@@ -69,7 +69,7 @@ def test_the_objective_is_convex_and_the_start_does_not_matter(seed: int, share:
         two, stack, labels, 30
     )
     assert between <= chord + 1e-9
-    ridge = np.array([0, 1, 1, 1]) / 30
+    ridge = np.array([0, 1, 1, 1]) * (1 + 100 / 30) / 30
     first, second = (
         least_cross_entropy(stack, labels, 10 / 30, ridge, start) for start in (one, two)
     )
@@ -79,7 +79,7 @@ def test_the_objective_is_convex_and_the_start_does_not_matter(seed: int, share:
 def test_no_weight_can_be_moved_for_the_better() -> None:
     candidates, y = predictions(50, 5, seed=3)
     stack = np.stack([p.numpy() for p in candidates.values()])
-    ridge = np.array([0, 1, 1, 1, 1]) / 50
+    ridge = np.array([0, 1, 1, 1, 1]) * (1 + 100 / 50) / 50
     w = least_cross_entropy(stack, y.numpy(), 0.2, ridge, np.eye(5)[0])
     here = penalised(w, stack, y.numpy(), 50)
     for step in (*np.eye(5), *-np.eye(5)):

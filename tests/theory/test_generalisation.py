@@ -130,7 +130,7 @@ def test_many_rows_do_not_take_many_sign_vectors_at_once() -> None:
             lambda: generalisation_bound(
                 torch.ones(2, 3), torch.ones(2, 3), 4 * torch.ones(2, 5), maximum=1.0
             ),
-            r"h_unlabelled must lie in \[-1, 1\]; got from 4 to 4\. Bound H itself",
+            r"h_unlabelled .*\[-1, 1\]; got from 4 to 4",
         ),
         (
             lambda: generalisation_bound(

@@ -158,7 +158,7 @@ def test_a_last_layer_gradient_that_does_not_vary_says_nothing(seed: int) -> Non
         ),
         (
             lambda: logit_gradients(lambda z: entropy(z).mean(), torch.ones(4, 2)),
-            r"per_sample\(logits\) must hold one value for each sample.* Do not average",
+            r"per_sample\(logits\) .*one value for each sample",
         ),
         (
             lambda: logit_gradients(lambda z: z.sum(0), torch.ones(4, 2)),

@@ -1,4 +1,4 @@
-"""What is said of an error, and of an interrupted run, to somebody at a terminal."""
+"""Messages about errors and interrupted runs."""
 
 import errno
 import shlex
@@ -18,9 +18,9 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", de
 REMEDIES = {
     errno.ENOSPC: "Free some space, or choose a folder on another disk.",
     errno.EDQUOT: "Free some space, or choose a folder on another disk.",
-    errno.EACCES: "Choose a place that you may read and write.",
-    errno.EPERM: "Choose a place that you may read and write.",
-    errno.EROFS: "Choose a place that you may read and write.",
+    errno.EACCES: "Choose a folder that you may read and write.",
+    errno.EPERM: "Choose a folder that you may read and write.",
+    errno.EROFS: "Choose a folder that you may read and write.",
     errno.ENOTDIR: "A file is in the way: choose another folder.",
     errno.EEXIST: "A file is in the way: choose another folder.",
     errno.ENOENT: "Check the path.",
@@ -39,7 +39,7 @@ def complaint(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"there is not enough memory. {error}".rstrip() + notes
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        named = error.filename2 or error.filename  # of a rename, where to: that one was asked for
+        named = error.filename2 or error.filename  # of a rename, the target: the name the user gave
         place = f"{named}: " if named is not None else ""
         remedy = REMEDIES.get(error.errno, "")
         return f"{place}{error.strerror}. {remedy}".rstrip() + notes
@@ -47,7 +47,7 @@ def complaint(error: BaseException) -> str:
 
 
 def writable_folder(folder: Path) -> Path:
-    """Make a folder and try to write into it, so that an unusable place is said before the work."""
+    """Make a folder and write into it once, so that an unusable one fails before the work."""
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".write-probe"
     with probe.open("w"):
@@ -58,14 +58,14 @@ def writable_folder(folder: Path) -> Path:
 
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Turn Ctrl-C into a line that says how to go on, and exit code 130."""
+    """Turn Ctrl-C into a line that says how to resume, and exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        say(f"Interrupted. What is done is kept in {folder}; to go on: {command()}")
+        say(f"Interrupted. Finished steps are kept in {folder}; to resume: {command()}")
         raise typer.Exit(INTERRUPTED) from None
 
 
 def command() -> str:
-    """Return the command line as one could type it again."""
+    """Return the command line as it can be typed again."""
     return shlex.join(["dessl", *TYPED.get()])

@@ -66,7 +66,7 @@ RiskName = Annotated[
     Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
 ]
 TestFile = Annotated[
-    str | None, Option(help="Rows to judge by; if not given, some are held out of DATA.")
+    str | None, Option(help="Rows to judge by; by default some are held out of DATA.")
 ]
 HoldOut = Annotated[float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")]
 Steps = Annotated[int | None, Option(min=1, help="Steps of each network.")]
@@ -104,7 +104,7 @@ def fit(
     resume: Resume = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train on labelled and unlabelled rows, and on the labelled ones alone; say which is better.
+    """Train with and without the unlabelled rows, and report which is better.
 
     By default, networks trained on the labelled rows are pooled with other
     predictors, one of which uses all rows.
@@ -163,8 +163,8 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     if share != HOLD_OUT:
         judges = "a test part of their own" if test_file is None else "--test-file"
         raise ValueError(
-            "--hold-out says how many rows of DATA to hold out, but these are judged by "
-            f"{judges}. Leave it out."
+            "--hold-out is the share of DATA to hold out, but these models are judged by "
+            f"{judges}. Omit it."
         )
     return {}
 
@@ -203,7 +203,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
             test_file,
             expected="rows to judge by that the models are not trained on",
             got="those of DATA, all of them trained on",
-            do="Leave --test-file out, and a share of DATA is held out; or give other rows.",
+            do="Omit --test-file to hold out a share of DATA, or give other rows.",
         )
     check_labels_present(test_file, rows, expected)
     return rows

@@ -1,4 +1,4 @@
-"""The folder of ``dessl fit``: whose it is, and how a new model takes the place of an old one.
+"""The folder of ``dessl fit``: whose it is, and how a new model replaces an old one.
 
 A folder is ours by ``training/settings.json`` alone. Beside it only what has our names and our
 contents is replaced; all else is the user's, and refused before anything is trained.
@@ -25,16 +25,16 @@ KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
 @contextmanager
 def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Iterator[None]:
-    """Hold a folder for a run, new or to be gone on with, against other processes.
+    """Lock a folder for a run, new or resumed, against other processes.
 
     Args:
         out: The folder; made where it is not there.
-        settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. What else could be
-            different is found where each network is trained.
-        resume: Whether going on with a run is wanted.
+        settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. Other differences are
+            found where each network is trained.
+        resume: Whether to resume an existing run.
 
     Raises:
-        FileExistsError: It holds what is of no run, or of another one.
+        FileExistsError: It has files of another run, or of none.
     """
     there = _settings_there(out)
     if there is None:
@@ -105,8 +105,8 @@ def _check_free(out: Path) -> None:
         taken.append(TRAINING)
     if taken:
         raise FileExistsError(
-            f"{out} holds {', '.join(taken)} of no run of dessl fit, which would have left "
-            f"{Path(TRAINING) / RUN_SETTINGS} too. Choose another folder."
+            f"{out} has {', '.join(taken)} that dessl fit did not write (there is no "
+            f"{Path(TRAINING) / RUN_SETTINGS}). Choose another folder."
         )
 
 
@@ -120,25 +120,24 @@ def _holds_something(training: Path) -> bool:
 def _check_run(
     out: Path, there: Mapping[str, Any], now: Mapping[str, Any], *, resume: bool
 ) -> None:
-    """Refuse to go on with a run if that is not wanted, it is another, or its model is not ours."""
+    """Refuse to resume if that is not wanted, the run is another, or its model is not ours."""
     if not resume:
         raise FileExistsError(
-            f"{out} holds a run already. Leave --no-resume out to go on with it, or choose another "
-            "folder."
+            f"{out} has a run already. Omit --no-resume to resume it, or choose another folder."
         )
     changed = [
         f"{name}: {there[name]} there, {now[name]} now" for name in now if there[name] != now[name]
     ]
     if changed:
         raise FileExistsError(
-            f"{out} holds another run ({'; '.join(changed)}). Choose another folder, or fit with "
-            "what that run was begun with."
+            f"{out} has another run ({'; '.join(changed)}). Choose another folder, or use the "
+            "settings of that run."
         )
     for name in (MODEL, TWIN):
         if os.path.lexists(out / name) and not _is_model(out / name):
             raise FileExistsError(
                 f"{out / name}: expected a folder with {WEIGHTS} and {SETTINGS} alone, which the "
-                "run may replace; got something else. Move it away, or choose another folder."
+                "run may replace; got something else. Move it, or choose another folder."
             )
 
 

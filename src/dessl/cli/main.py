@@ -1,7 +1,7 @@
-"""The command line ``dessl``: one command a file, errors in one line, results for eyes or as JSON.
+"""The command line ``dessl``: one command a file, errors in one line, results as text or JSON.
 
-Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2 an error that the
-user can mend, said in one line; 130 stopped by Ctrl-C.
+Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2 a problem that the
+user can fix, said in one line; 130 stopped by Ctrl-C.
 """
 
 import io
@@ -48,14 +48,15 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Safe semi-supervised learning through a debiased risk."""
 
 
 def _from_home(argument: str) -> str:
-    """Put the home folder for a ~ that shells leave, as in --out=~/runs and "~/my scans"."""
+    """Expand a ~ that shells leave as it is, as in --out=~/runs and "~/my scans"."""
     home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
     return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"
 

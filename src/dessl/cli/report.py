@@ -36,8 +36,7 @@ def report(
         return
     if out is None and len(runs) > 1:
         raise ValueError(
-            "the report of several runs belongs to none of their folders. Say where to write it: "
-            "--out FILE.html."
+            "the report of several runs needs a file of its own. Pass --out FILE.html."
         )
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
@@ -55,13 +54,13 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
     other = [str(folder) for folder in folders if not is_reproduction(folder)]
     if other:
         raise ValueError(
-            "folders of dessl reproduce are not put beside runs of dessl fit or dessl demo; got "
-            f"both, the latter in {', '.join(other)}. Report them apart."
+            "folders of dessl reproduce cannot be reported together with runs of dessl fit or "
+            f"dessl demo; got both, the latter in {', '.join(other)}. Report them separately."
         )
     if out is not None:
         raise ValueError(
-            "the report of a reproduction is several files, beside its runs; got --out "
-            f"{out}. Leave --out away, and copy the files that you want."
+            "the report of a reproduction is several files in its own folder; got --out "
+            f"{out}. Omit --out, and copy the files that you want."
         )
     told = []
     for folder in folders:

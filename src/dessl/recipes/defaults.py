@@ -1,4 +1,4 @@
-"""recipe_for: a model, a surrogate and a plan that suit a data set, for one who has no wish yet."""
+"""recipe_for: a default model, surrogate and plan for a data set."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -107,8 +107,8 @@ def recipe_for(
     the networks are trained on the debiased risk, and there is no pool unless you pass
     ``teachers`` as well: then it is made around those networks.
 
-    Flips are left out because they change the class of digits, writing and some organs; pass a
-    surrogate with views of your own where they are safe.
+    There are no flips because they change the class of digits, writing and some organs; where they
+    are safe, pass a surrogate with views of your own.
 
     Args:
         data: With the labels that may be used; some of them are held out in :func:`fit`.

@@ -132,7 +132,7 @@ def fit(
         groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
-        out: Folder for runs that can be gone on with, one subfolder for each network.
+        out: Folder for runs that can be resumed, one subfolder for each network.
         progress: Whether to show a progress bar for each network, where there is a terminal.
 
     >>> from dessl.recipes import recipe_for
@@ -265,9 +265,9 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
             ) from error
     if logits is not None and logits.shape != (len(rows), data.n_classes):
         raise ValueError(
-            f"the network must give one logit for each of the {data.n_classes} classes, shape (n, "
-            f"{data.n_classes}); got {tuple(logits.shape)} for {len(rows)} rows. Change its last "
-            "layer."
+            f"the network must return one logit for each of the {data.n_classes} classes, shape "
+            f"(n, {data.n_classes}); got {tuple(logits.shape)} for {len(rows)} rows. Change its "
+            "last layer."
         )
 
 

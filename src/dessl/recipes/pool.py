@@ -10,8 +10,7 @@ from dessl.data import SemiData
 from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
-from dessl.teachers import pooled
-from dessl.teachers.selection import selected_by_others
+from dessl.teachers import pooled, selected_by_others
 from dessl.training import TrainResult
 
 

@@ -82,7 +82,7 @@ def split(
             "the test rows",
             expected=f"at least {LEAST_TEST} with a label",
             got=f"{int(test.labelled.sum())}",
-            do="Label some of them, or leave --test-file out.",
+            do="Label some of them, or omit --test-file.",
         )
     _check_classes(data, known)
     # A validation part that the data came with has labels beyond the budget: some of ours instead.
@@ -147,8 +147,8 @@ def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
     if shared := shared_rows(data.x[known], data.y[known], *judged):
         warnings.warn(
             f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
-            "train on: the models know their labels, and are judged too kindly. Leave them out of "
-            "one of the two.",
+            "train on: the models know their labels, so these metrics are optimistic. Remove them "
+            "from one of the two.",
             UserWarning,
             stacklevel=3,
         )
@@ -188,7 +188,7 @@ def run_trial(
         data: To train on.
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
-        out: Folder for checkpoints, from which the training is gone on with.
+        out: Folder for checkpoints, from which training is resumed.
         progress: Whether to show progress bars, where there is a terminal.
     """
     x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]

@@ -110,12 +110,7 @@ def _record(
         seed=seed,
         settings={},
         metrics=metrics.as_dict(),
-        training={
-            "selected_step": first.step,
-            "steps": first.steps,
-            "mode": first.mode,
-            "seconds": round(sum(result.seconds for result in results), 3),
-        },
+        training={"selected_step": first.step, "steps": first.steps, "mode": first.mode},
         made_with={},
         history=[] if method.risk == "pool" else thinned(first.history),
     )

@@ -15,6 +15,7 @@ from dessl.teachers.pool import PoolWeights, fit_pool
 from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.relative_slope import RelativeSlope, relative_slope
 from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.selection import selected_by_others
 from dessl.teachers.student import learn_from_answers
 from dessl.teachers.taught import Taught, TaughtReport
 from dessl.teachers.trees import Trees
@@ -47,4 +48,5 @@ __all__ = [
     "out_of_fold",
     "pooled",
     "relative_slope",
+    "selected_by_others",
 ]

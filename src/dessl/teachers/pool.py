@@ -1,6 +1,7 @@
 """The pool: one weight for each teacher, fitted on out-of-fold predictions and shrunk to an anchor.
 
-    w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + 1/n Σ_{m ≠ anchor} w_m²
+    w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + r Σ_{m ≠ anchor} w_m²
+    r = (1 + 100/n) / n
     T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
 
 Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
@@ -20,6 +21,7 @@ from dessl import _checks
 ANCHOR = "cc"  # the complete case
 SUM_PENALTY = 10.0
 WEIGHT_PENALTY = 1.0
+FEW_LABELS = 100.0  # at so many labels the penalty on weights is twice as large
 LEAST_WEIGHT = 1e-4  # below it a member is left out
 
 
@@ -90,7 +92,8 @@ def fit_pool(
         for name, log_p in candidates.items()
     }
     tempered = stack * np.array([exponents[name] for name in names])[:, None, None]
-    ridge = np.array([0.0 if name == anchor else WEIGHT_PENALTY / labels for name in names])
+    penalty = WEIGHT_PENALTY * (1 + FEW_LABELS / labels) / labels
+    ridge = np.array([0.0 if name == anchor else penalty for name in names])
     start = np.array([float(name == anchor) for name in names])
     found = least_cross_entropy(tempered, y.numpy(), SUM_PENALTY / labels, ridge, start)
     found[found < LEAST_WEIGHT] = 0.0

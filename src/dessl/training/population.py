@@ -285,7 +285,7 @@ class Population(Trainable):
         member.ended, member.diverged = step, True
         plan = member.plan
         warnings.warn(
-            f"the run with seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
+            f"the run of seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
             f"step {step} and was ended; the other runs continue. Its last good state is kept.",
             UserWarning,
             stacklevel=5,

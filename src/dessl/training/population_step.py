@@ -179,7 +179,11 @@ class PopulationStep:
         gradients = [p.grad for p in self.models.parameters.values() if p.grad is not None]
         squares = [torch.linalg.vector_norm(g.flatten(1), dim=1).square() for g in gradients]
         kept = (scores.h.detach().view(len(rows), -1) != 0).double()
-        self.totals.add(risk, kept, self.rows.labelled, torch.stack(squares).sum(0).sqrt())
+        norm = torch.stack(squares).sum(0).sqrt()
+        wide = Risk(
+            *(part.detach().double() for part in risk)
+        )  # one type, so that one kernel joins
+        self.totals.add(wide, kept, self.rows.labelled, norm.double())
         self._rate.copy_(self._rates[self._done][0])
         self.optimiser.step()
         self._follow()

@@ -106,7 +106,7 @@ def test_a_probability_of_zero_is_no_trouble_unless_it_came_true() -> None:
 
 def test_probabilities_that_are_no_numbers_are_refused() -> None:
     words = np.array([["a", "b"]] * 4, dtype=object)
-    with pytest.raises(TypeError, match="labelled rows must be an array or a tensor of numbers"):
+    with pytest.raises(TypeError, match="labelled rows must be an array"):
         sampled(METRICS["brier"], (words,), [0] * 4, ())
 
 

@@ -150,7 +150,7 @@ def test_the_model_is_left_as_it_came(network, images) -> None:
     ("change", "complaint"),
     [
         ({"y": torch.zeros(4, dtype=torch.int64)}, "x and y .*rows"),
-        ({"y": torch.arange(30) % 3 - 1}, r"y must lie in \[0, inf\]; got from -1 to 1. Every row"),
+        ({"y": torch.arange(30) % 3 - 1}, r"y must .*got from -1 to 1"),
         ({"n_labelled": 30}, "n_labelled must be between 1 and 29"),
         ({"splits": 1}, "splits must be at least 2"),
         ({"at_once": 0}, "at_once must be at least 1"),

@@ -59,7 +59,7 @@ def test_tensors_and_swapped_models():
     ("a", "b", "settings", "message"),
     [
         ([1, 0], [1, 0, 1], {}, "rows; got 2 and 3"),
-        ([1, 2], [1, 0], {}, "correct_a must hold True and False.*Pass predicted == y"),
+        ([1, 2], [1, 0], {}, "correct_a .*predicted == y"),
         ([], [], {}, "correct_a must not be empty"),
         ([1, 0], [1, 0], {"alternative": "larger"}, "alternative must be one of"),
     ],
