@@ -32,6 +32,7 @@ def shown_name(member: Member) -> str:
 def brought(pool: PoolReport) -> str:
     """What the unlabelled rows did, in words; clear means two standard errors from 0.
 
+    >>> from dessl.teachers import Gain
     >>> brought(PoolReport(9, (), 0.5, 0.4, 0.39, Gain(0.1, 0.02), Gain(0.01, 0.02), Gain(0.1, 1)))
     'no clear difference by the unlabelled rows'
     """
