@@ -92,7 +92,7 @@ def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
     ours = {"random_state": seed}
     found = {
         "DeSSL complete case": DeSSLClassifier(risk="complete_case", **ours),
-        "DeSSL": DeSSLClassifier(**ours),
+        "DeSSL": DeSSLClassifier(teachers=None, **ours),
         "DeSSL usual SSL, λ = 1": DeSSLClassifier(risk="ssl", lam=1.0, **ours),
         "DeSSL debiased, λ = 1": DeSSLClassifier(risk="debiased", lam=1.0, **ours),
         "MLP complete case": make_pipeline(first, mlp),

@@ -28,16 +28,22 @@ from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
 from dessl.models import MODELS
 from dessl.recipes.defaults import Architecture
-from dessl.recipes.predictor import PooledPredictor, Predictor, predicted_log_proba
-from dessl.teachers import Pooled, State
+from dessl.recipes.predictor import (
+    AnyPredictor,
+    PooledPredictor,
+    Predictor,
+    TaughtPredictor,
+    predicted_log_proba,
+)
+from dessl.teachers import NetworkSetting, Pooled, State, Taught
 
 FORMAT = 2
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
 KEYS = {
-    "format", "versions", "architecture", "members", "pool", "input", "class_names", "encoding",
-    "details", "sha256",
+    "format", "versions", "architecture", "members", "pool", "taught", "input", "class_names",
+    "encoding", "details", "sha256",
 }  # fmt: skip
-POOL = "pool."  # before the names of a pool's tensors
+POOL, TAUGHT = "pool.", "taught."  # before the names of a pool's, or a student's, tensors
 
 
 class SavedModelError(ValueError):
@@ -60,7 +66,7 @@ class SavedModel:
         details: What else is worth knowing, such as λ and the plan; JSON's types only.
     """
 
-    model: Predictor | PooledPredictor
+    model: AnyPredictor
     class_names: tuple[str, ...]
     shape: tuple[int, ...]
     image: bool
@@ -69,12 +75,13 @@ class SavedModel:
     bits: int = 8
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def predict_proba(self, x: "Tensor | NDArray[Any]") -> Tensor:
+    def predict_proba(self, x: "Tensor | NDArray[Any]", teachers: Any = None) -> Tensor:
         """Return probabilities (n, classes) of rows as they were in training, float64.
 
         Args:
             x: Floats (n, features), or uint8 images (n, channels, height, width), (n, height,
                 width, channels) or (n, height, width).
+            teachers: Answers to these rows, for a model that was taught to take them.
         """
         rows = feature_tensor("x", x)
         if tuple(rows.shape[1:]) != self.shape or (rows.dtype == torch.uint8) != self.image:
@@ -83,6 +90,13 @@ class SavedModel:
                 f"this model reads {kind} of shape {self.shape}; got {rows.dtype} of shape "
                 f"{tuple(rows.shape[1:])}."
             )
+        if teachers is not None:
+            if not isinstance(self.model, TaughtPredictor):
+                raise ValueError(
+                    "teachers' answers are for a model that learnt from such answers with "
+                    "at_prediction=True; this one did not. Omit them."
+                )
+            return self.model.taught.predict_log_proba(rows, teachers).exp()
         # Rows in float64, so that a row's answer does not depend on the rows beside it.
         model = self.model if self.image else self.model.in_float64()
         return predicted_log_proba(model, rows).softmax(-1)
@@ -112,12 +126,9 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     if os.path.lexists(place):
         raise taken
     _check_classes(saved)
-    networks, pool = _parts(saved.model)
-    tensors = networks.state_dict()
-    if pool is not None:
-        tensors |= {POOL + name: part for name, part in pool.tensors.items()}
+    tensors, pool, taught = _parts(saved.model)
     weights = save({k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()})
-    entries = _settings(saved, weights) | {"pool": pool and pool.settings}
+    entries = _settings(saved, weights) | {"pool": pool, "taught": taught}
     settings = json.dumps(entries, indent=1, allow_nan=False) + "\n"
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = neighbour(place)
@@ -138,11 +149,19 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     return place
 
 
-def _parts(model: Predictor | PooledPredictor) -> tuple[Predictor, State | None]:
-    """The networks, and the pool around them, if any, as it is saved."""
-    if isinstance(model, PooledPredictor):
-        return model.networks, model.pool.state()
-    return model, None
+Entries = dict[str, Any]
+
+
+def _parts(model: AnyPredictor) -> tuple[dict[str, Tensor], Entries | None, Entries | None]:
+    """All tensors, the settings of a pool and those of a taught student."""
+    if isinstance(model, TaughtPredictor):
+        taught = model.taught.state()
+        return {TAUGHT + k: part for k, part in taught.tensors.items()}, None, taught.settings
+    if isinstance(model, Predictor):
+        return model.state_dict(), None, None
+    pool = model.pool.state()
+    tensors = model.networks.state_dict() | {POOL + k: part for k, part in pool.tensors.items()}
+    return tensors, pool.settings, None
 
 
 def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = None) -> SavedModel:
@@ -202,7 +221,7 @@ def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
         "format": FORMAT,
         "versions": {"dessl": __version__, "torch": str(torch.__version__)},
         "architecture": built_in and {"name": built_in.name, "options": built_in.options},
-        "members": len(saved.model.members),
+        "members": 0 if isinstance(saved.model, TaughtPredictor) else len(saved.model.members),
         "input": {"kind": kind, "shape": list(saved.shape), "bits": saved.bits},
         "class_names": list(saved.class_names),
         "encoding": saved.encoding and saved.encoding.as_dict(),
@@ -248,19 +267,21 @@ def _architecture(entries: Any) -> Architecture | None:
 
 def _model(
     settings: Mapping[str, Any], weights: bytes, build: Callable[[], nn.Module] | None
-) -> Predictor | PooledPredictor:
+) -> AnyPredictor:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    if build is None:
-        raise SavedModelError(
-            "this model has a network of your own. Pass module=, a function that builds it."
-        )
     try:
         tensors = load(weights)  # which checks every size in its header against the file
     except SafetensorError as error:
         raise ValueError(f"its weights are no safetensors file ({error})") from error
-    pool = {k.removeprefix(POOL): tensors.pop(k) for k in list(tensors) if k.startswith(POOL)}
+    taught, pool = (_taken(tensors, prefix) for prefix in (TAUGHT, POOL))
+    if taught or settings["taught"] is not None:
+        return _student(State(taught, settings["taught"]), settings)
+    if build is None:
+        raise SavedModelError(
+            "this model's network is one of your own. Pass module=, a function that builds it."
+        )
     _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
@@ -272,6 +293,12 @@ def _model(
     return _pooled(model, State(pool, settings["pool"]), settings)
 
 
+def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Take the tensors with a prefix out, and return them without it."""
+    names = [name for name in tensors if name.startswith(prefix)]
+    return {name.removeprefix(prefix): tensors.pop(name) for name in names}
+
+
 def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
@@ -281,26 +308,58 @@ def _check_sizes(
         raise ValueError(
             f"it says {settings['members']} networks and has weights of {len(numbers)}"
         )
-    if not isinstance(build, Architecture):
-        return  # the user's own function, which no file can change
-    with torch.device("meta"):  # shapes alone
-        wanted = {f"members.0.{k}": v.shape for k, v in build().state_dict().items()}
-    found = {k: v.shape for k, v in tensors.items() if k.startswith("members.0.")}
+    if isinstance(build, Architecture):  # not the user's own function, which no file can change
+        _check_shapes(build, tensors, "members.0.")
+
+
+def _check_shapes(
+    build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], prefix: str
+) -> None:
+    """Refuse weights that are not those of a network, which is built without memory."""
+    with torch.device("meta"):
+        wanted = {prefix + name: part.shape for name, part in build().state_dict().items()}
+    found = {name: part.shape for name, part in tensors.items() if name.startswith(prefix)}
     if wanted != found:
         odd = sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
         raise ValueError(f"its network and its weights differ in {', '.join(odd[:3])}")
 
 
+def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
+    """Rebuild a student, its networks compared with their weights first, and ask it for one row."""
+    tensors, entries = state
+    setting = NetworkSetting.from_dict(entries["networks"])
+    width = tensors["space.directions"].shape[1] or len(tensors["space.mean"])
+    classes = len(settings["class_names"])
+    for group, count in entries["counts"].items():
+        numbers = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
+        if count != len(numbers):
+            raise ValueError(f"it says {count} {group} and has weights of {len(numbers)}")
+        for number in numbers:
+            _check_shapes(lambda: setting.network(width, classes), tensors, f"{group}.{number}.")
+    student = TaughtPredictor(Taught.from_state(state))
+    if list(settings["class_names"]) != list(student.taught.class_names):
+        raise ValueError("its student has other classes")
+    _check_answer(student, settings, len(tensors["space.mean"]))
+    return student
+
+
+def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int) -> None:
+    """Refuse a model that does not answer a row of zeros with one number for each class."""
+    entries = settings["input"]
+    if math.prod(entries["shape"]) != columns:
+        raise ValueError(f"it reads {columns} columns and its rows have shape {entries['shape']}")
+    dtype = torch.uint8 if entries["kind"] == "image" else torch.float32
+    answer = predicted_log_proba(model, torch.zeros(1, *entries["shape"], dtype=dtype))
+    if answer.shape != (1, len(settings["class_names"])) or not bool(torch.isfinite(answer).all()):
+        raise ValueError("it does not answer with a probability for each class")
+
+
 def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:
     """Rebuild a pool around the networks, and ask it for one row."""
-    entries = settings["input"]
-    columns = math.prod(entries["shape"])
+    columns = math.prod(settings["input"]["shape"])
     for name, part in state.tensors.items():
         if name.endswith("space.mean") and part.numel() != columns:
             raise ValueError(f"its pool reads {part.numel()} columns and its rows have {columns}")
     pool = PooledPredictor(model, Pooled.from_state(state, model))
-    dtype = torch.uint8 if entries["kind"] == "image" else torch.float32
-    answer = predicted_log_proba(pool, torch.zeros(1, *entries["shape"], dtype=dtype))
-    if answer.shape != (1, len(settings["class_names"])) or not bool(torch.isfinite(answer).all()):
-        raise ValueError("its pool does not answer with a probability for each class")
+    _check_answer(pool, settings, columns)
     return pool

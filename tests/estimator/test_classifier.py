@@ -22,6 +22,7 @@ from dessl.recipes import fit
 from dessl.recipes.fit import Fitted
 from dessl.saved import SavedModelError
 from dessl.surrogates import Entropy, Smooth, Teacher
+from dessl.teachers import NetworkSetting, learn_from_answers
 
 FAST = {"steps": 15, "members": 1, "random_state": 0}
 
@@ -414,6 +415,127 @@ class TestRowNumbers:
         X, few, _, teacher = taught
         with pytest.raises(ValueError, match="a row for each of the 400 row ids"):
             DeSSLClassifier(teacher, lam=0.5, **FAST).fit(X, few, np.where(few < 0, 1, 6.0))
+
+
+@pytest.fixture(scope="module")
+def answered(rows: tuple) -> np.ndarray:
+    """Answers of a teacher that is right in four of five rows, for all rows."""
+    wrong = np.random.default_rng(1).random(200) < 0.2
+    return np.where(wrong, (rows[2] + 1) % 3, rows[2])
+
+
+@pytest.fixture(scope="module")
+def student(rows: tuple, answered: np.ndarray) -> DeSSLClassifier:
+    X, few, _ = rows
+    clf = DeSSLClassifier(steps=40, random_state=0)
+    return clf.fit(X, few, teachers=[answered], at_prediction=True)
+
+
+class TestTeachersAnswers:
+    def test_a_student_needs_no_teacher(
+        self, rows: tuple, answered: np.ndarray, student: DeSSLClassifier
+    ) -> None:
+        X, few, y = rows
+        assert student.score(X, y) > 0.85
+        (quality,) = student.taught_.teachers
+        right = (answered == y)[few >= 0].mean()
+        assert quality.accuracy.low < right < quality.accuracy.high
+        assert "with gold labels alone" in student.verdict_
+        assert student.pool_ is None
+        data = dessl.SemiData(X, few, class_names=["0", "1", "2"])
+        seed = int(np.random.RandomState(0).randint(2**31 - 1))
+        setting = NetworkSetting(steps=40, student_steps=40)
+        direct = learn_from_answers(data, answered, at_prediction=True, seed=seed, setting=setting)
+        assert np.array_equal(
+            student.predict_proba(X), direct.predict_log_proba(data.x).softmax(1).numpy()
+        )
+
+    def test_answers_at_prediction_time_are_heard(
+        self, rows: tuple, answered: np.ndarray, student: DeSSLClassifier
+    ) -> None:
+        X, _, _ = rows
+        heard = student.predict_proba(X, teachers=[answered])
+        assert np.allclose(heard.sum(1), 1)
+        used = student.taught_.with_answers.kept
+        assert used != np.array_equal(heard, student.predict_proba(X))
+        assert student.predict(X, [answered]).shape == (200,)
+
+    def test_text_classes_probabilities_and_more_rows(self, rows: tuple) -> None:
+        X, few, y = rows
+        names = np.array(["a", "b", "c"], dtype=object)
+        text = np.array([None if k < 0 else names[k] for k in few], dtype=object)
+        hard = np.array([None if k % 9 == 0 else name for k, name in enumerate(names[y])])
+        soft = 0.7 * np.eye(3)[y] + 0.1
+        clf = DeSSLClassifier(steps=5, random_state=0)
+        clf.fit(X[:120], text[:120], X_unlabelled=X[120:], teachers=[hard, soft])
+        assert [one.name for one in clf.taught_.teachers] == ["teacher 1", "teacher 2"]
+        assert set(clf.predict(X)) <= set(names)
+
+    def test_it_is_saved(
+        self, tmp_path: Path, rows: tuple, answered: np.ndarray, student: DeSSLClassifier
+    ) -> None:
+        X, _, _ = rows
+        again = DeSSLClassifier.from_pretrained(student.save(tmp_path / "model"))
+        assert np.array_equal(again.predict_proba(X), student.predict_proba(X))
+        assert np.array_equal(
+            again.predict_proba(X, [answered]), student.predict_proba(X, [answered])
+        )
+        assert again.taught_ == student.taught_
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (
+                {"counts": {"complete_case": 5, "students": 10**9, "imitators": 2}},
+                "and has weights",
+            ),
+            ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
+            ({"class_names": ["0", "1", "7"]}, "other classes"),
+            ({"report": {}}, "can be rebuilt"),
+            ({"format": 9}, "format 1 of a taught student"),
+        ],
+    )
+    def test_damage_is_said(
+        self, tmp_path: Path, student: DeSSLClassifier, change: dict, message: str
+    ) -> None:
+        place = student.save(tmp_path / "model")
+        settings = json.loads((place / "settings.json").read_text())
+        for name, value in change.items():
+            old = settings["taught"][name]
+            settings["taught"][name] = old | value if name == "networks" else value
+        (place / "settings.json").write_text(json.dumps(settings))
+        with pytest.raises(SavedModelError, match=message):
+            DeSSLClassifier.from_pretrained(place)
+
+    @pytest.mark.parametrize(
+        ("options", "more", "message"),
+        [
+            ({"lam": 0.5}, {}, "lam of DeSSLClassifier cannot be used"),
+            ({"surrogate": "entropy"}, {}, "surrogate of DeSSLClassifier cannot be used"),
+            ({"teachers": ["graph"]}, {}, "teachers of DeSSLClassifier cannot be used"),
+            ({}, {"sample_weight": np.ones(200)}, "sample_weight cannot be used"),
+            ({}, {"teachers": [np.zeros(5, int)]}, "must cover the 200 rows"),
+            ({}, {"teachers": ["a", "b"]}, "one entry for each teacher"),
+            ({}, {"teachers": []}, "one entry for each teacher"),
+            ({}, {"teachers": None, "at_prediction": True}, "needs teachers="),
+        ],
+    )
+    def test_what_does_not_go_together_is_refused(
+        self, rows: tuple, answered: np.ndarray, options: dict, more: dict, message: str
+    ) -> None:
+        X, few, _ = rows
+        with pytest.raises(ValueError, match=message):
+            DeSSLClassifier(**options).fit(X, few, **{"teachers": [answered], **more})
+
+    def test_answers_for_a_model_that_takes_none_are_refused(
+        self, rows: tuple, answered: np.ndarray, fitted: DeSSLClassifier
+    ) -> None:
+        X, few, _ = rows
+        with pytest.raises(ValueError, match="at_prediction=True; this one did not"):
+            fitted.predict_proba(X, [answered])
+        alone = DeSSLClassifier(steps=3).fit(X, few, teachers=[answered])
+        with pytest.raises(ValueError, match="taught to do without its teacher"):
+            alone.predict(X, [answered])
 
 
 class TestSaved:

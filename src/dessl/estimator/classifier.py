@@ -1,6 +1,7 @@
 """DeSSLClassifier: scikit-learn's conventions, y = -1 means unlabelled."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,19 @@ from torch import nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.features import feature_tensor
-from dessl.estimator.targets import UNLABELLED, codes_and_classes, labelled_accuracy
+from dessl.estimator.targets import (
+    UNLABELLED,
+    codes_and_classes,
+    labelled_accuracy,
+    teachers_answers,
+)
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
-from dessl.recipes import PooledPredictor, fit, recipe_for
+from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
 from dessl.surrogates import Surrogate
+from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
 
 SEEDS = 2**31 - 1
 PLAIN = (str, int, float, bool, type(None), np.generic)
@@ -67,6 +74,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verdict_: What happened to the unlabelled rows, in a sentence or two.
         pool_: Each member's weight and held-out score, and what the unlabelled rows brought
             (:class:`dessl.teachers.PoolReport`); None where there is no pool.
+        taught_: How good the teachers are, what was kept and why
+            (:class:`dessl.teachers.TaughtReport`); None where no answers were given.
         history_: For each network, what each of its evaluations found, a list of dicts.
         n_iter_: Most optimiser steps of any network.
         n_features_in_: Columns of X, or channels of images.
@@ -111,8 +120,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         X_unlabelled: Any = None,
+        teachers: Any = None,
+        at_prediction: bool = False,
     ) -> Self:
-        """Train on labelled and unlabelled rows.
+        """Train on labelled and unlabelled rows, or on few labels and a teacher's answers.
 
         Args:
             X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
@@ -124,6 +135,12 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 two rows, and is two in memory too; weights that are not whole multiples of one
                 number make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
+            teachers: Answers of somebody who may be wrong, such as a language model, to all rows
+                of X and then of X_unlabelled: classes (n,), None where there is none, or
+                probabilities (n, classes) in the order of the sorted classes; a list with one
+                entry for each teacher. The student that learns from them needs no teacher, and is
+                used only if labels vouch for it (:func:`dessl.teachers.learn_from_answers`).
+            at_prediction: Whether the teachers will answer new rows too: see :meth:`predict_proba`.
         """
         rows = self._rows(X, reset=True)
         codes, self.classes_ = codes_and_classes(y)
@@ -147,6 +164,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.concatenate([rows, more])
             codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
             weights = np.concatenate([weights, np.ones(len(more))])
+        if teachers is not None:
+            return self._fit_taught(rows, codes, teachers, sample_weight, at_prediction)
+        if at_prediction:
+            raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
         return self._fit(weighted_rows(rows, codes, weights, self.classes_))
 
     def _fit(self, rows: WeightedRows) -> Self:
@@ -172,6 +193,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.used_unlabelled_ = fitted.used_unlabelled
         self.verdict_ = fitted.verdict
         self.pool_ = fitted.pool
+        self.taught_: TaughtReport | None = None
         self.history_ = [
             [json.loads(event.as_line()) for event in result.history] for result in fitted.results
         ]
@@ -186,16 +208,53 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return probabilities (n, classes), the classes in the order of ``classes_``."""
+    def _fit_taught(
+        self,
+        rows: NDArray[Any],
+        codes: NDArray[np.int64],
+        teachers: Any,
+        sample_weight: Any,
+        at_prediction: bool,
+    ) -> Self:
+        check_alone(self, sample_weight)
+        names = tuple(str(name) for name in self.classes_)
+        data = SemiData(rows, codes, class_names=names)
+        setting = NetworkSetting()
+        if self.steps is not None:
+            setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
+        taught = learn_from_answers(
+            data,
+            teachers_answers(teachers, names),
+            at_prediction=at_prediction,
+            seed=int(check_random_state(self.random_state).randint(SEEDS)),
+            setting=setting,
+        )
+        self.lam_, self.pool_, self.taught_ = 0.0, None, taught.report
+        self.used_unlabelled_ = taught.report.student.kept
+        self.verdict_ = " ".join(str(taught.report).splitlines())
+        self.history_ = []
+        self.n_iter_ = taught.setting.student_steps
+        self._saved = SavedModel(TaughtPredictor(taught), names, rows.shape[1:], image=False)
+        return self
+
+    def predict_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
+        """Return probabilities (n, classes), the classes in the order of ``classes_``.
+
+        Args:
+            X: Rows like those of :meth:`fit`.
+            teachers: Answers to these rows, as :meth:`fit` took them with ``at_prediction=True``;
+                without them the student answers alone.
+        """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        probabilities: NDArray[np.float64] = self._saved.predict_proba(rows).numpy()
+        if teachers is not None:
+            teachers = teachers_answers(teachers, self._saved.class_names)
+        probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
         return probabilities
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable classes, (n,)."""
-        best = self.predict_proba(X).argmax(1)
+    def predict(self, X: Any, teachers: Any = None) -> NDArray[Any]:
+        """Return the most probable classes, (n,); arguments as in :meth:`predict_proba`."""
+        best = self.predict_proba(X, teachers).argmax(1)
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
@@ -235,7 +294,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         new = cls(**stored.params if module is None else stored.params | {"module": module})
         for name, value in stored.fitted.items():
             setattr(new, name, value)
-        new.pool_ = saved.model.pool.report if isinstance(saved.model, PooledPredictor) else None
+        model = saved.model
+        new.pool_ = model.pool.report if isinstance(model, PooledPredictor) else None
+        new.taught_ = model.taught.report if isinstance(model, TaughtPredictor) else None
         new._saved = saved
         return new
 
@@ -256,6 +317,20 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             allow_nd=True,
         )
         return rows if images else feature_tensor("X", rows).numpy()
+
+
+def check_alone(classifier: Any, sample_weight: Any) -> None:
+    """Refuse what has no meaning for a student of a teacher's answers."""
+    if sample_weight is not None:
+        raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
+    defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}
+    odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
+           and getattr(classifier, name) != value]  # fmt: skip
+    if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
+        raise ValueError(
+            f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
+            "answers, which have a way of their own. Leave the default."
+        )
 
 
 class Stored(NamedTuple):

@@ -1,5 +1,6 @@
 """From y, with its marks for missing labels, to class numbers with -1 and the classes."""
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import (
 
 from dessl import _checks
 from dessl.data.labels import is_missing, texts, warn_of_marks
+from dessl.teachers import Answers
 
 UNLABELLED = -1
 INSTEAD = 'write None (in an array of dtype object) or "" instead'
@@ -119,3 +121,27 @@ def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         missing[np.flatnonzero(~missing)[unlabelled]] = True
         return missing, numbers[~unlabelled]
     return missing, present
+
+
+def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]:
+    """Read the answers of one teacher, or of each in a list.
+
+    Args:
+        teachers: A list of columns of classes, tables of probabilities or Answers; or one of them.
+        class_names: The classes, as text.
+
+    >>> [one.name for one in teachers_answers([["a", "b"], [[0.2, 0.8], [0.5, 0.5]]], ("a", "b"))]
+    ['teacher 1', 'teacher 2']
+    """
+    given = list(teachers) if isinstance(teachers, list | tuple) else [teachers]
+    if not given or any(np.ndim(one) == 0 and not isinstance(one, Answers) for one in given):
+        raise ValueError(
+            "teachers must be a list with one entry for each teacher, classes (n,) or "
+            f"probabilities (n, classes); got {teachers!r:.60}. Put a single teacher's answers in "
+            "a list: teachers=[answers]."
+        )
+    called = [f"teacher {k + 1}" if len(given) > 1 else "teacher" for k in range(len(given))]
+    return [
+        one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
+        for one, name in zip(given, called, strict=True)
+    ]

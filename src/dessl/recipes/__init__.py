@@ -2,6 +2,14 @@
 
 from dessl.recipes.defaults import Recipe, recipe_for
 from dessl.recipes.fit import Fitted, fit
-from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.recipes.predictor import PooledPredictor, Predictor, TaughtPredictor
 
-__all__ = ["Fitted", "PooledPredictor", "Predictor", "Recipe", "fit", "recipe_for"]
+__all__ = [
+    "Fitted",
+    "PooledPredictor",
+    "Predictor",
+    "Recipe",
+    "TaughtPredictor",
+    "fit",
+    "recipe_for",
+]

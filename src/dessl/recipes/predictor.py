@@ -1,6 +1,6 @@
 """Predictor: rows as they come → standardised → the members' mean log-probabilities, normalised.
 
-PooledPredictor: such networks with teachers beside them.
+PooledPredictor: such networks with teachers beside them. TaughtPredictor: a student of answers.
 """
 
 import copy
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import log_probabilities
-from dessl.teachers import Pooled
+from dessl.teachers import Pooled, Taught
 
 ROWS_AT_ONCE = 16_384  # of a pool, whose neighbours are found faster for many rows together
 
@@ -101,8 +101,35 @@ class PooledPredictor(nn.Module):
         return logits.double().cpu()
 
 
-def predicted_log_proba(model: Predictor | PooledPredictor, x: Tensor) -> Tensor:
+class TaughtPredictor(nn.Module):
+    """A student that learnt from gold labels and a teacher's answers, as a model.
+
+    Args:
+        taught: What :func:`dessl.teachers.learn_from_answers` gave.
+
+    Shape:
+        Rows (n, features) as they come, to log-probabilities (n, classes), float64.
+    """
+
+    def __init__(self, taught: Taught) -> None:
+        super().__init__()
+        self.taught = taught
+        self.eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-probabilities (n, classes) by the student alone, without its teacher."""
+        return self.taught.predict_log_proba(x)
+
+    def in_float64(self) -> Self:
+        """Return itself: its networks answer in float32."""
+        return self
+
+
+AnyPredictor = Predictor | PooledPredictor | TaughtPredictor
+
+
+def predicted_log_proba(model: AnyPredictor, x: Tensor) -> Tensor:
     """Return log-probabilities (n, classes), float64, of many rows as they come, in batches."""
-    batch = ROWS_AT_ONCE if isinstance(model, PooledPredictor) else 512
+    batch = 512 if isinstance(model, Predictor) else ROWS_AT_ONCE
     log_p = predicted_logits(model, x, batch_size=batch, transform=lambda rows: rows)
     return log_p.double().cpu()
