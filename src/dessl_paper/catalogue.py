@@ -15,6 +15,7 @@ from dessl._entries import EntryError, check_name, read_as, read_toml
 from dessl.objective import RiskKind
 from dessl.surrogates import SURROGATES
 from dessl_paper.kinds import KINDS
+from dessl_paper.sources import NOISE_SEED
 from dessl_paper.specification import Curve, DataSetting, Experiment, Method, Profile, cells_of
 from dessl_paper.targets import targets_at
 from dessl_paper.training import VIEWS, check_part
@@ -190,6 +191,11 @@ def _check(experiment: Experiment, source: str) -> None:
             _checks.whole_number(f"{at}.validation", data.validation)
             _checks.whole_number(f"{at}.rows", data.rows)
             _checks.number(f"{at}.label_noise", data.label_noise, low=0, high=1)
+            if data.label_noise and experiment.first_seed <= NOISE_SEED:
+                raise ValueError(
+                    f"first_seed must be above {NOISE_SEED} where {at} has label_noise: a split of "
+                    "the noise's seed would draw exactly the rows whose labels are redrawn"
+                )
         targets_at(experiment.targets)
     except (KeyError, ValueError) as error:
         raise EntryError(f"{source}: {error.args[0]}") from error
