@@ -1,22 +1,31 @@
 """Saved models: what comes back is what was saved, and damage is said."""
 
 import dataclasses
+import hashlib
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save
+from safetensors.torch import load, save
+from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
+from dessl.data import SemiData
 from dessl.data.formats.columns import NumericColumn
 from dessl.data.formats.encoding import TableEncoding
-from dessl.recipes import Predictor
+from dessl.recipes import PooledPredictor, Predictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
+from dessl.teachers import DEFAULT, FromClassifier, PoolWeights
+from dessl.teachers.families import named_families
+from dessl.teachers.space import Space
+
+WIDE = {"n_features": 3, "n_classes": 2, "hidden": [10**12]}  # no machine could build it
 
 
 @pytest.fixture
@@ -146,11 +155,16 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "must have format 1; got 2"),
+        ({"format": 1}, "must have format 2; got 1"),
         ({"extra": 1}, "unknown entries: extra"),
         ({"architecture": {"name": "nope", "options": {}}}, "not one of dessl.MODELS"),
         ({"architecture": {"name": "mlp", "options": {"layers": 3}}}, "can be rebuilt"),
-        ({"members": 3}, "can be rebuilt"),
+        ({"members": 3}, "says 3 networks and has weights of 2"),
+        ({"members": 10**12}, "says 1000000000000 networks and has weights of 2"),
+        (
+            {"architecture": {"name": "mlp", "options": WIDE}},
+            "its network and its weights differ in members.0.layers.0",
+        ),
         ({"class_names": [1, 2]}, "class names are not all text"),
         ({"class_names": ["no", "yes", "perhaps"]}, "network does not have 3 classes"),
         ({"class_names": ["no", "no"]}, r"class names must differ .* \('no', 'no'\)"),
@@ -172,8 +186,6 @@ def test_settings_of_something_else(
 
 @pytest.mark.parametrize("content", [save({"other": torch.zeros(1)}), b"no weights"])
 def test_weights_of_something_else(tmp_path: Path, saved: SavedModel, content: bytes) -> None:
-    import hashlib
-
     place = save_model(tmp_path / "model", saved)
     (place / "model.safetensors").write_bytes(content)
     settings = json.loads((place / "settings.json").read_text())
@@ -181,3 +193,107 @@ def test_weights_of_something_else(tmp_path: Path, saved: SavedModel, content: b
     (place / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(SavedModelError, match="can be rebuilt"):
         load_model(place)
+
+
+@pytest.fixture(scope="module")
+def pooled() -> SavedModel:
+    """A pool in which every built-in teacher has a weight."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(300) % 2
+    x = torch.randn(300, 3, generator=generator) + y[:, None]
+    data = SemiData(x, torch.where(torch.arange(300) < 60, y, -1))
+    fitted = fit(data, recipe_for(data, steps=10, members=2), progress=False)
+    pool = fitted.model.pool
+    named = named_families(DEFAULT, Space.of(x), 0)
+    known = data.labelled_rows
+    members = {
+        family[0].name: family[0].fit(x[known], y[known], x[60:], 2) for family in named.values()
+    }
+    names = ("cc", *members)
+    weights = PoolWeights(dict.fromkeys(names, 0.25), dict.fromkeys(names, 1.0), "cc")
+    pool = dataclasses.replace(pool, weights=weights, members=members)
+    model = PooledPredictor(fitted.complete_case, pool)
+    return SavedModel(model, ("no", "yes"), (3,), False, fitted.recipe.model)
+
+
+class TestPool:
+    def test_the_same_comes_back(self, tmp_path: Path, pooled: SavedModel) -> None:
+        again = load_model(save_model(tmp_path / "model", pooled))
+        x = torch.randn(700, 3)
+        assert torch.equal(again.predict_proba(x), pooled.predict_proba(x))
+        assert again.model.pool.report == pooled.model.pool.report
+        assert len(again.model.pool.members) == 4
+        assert not torch.equal(
+            again.predict_proba(x),
+            dataclasses.replace(pooled, model=pooled.model.networks).predict_proba(x),
+        )
+
+    def test_a_rows_answer_does_not_depend_on_the_rows_beside_it(self, pooled: SavedModel) -> None:
+        x = torch.randn(200, 3)
+        alone = torch.cat([pooled.predict_proba(row[None]) for row in x])
+        assert torch.allclose(alone, pooled.predict_proba(x), atol=1e-9, rtol=0)
+
+    def test_a_classifier_of_ones_own_is_refused(self, tmp_path: Path, pooled: SavedModel) -> None:
+        own = FromClassifier(GaussianNB()).fit(
+            torch.randn(10, 3), torch.arange(10) % 2, torch.zeros(0, 3), 2
+        )
+        pool = dataclasses.replace(pooled.model.pool, members={"GaussianNB": own})
+        with pytest.raises(TypeError, match="'GaussianNB' cannot be saved"):
+            save_model(
+                tmp_path / "model",
+                dataclasses.replace(pooled, model=PooledPredictor(pooled.model.networks, pool)),
+            )
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("forest.left", lambda part: part + len(part)),
+            ("forest.depth", lambda part: part + 10**12),
+            ("forest.column", lambda part: part + 7),
+            ("mass", lambda part: part[:-1]),
+            ("space.mean", lambda part: part[:-1]),
+            ("prior", lambda part: torch.full_like(part, torch.nan)),
+            ("landmarks", lambda part: part[:, :-1]),
+            ("basis", lambda part: part[:-1]),
+        ],
+    )
+    def test_damaged_arrays_are_said(
+        self, tmp_path: Path, pooled: SavedModel, name: str, change: Callable
+    ) -> None:
+        place = save_model(tmp_path / "model", pooled)
+        weights = place / "model.safetensors"
+        tensors = load(weights.read_bytes())
+        odd = [key for key in tensors if key.startswith("pool.") and key.endswith(name)]
+        assert odd
+        changed = save(tensors | {key: change(tensors[key]).contiguous() for key in odd})
+        weights.write_bytes(changed)
+        settings = json.loads((place / "settings.json").read_text())
+        settings["sha256"] = hashlib.sha256(changed).hexdigest()
+        (place / "settings.json").write_text(json.dumps(settings))
+        with pytest.raises(SavedModelError, match="can be rebuilt"):
+            load_model(place)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"members": []},
+            {"members": [{"name": "a", "kind": "pickle", "settings": {}}]},
+            {"weights": {"cc": "much"}},
+            {"weights": {"cc": 1.0, "other": 1.0}},
+            {"weights": {}},
+            {"exponents": {}},
+            {"report": {"n": 3}},
+            None,
+            [],
+        ],
+    )
+    def test_damaged_settings_are_said(
+        self, tmp_path: Path, pooled: SavedModel, change: object
+    ) -> None:
+        place = save_model(tmp_path / "model", pooled)
+        settings = json.loads((place / "settings.json").read_text())
+        pool = settings["pool"] | change if isinstance(change, dict) else change
+        (place / "settings.json").write_text(json.dumps(settings | {"pool": pool}))
+        with pytest.raises(SavedModelError, match="can be rebuilt"):
+            load_model(place)

@@ -1,12 +1,14 @@
 """Saved models: a folder of weights and settings, written whole or not at all, nothing pickled.
 
-model.safetensors   the weights, and the scaling of the inputs
-settings.json       the networks, the classes, the inputs, and how the model came to be
+model.safetensors   the weights, the scaling of the inputs, and the arrays of a pool's teachers
+settings.json       the networks, the pool, the classes, the inputs, and how the model came to be
+
+What a file says of sizes is compared with the tensors it holds before a network is built.
 """
 
-import copy
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -24,17 +26,18 @@ from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
-from dessl.evaluation.metrics import predicted_logits
 from dessl.models import MODELS
 from dessl.recipes.defaults import Architecture
-from dessl.recipes.predictor import Predictor
+from dessl.recipes.predictor import PooledPredictor, Predictor, predicted_log_proba
+from dessl.teachers import Pooled, State
 
-FORMAT = 1
+FORMAT = 2
 WEIGHTS, SETTINGS = "model.safetensors", "settings.json"
 KEYS = {
-    "format", "versions", "architecture", "members", "input", "class_names", "encoding",
+    "format", "versions", "architecture", "members", "pool", "input", "class_names", "encoding",
     "details", "sha256",
 }  # fmt: skip
+POOL = "pool."  # before the names of a pool's tensors
 
 
 class SavedModelError(ValueError):
@@ -57,7 +60,7 @@ class SavedModel:
         details: What else is worth knowing, such as λ and the plan; JSON's types only.
     """
 
-    model: Predictor
+    model: Predictor | PooledPredictor
     class_names: tuple[str, ...]
     shape: tuple[int, ...]
     image: bool
@@ -81,13 +84,16 @@ class SavedModel:
                 f"{tuple(rows.shape[1:])}."
             )
         # Rows in float64, so that a row's answer does not depend on the rows beside it.
-        model = self.model if self.image else copy.deepcopy(self.model).double()
-        logits = predicted_logits(model, rows, transform=lambda batch: batch)
-        return logits.double().softmax(-1).cpu()
+        model = self.model if self.image else self.model.in_float64()
+        return predicted_log_proba(model, rows).softmax(-1)
 
 
 def save_model(path: str | Path, saved: SavedModel) -> Path:
     """Write a model as a new folder, which appears whole or not at all.
+
+    Raises:
+        FileExistsError: The folder is there.
+        TypeError: The pool has a classifier of the user's own, which only pickle could save.
 
     >>> import tempfile
     >>> architecture = Architecture("mlp", {"n_features": 2, "n_classes": 2, "hidden": [4]})
@@ -106,9 +112,13 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     if os.path.lexists(place):
         raise taken
     _check_classes(saved)
-    tensors = saved.model.state_dict()
+    networks, pool = _parts(saved.model)
+    tensors = networks.state_dict()
+    if pool is not None:
+        tensors |= {POOL + name: part for name, part in pool.tensors.items()}
     weights = save({k: v.detach().cpu().clone().contiguous() for k, v in tensors.items()})
-    settings = json.dumps(_settings(saved, weights), indent=1, allow_nan=False) + "\n"
+    entries = _settings(saved, weights) | {"pool": pool and pool.settings}
+    settings = json.dumps(entries, indent=1, allow_nan=False) + "\n"
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = neighbour(place)
     try:
@@ -128,6 +138,13 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     return place
 
 
+def _parts(model: Predictor | PooledPredictor) -> tuple[Predictor, State | None]:
+    """The networks, and the pool around them, if any, as it is saved."""
+    if isinstance(model, PooledPredictor):
+        return model.networks, model.pool.state()
+    return model, None
+
+
 def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = None) -> SavedModel:
     """Read a saved model, refusing one that is damaged or of another format.
 
@@ -144,10 +161,11 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
     try:
         architecture = _architecture(settings["architecture"])
         encoding, entries = settings["encoding"], settings["input"]
+        shape = tuple(_checks.whole_number("shape", n, low=1) for n in entries["shape"])
         saved = SavedModel(
             model=_model(settings, weights, module or architecture),
             class_names=tuple(settings["class_names"]),
-            shape=tuple(_checks.whole_number("shape", n, low=1) for n in entries["shape"]),
+            shape=shape,
             image=entries["kind"] == "image",
             architecture=architecture,
             encoding=encoding and TableEncoding.from_dict(encoding, source=place / SETTINGS),
@@ -155,7 +173,7 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
             details=dict(settings["details"]),
         )
         _check_classes(saved)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         if isinstance(error, SavedModelError | DataError):
             raise
         raise SavedModelError(
@@ -230,7 +248,7 @@ def _architecture(entries: Any) -> Architecture | None:
 
 def _model(
     settings: Mapping[str, Any], weights: bytes, build: Callable[[], nn.Module] | None
-) -> Predictor:
+) -> Predictor | PooledPredictor:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -239,11 +257,50 @@ def _model(
             "this model has a network of your own. Pass module=, a function that builds it."
         )
     try:
-        tensors = load(weights)
+        tensors = load(weights)  # which checks every size in its header against the file
     except SafetensorError as error:
         raise ValueError(f"its weights are no safetensors file ({error})") from error
+    pool = {k.removeprefix(POOL): tensors.pop(k) for k in list(tensors) if k.startswith(POOL)}
+    _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
     model = Predictor(members, tensors["mean"], tensors["std"])
     model.load_state_dict(tensors)
-    return model.eval()
+    model.eval()
+    if settings["pool"] is None and not pool:
+        return model
+    return _pooled(model, State(pool, settings["pool"]), settings)
+
+
+def _check_sizes(
+    settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
+) -> None:
+    """Refuse networks of other sizes than the weights', before memory is taken for them."""
+    numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
+    if settings["members"] != len(numbers):
+        raise ValueError(
+            f"it says {settings['members']} networks and has weights of {len(numbers)}"
+        )
+    if not isinstance(build, Architecture):
+        return  # the user's own function, which no file can change
+    with torch.device("meta"):  # shapes alone
+        wanted = {f"members.0.{k}": v.shape for k, v in build().state_dict().items()}
+    found = {k: v.shape for k, v in tensors.items() if k.startswith("members.0.")}
+    if wanted != found:
+        odd = sorted(name for name in wanted | found if wanted.get(name) != found.get(name))
+        raise ValueError(f"its network and its weights differ in {', '.join(odd[:3])}")
+
+
+def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:
+    """Rebuild a pool around the networks, and ask it for one row."""
+    entries = settings["input"]
+    columns = math.prod(entries["shape"])
+    for name, part in state.tensors.items():
+        if name.endswith("space.mean") and part.numel() != columns:
+            raise ValueError(f"its pool reads {part.numel()} columns and its rows have {columns}")
+    pool = PooledPredictor(model, Pooled.from_state(state, model))
+    dtype = torch.uint8 if entries["kind"] == "image" else torch.float32
+    answer = predicted_log_proba(pool, torch.zeros(1, *entries["shape"], dtype=dtype))
+    if answer.shape != (1, len(settings["class_names"])) or not bool(torch.isfinite(answer).all()):
+        raise ValueError("its pool does not answer with a probability for each class")
+    return pool

@@ -17,7 +17,7 @@ from dessl.recipes.defaults import Architecture
 from dessl.saved import SavedModel, load_model
 
 Cli = Callable[..., tuple[int, str, str]]
-SETTINGS = {"risk": "debiased", "lam": 0.5, "networks": 1}
+SETTINGS = {"risk": "debiased", "lam": 0.5, "networks": 1, "pool": False}
 
 
 def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str]:
@@ -74,12 +74,20 @@ def test_what_is_of_no_run_is_left_alone(
 
 @pytest.mark.parametrize(
     "content",
-    ["[1]", "", "{", "null", "{}", '{"risk": "debiased"}', '{"risk": 1, "lam": 1, "networks": 1}'],
+    [
+        "[1]",
+        "",
+        "{",
+        "null",
+        "{}",
+        '{"risk": "debiased"}',
+        '{"risk": 1, "lam": 1, "networks": 1, "pool": false}',
+    ],
 )
 def test_settings_of_something_else_are_refused(cli: Cli, tmp_path: Path, content: str) -> None:
     write(tmp_path / "proj", "training/settings.json", "model/mine.bin")
     (tmp_path / "proj" / "training" / "settings.json").write_text(content)
-    says = f"expected the settings of a run of dessl fit (risk, lam, networks); got {content!r}."
+    says = f"expected the settings of a run of dessl fit (risk, lam, networks, pool); got {content!r}."
     left_alone(cli, tmp_path, tmp_path / "proj", says)
 
 

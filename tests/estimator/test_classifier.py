@@ -10,6 +10,7 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -67,8 +68,27 @@ class TestFit:
         assert 0 < clf.n_iter_ <= 100
         assert len(clf.history_) == 5
         assert {"step", "risk", "validation"} <= set(clf.history_[0][0])
-        assert clf.used_unlabelled_ == (clf.lam_ > 0)
+        assert clf.lam_ == 0
+        assert clf.pool_.n == 40
+        graph = [one.weight for one in clf.pool_.members if one.uses_unlabelled]
+        assert clf.used_unlabelled_ == any(graph)
         assert "40 held-out labels" in clf.verdict_
+
+    def test_classifiers_of_the_users_own_are_pooled(self, rows: tuple) -> None:
+        X, few, y = rows
+        own = GaussianNB()
+        clf = DeSSLClassifier(teachers=["graph", own], members=2, steps=5, random_state=0)
+        clf.fit(X, few)
+        assert "GaussianNB" in [one.name for one in clf.pool_.members]
+        assert not hasattr(own, "classes_")
+        assert clf.score(X, y) > 0.7
+        assert isinstance(clone(clf).teachers[1], GaussianNB)
+
+    def test_no_teachers_is_the_debiased_risk(self, rows: tuple) -> None:
+        X, few, _ = rows
+        clf = DeSSLClassifier(teachers=None, **FAST).fit(X, few)
+        assert clf.pool_ is None
+        assert "8 held-out labels" in clf.verdict_
 
     def test_probabilities_are_numpy_and_sum_to_one(
         self, rows: tuple, fitted: DeSSLClassifier
@@ -148,8 +168,8 @@ class TestFit:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            ([-1] * 20, "no labelled row: all 20 are unlabelled"),
-            ([3] * 10 + [-1] * 10, "at least 2 classes; y holds 1 class"),
+            ([-1] * 20, "no labelled rows: all 20 are unlabelled"),
+            ([3] * 10 + [-1] * 10, "at least 2 classes; y has only 1 class"),
             ([None] * 20, "no labelled row"),
             (np.linspace(0, 1, 20), "Unknown label type"),
             ([0, 1], "inconsistent numbers of samples"),
@@ -277,7 +297,7 @@ class TestScore:
 
     def test_rows_that_cannot_be_scored(self, rows: tuple, fitted: DeSSLClassifier) -> None:
         X, few, _ = rows
-        with pytest.raises(ValueError, match="needs rows with a label; all 200 of y are unlab"):
+        with pytest.raises(ValueError, match="needs labelled rows; all 200 of y are unlab"):
             fitted.score(X, np.full(200, -1))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             fitted.score(X, few[:9])
@@ -409,6 +429,25 @@ class TestSaved:
             assert again.get_params() == clf.get_params()
             assert (again.lam_, again.n_iter_) == (clf.lam_, clf.n_iter_)
             assert again.feature_names_in_.tolist() == list("pqrs")
+
+    def test_a_pool_comes_back(self, tmp_path: Path, rows: tuple) -> None:
+        X, few, _ = rows
+        teachers = ["graph", "linear", "trees"]
+        clf = DeSSLClassifier(teachers=teachers, members=5, steps=5, random_state=0).fit(X, few)
+        again = DeSSLClassifier.from_pretrained(clf.save(tmp_path / "model"))
+        assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+        assert again.pool_ == clf.pool_
+        assert again.get_params() == clf.get_params()
+
+    def test_a_pool_with_a_classifier_of_ones_own_is_not_saved(
+        self, tmp_path: Path, rows: tuple
+    ) -> None:
+        X, few, _ = rows
+        clf = DeSSLClassifier(teachers=[GaussianNB()], members=5, steps=1, random_state=0)
+        clf.fit(X, few)
+        with pytest.raises(TypeError, match="'GaussianNB' cannot be saved"):
+            clf.save(tmp_path / "model")
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_network_of_ones_own(self, tmp_path: Path, rows: tuple) -> None:
         X, few, _ = rows

@@ -395,7 +395,10 @@ class TestFit:
         fitted = fit(data, recipe_for(data, steps=20), progress=False)
         assert len(fitted.results) == 1
         assert fitted.lam == 0
-        assert "no labels were held out" in fitted.verdict
+        assert fitted.model is fitted.complete_case
+        assert "no pool was made" in fitted.verdict
+        debiased = fit(data, recipe_for(data, steps=20, teachers=None), progress=False)
+        assert "no labels were held out" in debiased.verdict
 
     @pytest.mark.parametrize("n_classes", [7, 10])
     def test_twelve_labels_of_many_classes(self, n_classes: int) -> None:
@@ -404,7 +407,7 @@ class TestFit:
         few = torch.cat([torch.arange(n_classes), torch.arange(12 - n_classes)])
         x = torch.randn(60, 3, generator=generator)
         data = SemiData(x, torch.cat([few, torch.full((48,), -1)]))
-        fitted = fit(data, recipe_for(data, steps=5), progress=False)
+        fitted = fit(data, recipe_for(data, steps=5, teachers=None), progress=False)
         held_out = 2 * (12 - n_classes)
         assert len(fitted.results) == (5 if held_out >= 5 else 1)
         told = f"{held_out} held-out labels" if held_out >= 5 else "no labels were held out"
@@ -488,7 +491,7 @@ class TestFit:
         data, _, _ = blobs(60, 20)
         rows = torch.cat([torch.arange(20).repeat(3), torch.arange(20, 60)])
         copied = SemiData(data.x[rows], data.y[rows])
-        recipe = recipe_for(copied, steps=2, members=members)
+        recipe = recipe_for(copied, steps=2, members=members, teachers=None)
         groups = torch.arange(20).repeat(3) * 7
         parts = held_out_parts(copied, groups, members=members, seed=0)
         held_out = torch.cat([part.validation.x for part in parts.data])

@@ -1,6 +1,7 @@
 """A trial's facts are those of its two models on its test rows."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from dessl.evaluation.metrics.vocabulary import written
 from dessl.recipes import recipe_for
 from dessl.recipes.held_out import held_out_check
 from dessl.recipes.trial import Trial, run_trial, split
+from dessl.results.facts import read_facts, write_facts
 from dessl.results.trial import trial_facts
 
 
@@ -117,3 +119,44 @@ def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
     )
     worse = stats.ttest_1samp(added, 0).confidence_interval(0.95).low > 0
     assert facts.verdict.outcome == outcome == ("hurt" if worse else "no clear difference")
+
+
+@pytest.fixture(scope="module")
+def pooled() -> Trial:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(400) % 2
+    x = torch.randn(400, 3, generator=generator) + 1.5 * y[:, None]
+    data = SemiData(x, torch.where(torch.arange(400) < 120, y, -1), name="made")
+    data, test = split(data, share=0.5)
+    return run_trial(data, test, recipe_for(data, steps=5, members=5), progress=False)
+
+
+def test_a_pool_is_compared_with_the_complete_case(pooled: Trial) -> None:
+    facts = trial_facts(pooled, surrogate="pseudo_label", command="", seconds=1.0)
+    assert [(one.name, one.risk, one.surrogate) for one in facts.methods] == [
+        ("complete case", "complete_case", "none"),
+        ("pool", "pool", "none"),
+    ]
+    assert facts.pool == pooled.fitted.pool
+    assert {one.method for one in facts.comparisons} == {"pool"}
+    assert facts.settings["teachers"] == ["graph", "linear", "trees", "kernel"]
+    assert facts.runs[0].history
+    assert not facts.runs[1].history
+    known, y = pooled.test.labelled, pooled.test.y
+    p = pooled.fitted.model(pooled.test.x[known]).exp()
+    wanted = metrics_from_probabilities(p, y[known])
+    assert facts.runs[1].metrics["brier"] == pytest.approx(wanted.brier)
+
+
+def test_the_verdict_of_a_pool_tells_apart_what_brought_what(pooled: Trial) -> None:
+    facts = trial_facts(pooled, surrogate="pseudo_label", command="", seconds=1.0)
+    assert "Unlabelled data helped" not in facts.verdict.sentence
+    pool = pooled.fitted.pool
+    assert f"The unlabelled rows changed it by {pool.unlabelled.change}" in facts.verdict.sentence
+    assert f"of the labelled rows by {pool.ensembling.change}" in facts.verdict.sentence
+
+
+def test_a_pool_goes_through_facts_json(pooled: Trial, tmp_path: Path) -> None:
+    facts = trial_facts(pooled, surrogate="pseudo_label", command="", seconds=1.0)
+    write_facts(tmp_path, facts)
+    assert read_facts(tmp_path).pool == facts.pool

@@ -147,7 +147,7 @@ def test_a_network_may_give_the_columns(moons: tuple) -> None:
 @pytest.mark.parametrize(
     ("teachers", "kind", "message"),
     [
-        ("graph", TypeError, "sequence"),
+        ("graph", TypeError, "a list"),
         (["forest"], ValueError, "got 'forest'"),
         (["graph", "graph"], ValueError, "different names"),
         ([GaussianNB(), GaussianNB()], ValueError, "different names"),

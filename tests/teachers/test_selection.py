@@ -51,3 +51,20 @@ def test_a_single_row_has_the_last_step() -> None:
 def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="evaluations, 3, classes"):
         selected_by_others(torch.zeros(2, 4, 2), torch.zeros(3).long())
+
+
+def test_copies_do_not_choose_for_each_other() -> None:
+    logits = torch.randn(7, 5, 3, generator=torch.Generator().manual_seed(3))
+    y = torch.tensor([0, 1, 2, 0, 1])
+    copied = torch.tensor([0, 0, 0, 1, 2, 3, 3, 4])
+    found = selected_by_others(logits[:, copied], y[copied], copied * 10)
+    assert torch.equal(found[0], found[2])
+    weights = torch.tensor([3.0, 1.0, 1.0, 2.0, 1.0])
+    losses = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), y.repeat(7), reduction="none"
+    ).view(7, 5)
+    for row, place in enumerate([0, 3, 4, 5, 7]):
+        others = torch.arange(5) != row
+        step = (losses * weights)[:, others].sum(1).argmin()
+        expected = logits[step, row].double().log_softmax(0)
+        assert found[place].numpy() == pytest.approx(expected.numpy())

@@ -21,15 +21,17 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
-from dessl.recipes import Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import MEMBERS, Architecture, Lam
+from dessl.recipes import PooledPredictor, Predictor, Recipe, recipe_for
+from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
 from dessl.results.trial import trial_facts
 from dessl.saved import SavedModel
+from dessl.teachers import DEFAULT
 
 HOLD_OUT = 0.2  # share of the rows to judge by
+TEACHERS: dict[bool | None, Teachers] = {None: "auto", True: DEFAULT, False: None}  # of --pool
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
 Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
@@ -42,10 +44,21 @@ Labels = Annotated[
     int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
 ]
 SurrogateName = Annotated[
-    str,
+    str | None,
     Option(
-        help="The unlabelled term: a name of dessl.SURROGATES, but for combine, smooth and "
-        "teacher, which need more than a name."
+        help="Train on the debiased risk of this term, without a pool: a name of "
+        "dessl.SURROGATES, but for combine, smooth and teacher, which need more than a name. "
+        "pseudo_label if a term is needed and none given.",
+        show_default=False,
+    ),
+]
+Pool = Annotated[
+    bool | None,
+    Option(
+        help="Pool the networks with a graph over all rows, trees and regressions, weighed on "
+        "held-out labels. If not given: yes for tables and images up to 32 pixels a side, no with "
+        "--surrogate, --lam or --risk.",
+        show_default=False,
     ),
 ]
 LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")]
@@ -78,7 +91,8 @@ def fit(
     categorical: Categorical = None,
     size: Size = None,
     labels: Labels = None,
-    surrogate: SurrogateName = "pseudo_label",
+    pool: Pool = None,
+    surrogate: SurrogateName = None,
     lam: LamText = "auto",
     risk: RiskName = "debiased",
     test_file: TestFile = None,
@@ -91,6 +105,9 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Train with and without the unlabelled rows, and report which is better.
+
+    By default, networks trained on the labelled rows are pooled with other
+    predictors, one of which uses all rows.
 
     A row without a label has an empty cell in the label column, or -1 in an
     npz file's y, or lies in the folder "unlabelled".
@@ -115,20 +132,21 @@ def fit(
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, steps=steps, seed=seed,
-            members=networks,
+            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
+            steps=steps, seed=seed, members=networks,
         )  # fmt: skip
         with own_folder(out, _settings(recipe), resume=resume):
             trial = _trained(train, test, recipe, out)
             facts = trial_facts(
                 trial,
-                surrogate=surrogate,
+                surrogate=surrogate or DEFAULT_SURROGATE,
                 command=command(),
                 seconds=time.perf_counter() - started,
-                settings={"surrogate": surrogate, "lam_asked_for": lam, **held_out},
+                settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
             )
-            _write(out, trial, facts, {"surrogate": surrogate, "data_sha256": fingerprint(data)})
+            details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
+            _write(out, trial, facts, details)
     if as_json:
         show_json(facts.as_dict())
         return
@@ -152,7 +170,13 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
 
 
 def _settings(recipe: Recipe) -> dict[str, object]:
-    return {"risk": recipe.plan.risk, "lam": recipe.lam, "networks": recipe.members}
+    pool = bool(recipe.teachers)
+    return {
+        "risk": recipe.plan.risk,
+        "lam": recipe.lam,
+        "networks": recipe.members,
+        "pool": pool,
+    }
 
 
 def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
@@ -206,7 +230,9 @@ def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | No
     write_report(out / REPORT, facts)
 
 
-def _saved(trial: Trial, model: Predictor, details: dict[str, object]) -> SavedModel:
+def _saved(
+    trial: Trial, model: Predictor | PooledPredictor, details: dict[str, object]
+) -> SavedModel:
     architecture, data = trial.fitted.recipe.model, trial.data
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")

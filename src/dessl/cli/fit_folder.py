@@ -20,7 +20,7 @@ from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
-KINDS = {"risk": str, "lam": int | float | str, "networks": int}
+KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
 
 @contextmanager
@@ -29,8 +29,8 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
 
     Args:
         out: The folder; made where it is not there.
-        settings: ``risk``, ``lam`` and ``networks`` of the run. Other differences are found
-            where each network is trained.
+        settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. Other differences are
+            found where each network is trained.
         resume: Whether to resume an existing run.
 
     Raises:

@@ -12,10 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
+from dessl.report.pool import shown_name
 from dessl.results.averages import Average
 from dessl.results.comparisons import Comparison
 from dessl.results.facts import RunFacts
 from dessl.results.verdict import short_p
+from dessl.teachers import PoolReport
+
+POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -57,6 +61,8 @@ def show_facts(facts: RunFacts) -> None:
     console.print(_metrics_table(facts))
     if facts.comparisons:
         console.print(_comparison_table(facts.comparisons))
+    if facts.pool:
+        console.print(_pool_table(facts.pool))
     show(facts.verdict.sentence)
 
 
@@ -92,4 +98,14 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
         table.add_row(
             one.method, metric_text(one.metric), difference, interval, short_p(one.p_value)
         )
+    return table
+
+
+def _pool_table(pool: PoolReport) -> Table:
+    table = Table(title=f"Pool, judged on {pool.n} held-out labels")
+    for heading in POOL_HEADINGS:
+        table.add_column(heading, justify="left" if heading == "member" else "right")
+    for member in pool.members:
+        uses = "used" if member.uses_unlabelled else ""
+        table.add_row(shown_name(member), f"{member.weight:.2f}", f"{member.score:.3f}", uses)
     return table

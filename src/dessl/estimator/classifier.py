@@ -20,8 +20,8 @@ from dessl.data.features import feature_tensor
 from dessl.estimator.targets import UNLABELLED, codes_and_classes, labelled_accuracy
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
-from dessl.recipes import fit, recipe_for
-from dessl.recipes.defaults import Architecture, Lam
+from dessl.recipes import PooledPredictor, fit, recipe_for
+from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
 from dessl.surrogates import Surrogate
 
@@ -31,17 +31,25 @@ FITTED = ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_", "
 
 
 class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier from few labels and many unlabelled rows, through the debiased risk.
+    """A classifier from few labels and many unlabelled rows.
 
-    With its defaults it trains five small networks on the labelled rows alone (the complete case)
-    and five on all rows, each with another fifth of the labels held out, and keeps the second five
-    only if they are better on the held-out labels (:func:`dessl.recipes.fit`).
+    With its defaults it trains five small networks on the labelled rows (the complete case), each
+    with another fifth of the labels held out, and pools them with teachers, of which the graph
+    uses all rows, by weights that the held-out labels give (:mod:`dessl.teachers`). With a
+    ``surrogate``, a number for ``lam`` or ``teachers=None`` it trains five more networks on the
+    debiased risk instead, and keeps them with ``lam="auto"`` only if they are better on the
+    held-out labels (:func:`dessl.recipes.fit`).
 
     Args:
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
             Rows are known to it by their number in X, and in X_unlabelled after that.
+            ``"pseudo_label"`` where one is needed and none given.
         risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
         lam: λ, its weight; ``"auto"`` chooses it on held-out labels, 0 where it does not help.
+        teachers: To pool with the networks: names in ``dessl.teachers.KINDS``, scikit-learn
+            classifiers with ``predict_proba``, teachers. ``"auto"`` is ``dessl.teachers.DEFAULT``
+            for tables, embeddings and images of up to 32 pixels a side, unless ``surrogate``,
+            ``risk`` or ``lam`` are given; None is no pool.
         module: A network of your own, from standardised rows (or images as the views of your
             surrogate show them) to logits: an ``nn.Module``, whose weights are where training
             begins, or a function that builds one. By default an MLP for tables and a convolutional
@@ -56,7 +64,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes_: The classes, sorted, (classes,).
         lam_: The λ of the model that was kept; 0 for the complete case.
         used_unlabelled_: Whether the model that was kept was trained with unlabelled rows.
-        verdict_: What happened to the unlabelled rows, in a sentence.
+        verdict_: What happened to the unlabelled rows, in a sentence or two.
+        pool_: Each member's weight and held-out score, and what the unlabelled rows brought
+            (:class:`dessl.teachers.PoolReport`); None where there is no pool.
         history_: For each network, what each of its evaluations found, a list of dicts.
         n_iter_: Most optimiser steps of any network.
         n_features_in_: Columns of X, or channels of images.
@@ -73,10 +83,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        surrogate: str | Surrogate | Callable[..., torch.Tensor] = "pseudo_label",
+        surrogate: str | Surrogate | Callable[..., torch.Tensor] | None = None,
         *,
         risk: RiskKind = "debiased",
         lam: Lam = "auto",
+        teachers: Teachers = "auto",
         module: nn.Module | Callable[[], nn.Module] | None = None,
         steps: int | None = None,
         members: int | None = None,
@@ -86,6 +97,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.surrogate = surrogate
         self.risk = risk
         self.lam = lam
+        self.teachers = teachers
         self.module = module
         self.steps = steps
         self.members = members
@@ -147,6 +159,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             surrogate=copy.deepcopy(self.surrogate),
             risk=self.risk,
             lam=self.lam,
+            teachers=self.teachers,
             steps=self.steps,
             seed=int(check_random_state(self.random_state).randint(SEEDS)),
             model=self._network(),
@@ -158,6 +171,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
         self.verdict_ = fitted.verdict
+        self.pool_ = fitted.pool
         self.history_ = [
             [json.loads(event.as_line()) for event in result.history] for result in fitted.results
         ]
@@ -221,6 +235,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         new = cls(**stored.params if module is None else stored.params | {"module": module})
         for name, value in stored.fitted.items():
             setattr(new, name, value)
+        new.pool_ = saved.model.pool.report if isinstance(saved.model, PooledPredictor) else None
         new._saved = saved
         return new
 
@@ -253,12 +268,12 @@ class Stored(NamedTuple):
 def stored_details(classifier: Any) -> dict[str, Any]:
     """Return the parameters that JSON can hold, and what fitting found.
 
-    A surrogate or network that is an object is left out: predictions do not need it.
+    A surrogate, network or teacher that is an object is left out: predictions do not need it.
     """
     params = {
         name: value
         for name, value in classifier.get_params(deep=False).items()
-        if isinstance(value, PLAIN)
+        if isinstance(value, PLAIN) or _names(value)
     }
     names = getattr(classifier, "feature_names_in_", None)
     fitted = {name: getattr(classifier, name) for name in FITTED}
@@ -302,6 +317,10 @@ def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
     if kind == "f":
         return np.array([float(name) for name in names])
     return np.array(names, dtype=object if kind == "O" else None)
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _plain(value: Any) -> Any:

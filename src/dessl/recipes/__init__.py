@@ -2,6 +2,6 @@
 
 from dessl.recipes.defaults import Recipe, recipe_for
 from dessl.recipes.fit import Fitted, fit
-from dessl.recipes.predictor import Predictor
+from dessl.recipes.predictor import PooledPredictor, Predictor
 
-__all__ = ["Fitted", "Predictor", "Recipe", "fit", "recipe_for"]
+__all__ = ["Fitted", "PooledPredictor", "Predictor", "Recipe", "fit", "recipe_for"]

@@ -1,6 +1,6 @@
 """recipe_for: a default model, surrogate and plan for a data set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,9 +15,12 @@ from dessl.objective import RiskKind
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
 from dessl.risk import COMPLETE_CASE, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
+from dessl.teachers import DEFAULT
+from dessl.teachers.families import check_teachers
 from dessl.training import TrainPlan
 
 Lam = float | Literal["auto"]
+Teachers = Sequence[object] | Literal["auto"] | None
 
 MEMBERS = 5  # networks where they cost little, each with a fifth of the labels held out
 LARGEST_TINY = 16  # side of the images for which they do, whatever their colours
@@ -25,6 +28,12 @@ LARGEST_LENET = 32  # side of the grey images for which they do
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
+DEFAULT_SURROGATE = "pseudo_label"
+
+# Teachers by default: above these, they cost more than the networks.
+LARGEST_POOLED = 32  # side of images
+MOST_COLUMNS = 4096
+MOST_LABELS = 10_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class Recipe:
         lam: A number, or ``"auto"``: estimated on held-out labels, 0 where it does not help.
         members: Networks to train, each with another fifth of the labels held out; one alone where
             :func:`fit` holds none out.
+        teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
     """
 
     model: Callable[[], nn.Module]
@@ -59,6 +69,7 @@ class Recipe:
     scaling: Scaling
     lam: Lam
     members: int
+    teachers: tuple[object, ...] = ()
 
     @property
     def transform(self) -> Callable[[Tensor], Tensor]:
@@ -69,9 +80,10 @@ class Recipe:
 def recipe_for(
     data: SemiData,
     *,
-    surrogate: str | Surrogate | Callable[..., Tensor] = "pseudo_label",
+    surrogate: str | Surrogate | Callable[..., Tensor] | None = None,
     risk: RiskKind = "debiased",
     lam: Lam = "auto",
+    teachers: Teachers = "auto",
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
@@ -89,16 +101,26 @@ def recipe_for(
                  pixels a side five of them, trained longer
     ============ ============================================ ==============================
 
+    Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images of up
+    to 32 pixels a side, the networks learn from the labelled rows and are pooled with teachers, of
+    which the graph uses all rows. With a ``surrogate``, a number for ``lam`` or ``teachers=None``,
+    the networks are trained on the debiased risk, and there is no pool unless you pass
+    ``teachers`` as well: then it is made around those networks.
+
     There are no flips because they change the class of digits, writing and some organs; where they
     are safe, pass a surrogate with views of your own.
 
     Args:
         data: With the labels that may be used; some of them are held out in :func:`fit`.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
-            :func:`dessl.as_surrogate` takes. A surrogate of yours shows uint8 images by its own
+            :func:`dessl.as_surrogate` takes; ``"pseudo_label"`` if one is needed and none given. A
+            surrogate of yours shows uint8 images by its own
             views, ``dessl.augment.Weak`` or levels / 255, and the network predicts from the same.
         risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
+        teachers: Names in ``dessl.teachers.KINDS``, teachers and scikit-learn classifiers to pool
+            with the networks; ``"auto"`` for ``dessl.teachers.DEFAULT`` where nothing else is
+            asked for (up to 10,000 labels and 4,096 columns), None for no pool.
         steps: Optimiser steps of each network.
         seed: Of weights, streams, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
@@ -111,6 +133,8 @@ def recipe_for(
     >>> recipe = recipe_for(data, lam=0.5)
     >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
     (246, 5, 'MLP')
+    >>> recipe.teachers, recipe_for(data).teachers
+    ((), ('graph', 'linear', 'trees', 'kernel'))
     """
     risk_named(risk, propensity=False)  # folds change the probability of a label
     if lam != "auto":
@@ -120,6 +144,11 @@ def recipe_for(
     _checks.whole_number("copies", copies, low=1)
     if members is not None:
         _checks.whole_number("members", members, low=1, high=MEMBERS)
+    asked = surrogate is not None or lam != "auto" or risk != "debiased"
+    pool = _teachers(data, teachers, asked=asked)
+    if pool and not asked:
+        risk = COMPLETE_CASE
+    surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
     scaling = scaling_of(data.x)
     term = _surrogate(surrogate, scaling, images=data.is_image, seed=seed)
     if data.is_image and term is surrogate:
@@ -131,7 +160,22 @@ def recipe_for(
         scaling=scaling,
         lam=lam,
         members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
+        teachers=pool,
     )
+
+
+def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[object, ...]:
+    """The teachers to pool; by default where the user asked for no other use of the rows."""
+    if teachers is None:
+        return ()
+    if isinstance(teachers, str):
+        _checks.one_of("teachers", teachers, ("auto",))
+        side = max(data.x.shape[2:]) if data.x.ndim == 4 else 0
+        small = data.x.ndim in (2, 4) and side <= LARGEST_POOLED
+        small = small and data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS
+        return DEFAULT if small and not asked else ()
+    check_teachers(teachers)
+    return tuple(teachers)
 
 
 def _lam(lam: object) -> float:

@@ -23,9 +23,13 @@ from dessl.recipes.held_out import (
     held_out_parts,
     losses_and_h,
 )
-from dessl.recipes.predictor import Predictor
+from dessl.recipes.pool import Networks, with_teachers
+from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
+from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
+from dessl.teachers import PoolReport
+from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
 
@@ -37,9 +41,10 @@ class Fitted:
     """A trained recipe and its complete-case twin.
 
     Attributes:
-        model: From rows as they come to log-probabilities. The twin itself where λ is 0.
+        model: From rows as they come to log-probabilities: the pool of networks and teachers, or
+            the networks alone. The twin itself where there is no pool and λ is 0.
         complete_case: The same networks trained on the labelled rows alone.
-        lam: The λ of ``model``; 0 where the complete case was kept.
+        lam: The λ of the networks of ``model``; 0 where they are the complete case.
         estimate: What held-out labels said of λ, where it was asked for and they are enough.
         check: How both did on held-out labels, where both were trained and labels held out.
         results: Of the networks of ``model``.
@@ -47,7 +52,7 @@ class Fitted:
         recipe: What was trained.
     """
 
-    model: Predictor
+    model: Predictor | PooledPredictor
     complete_case: Predictor
     lam: float
     estimate: LambdaEstimate | None
@@ -57,13 +62,31 @@ class Fitted:
     recipe: Recipe
 
     @property
+    def pool(self) -> PoolReport | None:
+        """What each member of the pool counts for and brought; None where there is no pool."""
+        return self.model.pool.report if isinstance(self.model, PooledPredictor) else None
+
+    @property
     def used_unlabelled(self) -> bool:
         """Whether ``model`` was trained with the unlabelled rows."""
-        return self.lam > 0
+        members = self.pool.members if self.pool else ()
+        return self.lam > 0 or any(one.uses_unlabelled and one.weight for one in members)
 
     @property
     def verdict(self) -> str:
-        """What happened to the unlabelled rows, in a sentence."""
+        """What happened to the unlabelled rows, in a sentence or two."""
+        if self.pool is None:
+            return self._networks_verdict
+        alone = RISKS[self.recipe.plan.risk].unlabelled and self._networks_verdict
+        return f"{alone} {self.pool.verdict}" if alone else self.pool.verdict
+
+    @property
+    def _networks_verdict(self) -> str:
+        if self.recipe.teachers and self.pool is None:
+            return (
+                "The complete case was kept: no pool was made, as fewer than "
+                f"{FEWEST_LABELS} labels could be held out to judge teachers by."
+            )
         if not RISKS[self.recipe.plan.risk].unlabelled:
             return "The complete case: no unlabelled row was used."
         if self.recipe.lam == 0:
@@ -90,6 +113,10 @@ def fit(
     progress: bool = True,
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
+
+    By default the twin's networks are pooled with teachers (:mod:`dessl.teachers`), some of which
+    use the unlabelled rows, by weights that held-out labels give; the pool is the model. With a
+    surrogate or a λ of your own, and no ``teachers``, the model is what the debiased risk trained.
 
     Each network has another fifth of the labels held out, by which its step is selected; with fewer
     than ten labels, or fewer than five whose class has another one, one network is trained on all
@@ -120,28 +147,41 @@ def fit(
     parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
     complete = training.members(COMPLETE_CASE, 0.0)
+    fitted, networks = _networks(training, complete, parts)
+    if not networks.logits:
+        return fitted
+    pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
+    return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _networks(
+    training: "_Training", twins: Networks, parts: HeldOutParts
+) -> tuple[Fitted, Networks]:
+    """Train the recipe's risk beside the complete case, and keep what held-out labels prefer."""
+    recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
     if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
-        return kept
+        return kept, twins
     held_out = parts.data[0].validation is not None
     estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
-            return kept  # no label to choose λ by: the complete case is the safe choice
+            return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
         estimate = held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
-            return kept
+            return kept, twins
     ours = training.members(recipe.plan.risk, lam)
-    check = _check(complete, ours, parts, recipe) if held_out else None
+    check = _check(complete, ours.results, parts, recipe) if held_out else None
     kept = dataclasses.replace(kept, check=check)
     if recipe.lam == "auto" and not (check and check.helped):
-        return kept
-    return dataclasses.replace(kept, model=_predictor(ours, recipe), lam=lam, results=ours)
+        return kept, twins
+    model = _predictor(ours.results, recipe)
+    return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
 
 
 @dataclass(frozen=True)
@@ -152,21 +192,43 @@ class _Training:
     out: str | Path | None
     progress: bool
 
-    def members(self, risk: RiskKind, lam: float) -> tuple[TrainResult, ...]:
-        """Train one network for each part."""
-        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
-        return tuple(
-            train(
-                self.recipe.model,
-                copy.deepcopy(self.recipe.surrogate),
-                part,
-                self._plan(plan, number, part),
-                callbacks=self.callbacks,
-                out=None if self.out is None else Path(self.out) / f"{risk}-{number}",
-                transform=self.recipe.transform,
-                progress=self.progress,
-            )
-            for number, part in enumerate(self.parts)
+    def members(self, risk: RiskKind, lam: float) -> Networks:
+        """Train one network for each part, watched where its held-out rows are asked for later."""
+        watched = bool(self.recipe.teachers) and self.parts[0].validation is not None
+        results, logits = [], []
+        for number, part in enumerate(self.parts):
+            folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
+            plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
+            plan = self._plan(plan, number, part)
+            if not watched:
+                results.append(self._train(self.recipe.model, part, plan, (), folder))
+                continue
+            steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
+            results.append(self._train(steps.build, part, plan, (steps,), folder))
+            found = steps.of(results[-1])
+            if found is None:  # a resumed run that lost one: the same run again, from its start
+                steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
+                found = steps.of(self._train(steps.build, part, plan, (steps,), None))
+            logits += [] if found is None else [found]
+        return Networks(tuple(results), tuple(logits))
+
+    def _train(
+        self,
+        build: Callable[[], nn.Module],
+        part: SemiData,
+        plan: TrainPlan,
+        watch: tuple[Callable[[Event], None], ...],
+        folder: Path | None,
+    ) -> TrainResult:
+        return train(
+            build,
+            copy.deepcopy(self.recipe.surrogate),
+            part,
+            plan,
+            callbacks=(*watch, *self.callbacks),
+            out=folder,
+            transform=self.recipe.transform,
+            progress=self.progress,
         )
 
     @staticmethod

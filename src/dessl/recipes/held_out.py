@@ -210,10 +210,14 @@ class HeldOutParts(NamedTuple):
     Attributes:
         data: One for each network, with the rows held out of its training.
         groups: (n,) numbers, part after part; rows of one group count as one held-out label.
+        folds: (n_labelled,) the part that holds each label out, −1 where none does.
+        all_groups: (n_labelled,) the group of each label.
     """
 
     data: tuple[SemiData, ...]
     groups: Tensor
+    folds: Tensor
+    all_groups: Tensor
 
 
 def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
@@ -262,10 +266,12 @@ def held_out_parts(
         members: Folds to hold out, 1 to 5.
         seed: Of the folds.
     """
+    y = data.y[data.labelled_rows].cpu()
+    none = torch.full_like(y, -1)
+    numbers = torch.arange(len(y)) if groups is None else groups.cpu()
     if data.validation is not None:
-        return HeldOutParts((data,), torch.arange(len(data.validation.y)))
-    y = data.y[data.labelled_rows]
-    numbers = torch.arange(len(y)) if groups is None else groups
+        own = torch.arange(len(data.validation.y))
+        return HeldOutParts((data,), own, none, numbers)
     if numbers.shape != y.shape:
         raise ValueError(
             f"groups must hold one number for each of the {len(y)} labelled rows, shape "
@@ -273,10 +279,11 @@ def held_out_parts(
         )
     folds = fold_numbers(y, numbers, seed)
     if not bool((folds >= 0).any()):
-        return HeldOutParts((data,), numbers[:0])
-    each = range(members)
-    held_out = torch.cat([numbers[folds.to(numbers.device) == fold] for fold in each])
-    return HeldOutParts(tuple(fold_data(data, folds, fold) for fold in each), held_out)
+        return HeldOutParts((data,), numbers[:0], none, numbers)
+    folds = torch.where(folds < members, folds, -1)
+    held_out = torch.cat([numbers[folds == fold] for fold in range(members)])
+    parts = tuple(fold_data(data, folds.to(data.device), fold) for fold in range(members))
+    return HeldOutParts(parts, held_out, folds, numbers)
 
 
 def fold_data(data: SemiData, folds: Tensor, fold: int) -> SemiData:

@@ -17,9 +17,9 @@ from dessl.data import DataError, LabelDraw, Part, SemiData
 from dessl.data.copies import copy_groups, shared_rows, whole_groups
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
-from dessl.evaluation.metrics import predicted_logits
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
+from dessl.recipes.predictor import predicted_log_proba
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
@@ -197,7 +197,6 @@ def run_trial(
     fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
-        model: predicted_logits(model, x, transform=lambda x: x).double().cpu()
-        for model in {fitted.model, fitted.complete_case}
+        model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])

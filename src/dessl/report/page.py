@@ -14,6 +14,7 @@ from dessl.report.chart import IN_PAGE, SETTINGS, drawing
 from dessl.report.classes import classes_section
 from dessl.report.curves import learning_section, sweep_section
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
+from dessl.report.pool import pool_section
 from dessl.report.scores import differences, metrics_section, verdict
 from dessl.results.facts import RunFacts
 
@@ -120,6 +121,7 @@ def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
         verdict(facts),
         element("p", named(data.name), about, class_="note"),
         differences(facts),
+        pool_section(facts),
         metrics_section(facts),
         calibration_section(facts),
         classes_section(facts),
@@ -139,7 +141,7 @@ def _overview(runs: Sequence[RunFacts]) -> Markup:
         )
         for number, facts in enumerate(runs)
     )
-    return table(("run", "unlabelled data", "verdict"), rows, label="The runs", class_="facts")
+    return table(("run", "outcome", "verdict"), rows, label="The runs", class_="facts")
 
 
 def repeat_section(facts: RunFacts) -> Markup:

@@ -22,6 +22,7 @@ from dessl.results.averages import Average, average, values_of
 from dessl.results.comparisons import Comparison
 from dessl.results.record import Record
 from dessl.results.verdict import Verdict
+from dessl.teachers import PoolReport
 
 VERSION = 2
 FACTS = "facts.json"
@@ -93,9 +94,9 @@ class MethodFacts:
 
     Attributes:
         name: Such as "complete case", "PseudoLabel", "DePseudoLabel".
-        risk: "complete_case", "ssl", "debiased", or "supervised" for the complete case with every
-            label.
-        surrogate: A name in ``dessl.SURROGATES``.
+        risk: "complete_case", "ssl", "debiased", "supervised" for the complete case with every
+            label, or "pool" for networks and teachers.
+        surrogate: A name in ``dessl.SURROGATES``, or "none" where no network learnt from one.
         lam: λ, its peak; 0 in the complete case.
     """
 
@@ -133,6 +134,8 @@ class RunFacts:
         comparisons: Of each method with the complete case.
         estimates: Debiased metrics, where some test rows have no label; () otherwise.
         sweep: Records of the same methods at other λ, where there are any; () otherwise.
+        pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
+            pool.
         verdict: The main comparison in words.
         settings: The training plan and the like, by name.
         made_with: ``machine_facts()``.
@@ -152,6 +155,7 @@ class RunFacts:
     seconds: float
     estimates: tuple[Estimate, ...] = ()
     sweep: tuple[Record, ...] = ()
+    pool: PoolReport | None = None
     warnings: tuple[str, ...] = ()
     version: int = VERSION
 

@@ -14,9 +14,11 @@ from dessl.results.facts import DataFacts, Estimate, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.results.verdict import Outcome, Verdict, verdict
+from dessl.risk import RISKS
 from dessl.training import TrainResult
 
 COMPLETE_CASE = "complete case"
+POOL = "pool"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
 PREFIX = {"debiased": "De", "ssl": "", "complete_case": ""}
 
@@ -51,12 +53,14 @@ def trial_facts(
     """
     fitted, test = trial.fitted, trial.test
     plan = fitted.recipe.plan
-    methods = [MethodFacts(COMPLETE_CASE, "complete_case", surrogate, 0.0)]
+    term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
+    methods = [MethodFacts(COMPLETE_CASE, "complete_case", term, 0.0)]
     runs = [_record(trial, methods[0], trial.twin_logits, fitted.complete_results)]
     comparisons: tuple[Comparison, ...] = ()
-    if fitted.used_unlabelled:
+    if fitted.model is not fitted.complete_case:
         name = method_name(type(fitted.recipe.surrogate).__name__, plan.risk)
-        methods.append(MethodFacts(name, plan.risk, surrogate, fitted.lam))
+        name, risk = (POOL, "pool") if fitted.pool else (name, plan.risk)
+        methods.append(MethodFacts(name, risk, term, fitted.lam))
         runs.append(_record(trial, methods[1], trial.logits, fitted.results))
         comparisons = tuple(_comparisons(trial, name))
     n_test = int(test.labelled.sum())
@@ -70,6 +74,8 @@ def trial_facts(
         verdict=_verdict(trial, comparisons),
         settings={
             "networks": len(fitted.results),
+            "teachers": [getattr(one, "name", one) for one in fitted.recipe.teachers],
+            "surrogate": term,
             **(settings or {}),
             **plan.as_dict(),
             "lam": fitted.lam,
@@ -77,6 +83,7 @@ def trial_facts(
         made_with=machine_facts(),
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
+        pool=fitted.pool,
         warnings=warnings,
     )
 
@@ -84,7 +91,10 @@ def trial_facts(
 def _record(
     trial: Trial, method: MethodFacts, logits: Tensor, results: Sequence[TrainResult]
 ) -> Record:
-    """One model on the labelled test rows; the history is its first network's."""
+    """One model on the labelled test rows; the history is its first network's.
+
+    A pool has none: its networks are another method's, and its teachers have no steps.
+    """
     test, seed, first = trial.test, trial.fitted.recipe.plan.seed, results[0]
     metrics = metrics_from_logits(logits[test.labelled], test.y[test.labelled].cpu())
     return Record(
@@ -102,7 +112,7 @@ def _record(
         metrics=metrics.as_dict(),
         training={"selected_step": first.step, "steps": first.steps, "mode": first.mode},
         made_with={},
-        history=thinned(first.history),
+        history=[] if method.risk == "pool" else thinned(first.history),
     )
 
 
@@ -149,7 +159,7 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
 def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
     for one in comparisons:
         if one.metric == PRIMARY:
-            return verdict(one, trial.data.n_labelled)
+            return _with_pool(one, trial)
     if not trial.data.n_unlabelled:
         return Verdict(
             "no clear difference",
@@ -159,3 +169,12 @@ def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
     check = trial.fitted.check
     outcome: Outcome = "hurt" if check and check.clearly_hurt else "no clear difference"
     return Verdict(outcome, f"The complete case was kept. {trial.fitted.verdict}")
+
+
+def _with_pool(comparison: Comparison, trial: Trial) -> Verdict:
+    """The verdict of the main comparison; of a pool, with what the unlabelled rows brought."""
+    fitted, labels = trial.fitted, trial.data.n_labelled
+    if fitted.pool is None:
+        return verdict(comparison, labels)
+    found = verdict(comparison, labels, "The pool")
+    return Verdict(found.outcome, f"{found.sentence} {fitted.verdict}")

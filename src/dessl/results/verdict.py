@@ -17,12 +17,13 @@ class Verdict:
     sentence: str
 
 
-def verdict(comparison: Comparison, labels: int) -> Verdict:
+def verdict(comparison: Comparison, labels: int, what: str = "Unlabelled data") -> Verdict:
     """Return the verdict of one comparison with the complete case.
 
     Args:
-        comparison: Of a method that used unlabelled data, minus one that did not.
+        comparison: Of a method, such as one that used unlabelled data, minus the complete case.
         labels: Labelled rows that the models were trained with.
+        what: Made the difference.
 
     >>> better = Comparison("accuracy", "DePseudoLabel", "complete case", 0.02, 0.01, 0.03, 0.002,
     ...                     0.95, OVER_SEEDS, 5)
@@ -42,8 +43,8 @@ def verdict(comparison: Comparison, labels: int) -> Verdict:
         count = labels if comparison.test == OVER_SEEDS else comparison.n
         return Verdict("no clear difference", f"No clear difference with {count} labels: {change}")
     if comparison.better:
-        return Verdict("helped", f"Unlabelled data helped here: {change}")
-    return Verdict("hurt", f"Unlabelled data hurt here: {change}")
+        return Verdict("helped", f"{what} helped here: {change}")
+    return Verdict("hurt", f"{what} hurt here: {change}")
 
 
 def shown_p(p_value: float) -> str:

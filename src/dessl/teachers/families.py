@@ -36,8 +36,7 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
         return [Trees(seed=seed)]
     if name == "boosting":
         return [Boosting(seed=seed)]
-    known = ", ".join(map(repr, KINDS))
-    raise ValueError(f"teachers must be among {known}, or objects; got {name!r}.")
+    raise _unknown(name)
 
 
 def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[str, list[Teacher]]:
@@ -48,14 +47,13 @@ def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[
         space: As in :func:`family`.
         seed: As in :func:`family`.
     """
-    if isinstance(teachers, str):
-        raise TypeError(f"teachers must be a sequence such as [{teachers!r}]; got a text.")
+    check_teachers(teachers)
     families: dict[str, list[Teacher]] = {}
     for teacher in teachers:
         if isinstance(teacher, str):
             families[teacher] = family(teacher, space, seed)
         else:
-            own = teacher if isinstance(teacher, Teacher) else FromClassifier(teacher)
+            own = _own(teacher)
             families[own.name] = [own]
     names = [candidate.name for each in families.values() for candidate in each]
     if len(families) < len(teachers) or len(set(names)) < len(names):
@@ -64,3 +62,25 @@ def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[
             "dessl.teachers.FromClassifier(classifier, name=...)."
         )
     return families
+
+
+def check_teachers(teachers: object) -> None:
+    """Refuse what cannot be teachers, before anything is trained."""
+    if isinstance(teachers, str) or not isinstance(teachers, Sequence):
+        raise TypeError(
+            f"teachers must be a list such as ['graph', 'linear']; got {teachers!r:.60}."
+        )
+    for teacher in teachers:
+        if not isinstance(teacher, str):
+            _own(teacher)
+        elif teacher not in KINDS:
+            raise _unknown(teacher)
+
+
+def _own(teacher: object) -> Teacher:
+    return teacher if isinstance(teacher, Teacher) else FromClassifier(teacher)
+
+
+def _unknown(name: str) -> ValueError:
+    known = ", ".join(map(repr, KINDS))
+    return ValueError(f"teachers must be among {known}, or objects; got {name!r}.")

@@ -160,6 +160,8 @@ class Graph:
         tensors, settings = state
         new = cls(float(settings["alpha"]), float(settings["smoothing"]))
         sigma, mass, prior = (tensors[name] for name in ("sigma", "mass", "prior"))
+        if not len(tensors["rows"]) == len(sigma) == len(mass) or mass.shape[1:] != prior.shape:
+            raise ValueError("the saved graph is damaged: its arrays are not of the same rows.")
         space, index = taken_from(tensors, "space", Space), Index(tensors["rows"])
         new._memory = _Memory(space, index, sigma, mass, prior, float(settings["median"]))
         return new

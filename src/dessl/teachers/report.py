@@ -11,6 +11,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from dessl._entries import Measured
+
+CLEAR = 1.96  # standard errors
+
 
 @dataclass(frozen=True)
 class Gain:
@@ -22,7 +26,7 @@ class Gain:
     """
 
     mean: float
-    standard_error: float
+    standard_error: Measured
 
     @classmethod
     def of(cls, before: Tensor, after: Tensor, groups: Tensor | None = None) -> Self:
@@ -40,6 +44,20 @@ class Gain:
         n = len(sums)
         error = float(sums.square().sum() * n / (n - 1)) ** 0.5 / len(fall) if n > 1 else math.inf
         return cls(mean, error)
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is further from 0 than chance takes it in 95 of 100 cases."""
+        return abs(self.mean) > CLEAR * self.standard_error
+
+    @property
+    def change(self) -> str:
+        """The same as a change of the cross-entropy: below 0 is better.
+
+        >>> Gain(0.5, 0.289).change
+        '−0.500 ± 0.289'
+        """
+        return f"{-self.mean:+.3f} ± {self.standard_error:.3f}".replace("-", "−")
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} ± {self.standard_error:.3f}"
@@ -91,7 +109,7 @@ class PoolReport:
     def __str__(self) -> str:
         """A table of the members and a line for each gain."""
         width = max(len(member.name) for member in self.members)
-        lines = [f"{'member':{width}}  weight  cross-entropy  alone against the complete case"]
+        lines = [f"{'member':{width}}  weight  cross-entropy  alone against the networks"]
         lines += [
             f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
         ]
@@ -102,8 +120,9 @@ class PoolReport:
         """What ensembling and the unlabelled rows brought, in two sentences."""
         return (
             f"On {self.n} held-out labels the pool has cross-entropy {self.pooled:.3f}, the "
-            f"complete case {self.anchor:.3f}. Fall by other predictors of the labelled rows "
-            f"{self.ensembling}, by the unlabelled rows {self.unlabelled} (± standard error)."
+            f"networks alone {self.anchor:.3f} (lower is better). The unlabelled rows changed it "
+            f"by {self.unlabelled.change}, other predictors of the labelled rows by "
+            f"{self.ensembling.change} (± standard error)."
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 
-def selected_by_others(logits: Tensor, y: Tensor) -> Tensor:
+def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) -> Tensor:
     """Return log-probabilities (n, classes), float64, each row's at the step the others choose.
 
     Args:
         logits: (evaluations, n, classes) of a fold's rows, by the network that held them out.
         y: (n,) their class numbers.
+        groups: (n,) numbers; rows of one group, such as copies of one row, do not choose for each
+            other. Each row its own group if not given.
 
     >>> logits = torch.tensor([[[2.0, 0.0], [2.0, 0.0]], [[0.0, 2.0], [0.0, 2.0]]])
     >>> selected_by_others(logits, torch.tensor([0, 1])).argmax(1).tolist()  # each by the other
@@ -26,7 +28,9 @@ def selected_by_others(logits: Tensor, y: Tensor) -> Tensor:
         )
     log_p = logits.double().log_softmax(-1)
     losses = -log_p.gather(2, y.expand(len(log_p), -1)[:, :, None])[:, :, 0]
-    others = losses.sum(1, keepdim=True) - losses
-    if len(y) == 1:  # nobody else to choose: the last step
+    _, group = torch.unique(torch.arange(len(y)) if groups is None else groups, return_inverse=True)
+    if int(group.max()) == 0:  # nobody else to choose: the last step
         return log_p[-1]
+    own = losses.new_zeros(len(losses), int(group.max()) + 1).index_add(1, group, losses)[:, group]
+    others = losses.sum(1, keepdim=True) - own
     return log_p[others.argmin(0), torch.arange(len(y))]

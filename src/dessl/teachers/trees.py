@@ -115,9 +115,21 @@ class Trees:
         """Rebuild fitted trees."""
         own = {name: int(state.settings[name]) for name in ("trees", "least_leaf", "seed")}
         new = cls(own["trees"], own["least_leaf"], seed=own["seed"])
-        new._forest = taken_from(state.tensors, "forest", Forest)
+        new._forest = _checked_forest(taken_from(state.tensors, "forest", Forest))
         new._classes = taken_from(state.tensors, "classes", Classes)
         return new
+
+
+def _checked_forest(forest: Forest) -> Forest:
+    """Refuse a file's trees whose nodes lead elsewhere, or that take more steps than nodes."""
+    n = len(forest.shares)
+    lengths = {len(part) for part in (forest.column, forest.threshold, forest.left, forest.right)}
+    inside = all(
+        bool(((part >= 0) & (part < n)).all()) for part in (forest.roots, forest.left, forest.right)
+    )
+    if lengths != {n} or not inside or not 0 <= int(forest.depth) <= n:
+        raise ValueError("the saved trees are damaged: their nodes do not lead to each other.")
+    return forest
 
 
 def as_arrays(model: Any) -> Forest:

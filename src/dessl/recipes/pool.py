@@ -1,0 +1,67 @@
+"""A pool of the networks and teachers, judged on the labels that each of them held out."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl.data import SemiData
+from dessl.recipes.defaults import Recipe
+from dessl.recipes.held_out import HeldOutParts
+from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.teachers import pooled, selected_by_others
+from dessl.training import TrainResult
+
+
+class Networks(NamedTuple):
+    """Trained networks, and what each said of its held-out rows at every evaluation.
+
+    Attributes:
+        results: One for each network.
+        logits: (evaluations, n, classes) of each; () where nothing was held out or is asked for.
+    """
+
+    results: tuple[TrainResult, ...]
+    logits: tuple[Tensor, ...]
+
+
+def with_teachers(
+    networks: Predictor,
+    logits: Sequence[Tensor],
+    data: SemiData,
+    parts: HeldOutParts,
+    recipe: Recipe,
+) -> Predictor | PooledPredictor:
+    """Return the pool of networks and teachers; the networks alone where labels are too few.
+
+    Args:
+        networks: Trained, each with another part's labels held out.
+        logits: Of those labels' rows, as in :class:`Networks`.
+        data: As it came.
+        parts: What the networks were trained on.
+        recipe: With the teachers to try.
+    """
+    anchor = _out_of_fold(logits, data, parts)
+    pool = pooled(
+        data,
+        parts.folds,
+        anchor,
+        networks,
+        teachers=recipe.teachers,
+        groups=parts.all_groups,
+        seed=recipe.plan.seed,
+    )
+    return networks if pool.report is None else PooledPredictor(networks, pool)
+
+
+def _out_of_fold(logits: Sequence[Tensor], data: SemiData, parts: HeldOutParts) -> Tensor:
+    """Each held-out row's log-probabilities by the network that held it out; NaN for the others."""
+    if data.validation is not None:
+        return selected_by_others(logits[0], data.validation.y.cpu())
+    y, folds = data.y[data.labelled_rows].cpu(), parts.folds
+    found = torch.full((len(y), data.n_classes), torch.nan, dtype=torch.float64)
+    for fold, own in enumerate(logits):
+        held = folds == fold
+        found[held] = selected_by_others(own, y[held], parts.all_groups[held])
+    return found

@@ -1,0 +1,48 @@
+import dataclasses
+import re
+
+from dessl.report.page import report_html
+from dessl.report.pool import brought, pool_section
+from dessl.results.facts import RunFacts
+from dessl.teachers import Gain, Member, PoolReport
+
+POOL = PoolReport(
+    n=80,
+    members=(
+        Member("cc", 0.4, 0.5, Gain(0.0, 0.0), False),
+        Member("graph α=0.5 s=0.1", 0.7, 0.45, Gain(0.05, 0.02), True),
+        Member("<b>mine</b>", 0.0, 0.61, Gain(-0.11, 0.03), False),
+    ),
+    anchor=0.5,
+    without_unlabelled=0.46,
+    pooled=0.41,
+    ensembling=Gain(0.04, 0.01),
+    unlabelled=Gain(0.05, 0.02),
+    total=Gain(0.09, 0.02),
+)
+
+
+def text_of(html: str) -> str:
+    return " ".join(re.sub("<[^>]*>", " ", html).split())
+
+
+def test_a_run_without_a_pool_has_no_such_section(facts: RunFacts) -> None:
+    assert pool_section(facts) is None
+
+
+def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> None:
+    page = report_html([dataclasses.replace(facts, pool=POOL)])
+    text = text_of(page[page.index("<h3>Pool") : page.index("<h3>Metrics")])
+    assert "networks alone 0.500 –" in text
+    assert "with other predictors of the labelled rows 0.460 −0.040 ± 0.010" in text
+    assert "and with the unlabelled rows: the pool 0.410 −0.050 ± 0.020" in text
+    assert "networks 0.40 0.500 – –" in text
+    assert "graph α=0.5 s=0.1 0.70 0.450 −0.050 ± 0.020 used" in text
+    assert "&lt;b&gt;mine&lt;/b&gt;" in page
+
+
+def test_words_follow_the_interval() -> None:
+    assert "clearly lowered" in brought(POOL)
+    worse = dataclasses.replace(POOL, unlabelled=Gain(-0.05, 0.02))
+    assert "clearly raised" in brought(worse)
+    assert "no clear difference" in brought(dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03)))
