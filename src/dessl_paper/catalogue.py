@@ -50,6 +50,7 @@ class _Entries:
     targets: str = ""
     seeds: int = 1
     population: int = 0
+    first_seed: int = 0
     curve: Curve = "validation"
     lams: tuple[float, ...] = ()
     model: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +155,7 @@ def experiment_from(name: str, profile: Profile, entries: Mapping[str, Any]) -> 
         notes=own.notes,
         data=own.data,
         seeds=own.seeds,
+        first_seed=own.first_seed,
         population=own.population,
         curve=own.curve,
         model=own.model,
@@ -184,6 +186,7 @@ def _check(experiment: Experiment, source: str) -> None:
     """Refuse numbers out of range, targets that are not there, and what the kind cannot run."""
     try:
         _checks.whole_number("seeds", experiment.seeds, low=1)
+        _checks.whole_number("first_seed", experiment.first_seed)
         _checks.whole_number("population", experiment.population)
         for number, data in enumerate(experiment.data):
             at = f"data[{number}]"
