@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from dessl.recipes.folds import fold_numbers
 from numpy.typing import NDArray
 
 from dessl.data import SemiData
 from dessl.recipes import fit, recipe_for
+from dessl.recipes.held_out import fold_numbers
 from dessl.teachers import PoolReport, pooled
 from dessl.teachers.selection import selected_by_others
 from dessl.teachers.space import column_scale

@@ -39,7 +39,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import torch
-from dessl.experiments.machine import machine_facts
 from torch import Tensor
 
 from dessl._files import write_whole
@@ -49,6 +48,7 @@ from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import taught_by
+from machine import machine
 
 SETS = {
     "digits": (100, 300),
@@ -322,7 +322,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
 def summary(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All differences, with the machine and the time."""
     return {
-        "machine": machine_facts(),
+        "machine": machine(),
         "runs": len(records),
         "draws": 1 + max(record["draw"] for record in records),
         "seconds": round(sum(record["seconds"] for record in records)),

@@ -39,7 +39,7 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     classes, numbers = np.unique(present, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"a classifier needs labels of at least 2 classes; y has only 1: {classes[0]!r}."
+            f"a classifier needs labels of at least 2 classes; y has 1 class: {classes[0]!r}."
         )
     codes = np.full(len(missing), UNLABELLED, np.int64)
     codes[~missing] = numbers
