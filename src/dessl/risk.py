@@ -151,7 +151,7 @@ def subset_debiased_risk(
     """Return the risk debiased on a subset A of the rows: mean_L L + λ (mean_U H − mean_A H).
 
     Unbiased for any A drawn independently of the data. Taking all labelled rows and no unlabelled
-    one gives :func:`debiased_risk`, which has the smallest variance (``dessl.theory.risk_variance``).
+    one gives :func:`debiased_risk`, which has the least variance (``dessl.theory.risk_variance``).
 
     Args:
         loss: L of each labelled row, shape (n_l,).
