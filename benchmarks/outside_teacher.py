@@ -45,7 +45,6 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.evaluation import mean_interval
-from dessl.results.machine import machine_facts
 from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import (
     FOLDS,

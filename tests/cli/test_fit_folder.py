@@ -87,7 +87,9 @@ def test_what_is_of_no_run_is_left_alone(
 def test_settings_of_something_else_are_refused(cli: Cli, tmp_path: Path, content: str) -> None:
     write(tmp_path / "proj", "training/settings.json", "model/mine.bin")
     (tmp_path / "proj" / "training" / "settings.json").write_text(content)
-    says = f"expected the settings of a run of dessl fit (risk, lam, networks, pool); got {content!r}."
+    says = (
+        f"expected the settings of a run of dessl fit (risk, lam, networks, pool); got {content!r}."
+    )
     left_alone(cli, tmp_path, tmp_path / "proj", says)
 
 
