@@ -164,8 +164,8 @@ def markdown(cells: Sequence[Cell]) -> str:
     lines = [
         "# Gains",
         "",
-        f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired over draws of labels "
-        "and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
+        f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired "
+        "over draws of labels and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
         "this table alone.",
         "",
     ]
