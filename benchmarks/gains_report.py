@@ -165,8 +165,8 @@ def markdown(cells: Sequence[Cell]) -> str:
         "# Gains",
         "",
         f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired "
-        "over draws of labels and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
-        "this table alone.",
+        "over draws of labels and test rows, with 95 % t-intervals; draws share one table, so "
+        "intervals speak of this table alone.",
         "",
     ]
     parts = {
