@@ -13,6 +13,7 @@ from typing import Any, get_args
 from dessl import _checks
 from dessl._entries import EntryError, check_name, read_as, read_toml
 from dessl.objective import RiskKind
+from dessl.risk import RISKS
 from dessl.surrogates import SURROGATES
 from dessl_paper.kinds import KINDS
 from dessl_paper.sources import NOISE_SEED
@@ -161,15 +162,16 @@ def experiment_from(name: str, profile: Profile, entries: Mapping[str, Any]) -> 
         model=own.model,
         views=own.views,
         plan=own.plan,
-        methods=tuple(_method(key, method, own) for key, method in own.methods.items()),
+        methods=tuple(_method(key, method, own, source) for key, method in own.methods.items()),
         settings=own.settings,
     )
     _check(experiment, source)
     return experiment
 
 
-def _method(name: str, own: _MethodEntries, file: _Entries) -> Method:
-    default = (0.0,) if own.risk == "complete_case" else file.lams
+def _method(name: str, own: _MethodEntries, file: _Entries, source: str) -> Method:
+    check_name(own.risk, RISKS, source=source, at=f"methods.{name}.risk")
+    default = file.lams if RISKS[own.risk].unlabelled else (0.0,)
     lams = (own.lam,) if isinstance(own.lam, float) else own.lam
     return Method(
         name=name,

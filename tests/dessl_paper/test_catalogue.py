@@ -132,7 +132,7 @@ def test_oliver_weights_are_ours_times_classes() -> None:
             "methods.x has no entry 'titel'; did you mean 'title'",
         ),
         ({"methods": {"x": {"risk": "ssl"}}}, "methods.x is missing title"),
-        ({"methods": {"x": {"title": "X", "risk": "sls"}}}, "methods.x: risk must be one of"),
+        ({"methods": {"x": {"title": "X", "risk": "sls"}}}, "methods.x.risk must be one of"),
         (
             {"methods": {"x": {"title": "X", "risk": "ssl", "lam": "1"}}},
             "methods.x.lam must be a finite number or a list of finite numbers or null; got '1'",
