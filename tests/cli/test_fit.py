@@ -51,6 +51,8 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     code, shown, err = cli("fit", people, "--label", "outcome", "--out", run, *QUICK)
     assert code == 0, err
     facts = read_facts(run)
+    assert facts.pool is not None
+    assert "Pool, judged on" in shown
     assert facts.verdict.sentence in shown
     assert facts.verdict.sentence in (run / "report.html").read_text(encoding="utf-8")
     assert (facts.data.labelled, facts.data.test) == (77, 19)  # a fifth of 96 held out
@@ -197,7 +199,12 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
 ) -> None:
     x = np.random.default_rng(0).normal(size=(40, 2))
     np.savez(tmp_path / "rows.npz", x=x, y=(x[:, 0] > 0).astype(int))
-    code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", "--steps", 5)
+    code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "pool", "--steps", 5)
+    assert code == 0, err
+    assert "Every row has a label" in shown
+    assert "no unlabelled row played a part" in shown
+    alone = ("--steps", 5, "--no-pool")
+    code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", *alone)
     assert code == 0, err
     assert "Every row has a label" in shown
     model, twin = (load_model(tmp_path / "run" / name) for name in ("model", "complete-case"))
@@ -221,7 +228,8 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
         (("--risk", "ssl"), "(risk: debiased there, ssl now)"),
         (("--networks", 2), "(networks: 1 there, 2 now)"),
         (("--lam", 0), "(lam: 0.5 there, 0.0 now)"),
-        (("--lam", "auto"), "(lam: 0.5 there, auto now)"),
+        (("--lam", "auto"), "lam: 0.5 there, auto now"),
+        (("--pool",), "(pool: False there, True now)"),
     ):
         code, _, err = cli(*command, *other)
         assert code == 2
@@ -254,9 +262,12 @@ def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow  # a kill is tested anyway, and without waiting
-def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [("--lam", 0.5), ()])
+def test_ctrl_c_leaves_a_run_that_goes_on(
+    cli: Cli, people: Path, tmp_path: Path, more: tuple[object, ...]
+) -> None:
     run = tmp_path / "run"
-    options = ("--label", "outcome", "--steps", 600, "--lam", 0.5, "--networks", 1)
+    options = ("--label", "outcome", "--steps", 600, "--networks", 1, *more)
     arguments = [str(option) for option in ("fit", people, "--out", run, *options)]
     process = subprocess.Popen(
         [sys.executable, "-c", "from dessl.cli.main import main; main()", *arguments],
@@ -278,3 +289,6 @@ def test_ctrl_c_leaves_a_run_that_goes_on(cli: Cli, people: Path, tmp_path: Path
     assert cli(*(str(whole) if option == str(run) else option for option in arguments))[0] == 0
     metrics = [[one.metrics for one in read_facts(folder).runs] for folder in (run, whole)]
     assert metrics[0] == metrics[1]
+    assert read_facts(run).pool == read_facts(whole).pool
+    weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (run, whole)]
+    assert weights[0] == weights[1]

@@ -211,11 +211,12 @@ def _at(point: tuple[float, float]) -> str:
 
 
 def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
-    pictures, rows = [], []
+    pictures, rows, drawn = [], [], set()
     for metric in OVER_STEPS:
         lines = _validation_lines(facts, metric)
         if not lines:
             continue
+        drawn |= set(lines)
         chart = Chart.of("step", metric_text(metric))
         for name, line in lines.items():
             _line(chart, line, styles[name])
@@ -231,7 +232,7 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
     numbers = table(headings, rows, label="Validation during training")
     whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
     caption = f"On {whose} validation rows, which chose the step to keep."
-    key = legend({method.name: styles[method.name] for method in facts.methods})
+    key = legend({m.name: styles[m.name] for m in facts.methods if m.name in drawn})
     return figure(caption, *pictures, legend=key, numbers=numbers)
 
 

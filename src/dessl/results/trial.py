@@ -177,4 +177,5 @@ def _with_pool(comparison: Comparison, trial: Trial) -> Verdict:
     if fitted.pool is None:
         return verdict(comparison, labels)
     found = verdict(comparison, labels, "The pool")
-    return Verdict(found.outcome, f"{found.sentence} {fitted.verdict}")
+    whole = "" if trial.data.n_unlabelled else "Every row has a label. "
+    return Verdict(found.outcome, f"{whole}{found.sentence} {fitted.verdict}")

@@ -57,7 +57,7 @@ class Gain:
         >>> Gain(0.5, 0.289).change
         '−0.500 ± 0.289'
         """
-        return f"{-self.mean:+.3f} ± {self.standard_error:.3f}".replace("-", "−")
+        return f"{0.0 - self.mean:+.3f} ± {self.standard_error:.3f}".replace("-", "−")
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} ± {self.standard_error:.3f}"
@@ -118,11 +118,19 @@ class PoolReport:
     @property
     def verdict(self) -> str:
         """What ensembling and the unlabelled rows brought, in two sentences."""
-        return (
+        found = (
             f"On {self.n} held-out labels the pool has cross-entropy {self.pooled:.3f}, the "
-            f"networks alone {self.anchor:.3f} (lower is better). The unlabelled rows changed it "
-            f"by {self.unlabelled.change}, other predictors of the labelled rows by "
-            f"{self.ensembling.change} (± standard error)."
+            f"networks alone {self.anchor:.3f} (lower is better)."
+        )
+        others = self.ensembling.change
+        if self.unlabelled == Gain(0.0, 0.0):
+            return (
+                f"{found} Other predictors of the labelled rows changed it by {others} (± standard "
+                "error); no unlabelled row played a part."
+            )
+        return (
+            f"{found} The unlabelled rows changed it by {self.unlabelled.change}, other "
+            f"predictors of the labelled rows by {others} (± standard error)."
         )
 
     def as_dict(self) -> dict[str, Any]:
