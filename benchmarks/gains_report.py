@@ -164,9 +164,9 @@ def markdown(cells: Sequence[Cell]) -> str:
     lines = [
         "# Gains",
         "",
-        f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired over draws of labels "
-        "and test rows, with 95 % t-intervals; draws share one table, so intervals speak of "
-        "this table alone.",
+        f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired "
+        "over draws of labels and test rows, with 95 % t-intervals; draws share one table, so "
+        "intervals speak of this table alone.",
         "",
     ]
     parts = {

@@ -45,7 +45,6 @@ from torch import Tensor
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.evaluation import mean_interval
-from dessl.results.machine import machine_facts
 from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import (
     FOLDS,
@@ -56,6 +55,7 @@ from dessl.teachers.fold_networks import (
 )
 from dessl.teachers.school import School
 from dessl.teachers.student import taught_by
+from machine import machine
 
 SETS = {
     "digits": (100, 300),
@@ -359,7 +359,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
 def summary(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All differences, with the machine and the time."""
     return {
-        "machine": machine_facts(),
+        "machine": machine(),
         "runs": len(records),
         "draws": 1 + max(record["draw"] for record in records),
         "seconds": round(sum(record["seconds"] for record in records)),

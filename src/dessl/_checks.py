@@ -15,7 +15,7 @@ ArrayLike: TypeAlias = "Tensor | NDArray[Any] | Sequence[Any]"
 
 
 def quoted(value: object, *, most: int = 60) -> str:
-    """Return a value as Python writes it, cut where it is long: it may be a whole file's content.
+    """Return a value's repr, shortened: it may be the content of a whole file.
 
     >>> quoted("yes"), quoted("a" * 100_000, most=5), quoted(10**100, most=5)
     ("'yes'", "'aaaaa…' (100,000 characters)", '10000…')
@@ -30,7 +30,7 @@ def quoted(value: object, *, most: int = 60) -> str:
 
 
 def shortened(text: str, *, most: int) -> str:
-    """Return a text with at most ``most`` characters of it, and a mark where it was cut.
+    """Return at most ``most`` characters of a text, with a mark where it was cut.
 
     >>> shortened("word", most=4), shortened("words", most=4)
     ('word', 'word…')
@@ -104,7 +104,7 @@ def between(
 def _count(bad: Tensor) -> int:
     """Count the bad entries, or return 0 where counting would change how the code runs.
 
-    A look at values makes the host wait for a GPU and is impossible inside ``torch.compile`` and
+    Inspecting values synchronises with the GPU and is impossible inside ``torch.compile`` and
     ``torch.func.vmap``: there a bad entry reaches the result instead, for the caller to see.
     """
     if torch.compiler.is_compiling() or bad.device.type != "cpu":
@@ -202,7 +202,7 @@ def device(name: str, value: str) -> torch.device:
 
 
 def unmasked(name: str, value: object) -> None:
-    """Reject an array with masked entries: NumPy would read what lies behind the mask."""
+    """Reject an array with masked entries: NumPy would read the values behind the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
             f"{name} must have a value in every entry; got a masked array. Impute what is masked "

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and by one process at a time."""
+"""Atomic file writes, and locks so that one process writes at a time."""
 
 import glob
 import os
@@ -13,10 +13,10 @@ from typing import IO, Any
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file through a temporary neighbour and a rename, so that no half of it is ever seen.
+    """Write a file through a temporary neighbour and a rename, so that nobody sees half of it.
 
-    A file that is there keeps its mode, and a link stays: the file that it leads to is written. A
-    device or a pipe is written to as it is.
+    An existing file keeps its mode, and a link stays: its target is written. A device or a pipe is
+    written to directly.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +46,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 
 def neighbour(path: Path) -> Path:
-    """Return a hidden name beside a path that nothing has yet.
+    """Return an unused hidden name next to a path.
 
     What is made there by the usual means is readable for whom the user's umask says, where
     ``tempfile`` would make it readable for the user alone.
@@ -71,9 +71,9 @@ def sweep(path: Path) -> None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Wait until no other process is alone with a path, then be it.
+    """Hold an exclusive lock on a path, after waiting for other processes to release it.
 
-    The lock is a hidden file beside the path; the system lets go of it however the process ends.
+    The lock is a hidden file beside the path; the system releases it however the process ends.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     place = path.with_name(f".{path.name}.lock")

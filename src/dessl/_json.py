@@ -1,4 +1,4 @@
-"""Values as JSON takes them: it knows neither NaN nor ∞."""
+"""Values for JSON, which has neither NaN nor ∞."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 def json_ready(value: Any) -> Any:
     """Return dicts and lists with None for NaN, and "Infinity" or "-Infinity" for ∞.
 
-    ``float("Infinity")`` reads the last ones back.
+    ``float("Infinity")`` restores the latter.
 
     >>> json_ready({"a": [math.nan, -math.inf], "b": (1, "text")})
     {'a': [None, '-Infinity'], 'b': [1, 'text']}

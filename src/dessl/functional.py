@@ -1,6 +1,6 @@
 """Per-sample losses and unlabelled terms on logits: (n, classes) in, (n,) out.
 
-Every function here is a row's own business: no averaging, no labels of other rows. Logits of shape
+Every function treats each row on its own: no averaging, no labels of other rows. Logits of shape
 (n, 1) are a binary model's log-odds of class 1 and stand for the two-class logits (0, z). Half
 precision is computed and returned in float32, as PyTorch's autocast does for losses. Gradients flow
 through every argument that has one: detach what is meant as a fixed target.
@@ -86,7 +86,7 @@ def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
 def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
     """Return −log max p where max p > τ, else 0 (Lee, 2013).
 
-    A masked row is a zero that stays in the mean, never a row that leaves it.
+    A masked row counts as zero in the mean; it is not removed from it.
 
     >>> pseudo_label(torch.tensor([[3.0, 0.0], [0.1, 0.0]]), threshold=0.7)
     tensor([0.0486, 0.0000])
@@ -153,7 +153,7 @@ def squared_distance(logits: Tensor, target_logits: Tensor) -> Tensor:
 
 
 def expm1(x: Tensor) -> Tensor:
-    """Return exp(x) − 1, precise near zero also where it is compiled.
+    """Return exp(x) − 1, precise near zero even when compiled.
 
     Compiled for a CPU, ``torch.expm1`` is exp(x) − 1 as it stands: zero for a small x.
 

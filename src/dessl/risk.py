@@ -1,11 +1,11 @@
-"""The debiased risk and the two risks that it stands beside.
+"""The debiased risk, the standard SSL risk and the complete case.
 
     R(θ) = mean_L L  +  λ · ( mean_U H  −  mean_L H )
            complete case    what SSL adds  what debiasing takes back
 
-L and H come in as one value for each sample; only this file averages over samples. Each mean is
+L and H have one value per sample; only this file averages over samples. Each mean is
 over its own rows *before* any masking: a masked row counts as a zero and stays in the denominator.
-Half precision cannot hold sums over many rows: it is taken as float32, and so are the results.
+Half precision cannot represent sums over many rows: inputs become float32, and so do the results.
 """
 
 import inspect
@@ -33,7 +33,7 @@ class Risk(NamedTuple):
     Attributes:
         value: What to minimise.
         loss: Mean of L over the labelled rows.
-        h_labelled: Mean of H that debiasing takes back.
+        h_labelled: Mean of H that debiasing subtracts.
         h_unlabelled: Mean of H that semi-supervised learning adds.
     """
 
@@ -66,7 +66,7 @@ def ssl_risk(
     weights_labelled: Tensor | None = None,
     weights_unlabelled: Tensor | None = None,
 ) -> Risk:
-    """Return the usual, biased semi-supervised risk: mean_L L + λ mean_U H.
+    """Return the standard, biased semi-supervised risk: mean_L L + λ mean_U H.
 
     Its expectation is R(θ) + λ E[H], so it is off by λ E[H] however much data there is.
 
@@ -102,7 +102,7 @@ def debiased_risk(
 
     Args:
         loss: L of each labelled row, shape (n_l,).
-        h_labelled: H of the same rows, shape (n_l,), by the very function of ``h_unlabelled``.
+        h_labelled: H of the same rows, shape (n_l,), from the same function as ``h_unlabelled``.
         h_unlabelled: H of each unlabelled row, shape (n_u,).
         lam: λ, a number or a tensor of shape ().
         on: The rows that H is added on. ``"unlabelled"``: mean_U H − mean_L H. ``"all"``: the mean
@@ -150,8 +150,8 @@ def subset_debiased_risk(
 ) -> Risk:
     """Return the risk debiased on a subset A of the rows: mean_L L + λ (mean_U H − mean_A H).
 
-    Unbiased for any A drawn without a look at the data. Taking all labelled rows and no unlabelled
-    one gives :func:`debiased_risk`, which the variance prefers (``dessl.theory.risk_variance``).
+    Unbiased for any A drawn independently of the data. Taking all labelled rows and no unlabelled
+    one gives :func:`debiased_risk`, which has the least variance (``dessl.theory.risk_variance``).
 
     Args:
         loss: L of each labelled row, shape (n_l,).

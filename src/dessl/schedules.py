@@ -18,7 +18,7 @@ class Schedule(Protocol):
     """A share of a peak at each step of a run."""
 
     def __call__(self, step: int, steps: int) -> float:
-        """Return the share at a step, the first being 0, of a run of so many steps."""
+        """Return the share at a step (the first is 0) of a run of ``steps`` steps."""
 
 
 ScheduleLike: TypeAlias = Schedule | str | Mapping[str, Any]
@@ -27,7 +27,7 @@ ScheduleLike: TypeAlias = Schedule | str | Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Constant:
-    """1 throughout.
+    """Always 1.
 
     >>> Constant()(5, 10)
     1.0
@@ -222,7 +222,7 @@ def schedule_from(description: object) -> Schedule:
 
 
 def schedule_dict(schedule: ScheduleLike) -> dict[str, Any]:
-    """Give a schedule as JSON takes it: its name and numbers.
+    """Return a schedule as a JSON-ready dict of its name and numbers.
 
     >>> schedule_dict(WarmUp(10, Linear()))
     {'name': 'warm_up', 'warm_up': 10, 'then': {'name': 'linear', 'end': 0.0}}

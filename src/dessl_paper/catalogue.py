@@ -13,8 +13,10 @@ from typing import Any, get_args
 from dessl import _checks
 from dessl._entries import EntryError, check_name, read_as, read_toml
 from dessl.objective import RiskKind
+from dessl.risk import RISKS
 from dessl.surrogates import SURROGATES
 from dessl_paper.kinds import KINDS
+from dessl_paper.sources import NOISE_SEED
 from dessl_paper.specification import Curve, DataSetting, Experiment, Method, Profile, cells_of
 from dessl_paper.targets import targets_at
 from dessl_paper.training import VIEWS, check_part
@@ -49,6 +51,7 @@ class _Entries:
     targets: str = ""
     seeds: int = 1
     population: int = 0
+    first_seed: int = 0
     curve: Curve = "validation"
     lams: tuple[float, ...] = ()
     model: Mapping[str, Any] = field(default_factory=dict)
@@ -153,20 +156,22 @@ def experiment_from(name: str, profile: Profile, entries: Mapping[str, Any]) -> 
         notes=own.notes,
         data=own.data,
         seeds=own.seeds,
+        first_seed=own.first_seed,
         population=own.population,
         curve=own.curve,
         model=own.model,
         views=own.views,
         plan=own.plan,
-        methods=tuple(_method(key, method, own) for key, method in own.methods.items()),
+        methods=tuple(_method(key, method, own, source) for key, method in own.methods.items()),
         settings=own.settings,
     )
     _check(experiment, source)
     return experiment
 
 
-def _method(name: str, own: _MethodEntries, file: _Entries) -> Method:
-    default = (0.0,) if own.risk == "complete_case" else file.lams
+def _method(name: str, own: _MethodEntries, file: _Entries, source: str) -> Method:
+    check_name(own.risk, RISKS, source=source, at=f"methods.{name}.risk")
+    default = file.lams if RISKS[own.risk].unlabelled else (0.0,)
     lams = (own.lam,) if isinstance(own.lam, float) else own.lam
     return Method(
         name=name,
@@ -183,6 +188,7 @@ def _check(experiment: Experiment, source: str) -> None:
     """Refuse numbers out of range, targets that are not there, and what the kind cannot run."""
     try:
         _checks.whole_number("seeds", experiment.seeds, low=1)
+        _checks.whole_number("first_seed", experiment.first_seed)
         _checks.whole_number("population", experiment.population)
         for number, data in enumerate(experiment.data):
             at = f"data[{number}]"
@@ -190,6 +196,11 @@ def _check(experiment: Experiment, source: str) -> None:
             _checks.whole_number(f"{at}.validation", data.validation)
             _checks.whole_number(f"{at}.rows", data.rows)
             _checks.number(f"{at}.label_noise", data.label_noise, low=0, high=1)
+            if data.label_noise and experiment.first_seed <= NOISE_SEED:
+                raise ValueError(
+                    f"first_seed must be above {NOISE_SEED} where {at} has label_noise: a split of "
+                    "the noise's seed would draw exactly the rows whose labels are redrawn"
+                )
         targets_at(experiment.targets)
     except (KeyError, ValueError) as error:
         raise EntryError(f"{source}: {error.args[0]}") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dessl.evaluation.statistics import holm
 from dessl.results import comparisons
 from dessl.results.comparisons import by_seed, over_seeds
+from dessl.risk import RISKS
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import printed
 
@@ -66,7 +67,7 @@ def over_lambda(
     The complete case has no λ, and is compared with at each of them.
     """
     lams = results.lams(method)
-    if results.risk(against) == "complete_case":
+    if not RISKS[results.risk(against)].unlabelled:
         pairs = [(lam, 0.0) for lam in lams]
     else:
         pairs = [(lam, lam) for lam in lams if lam in results.lams(against)]

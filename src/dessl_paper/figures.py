@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.report import chart
+from dessl.risk import RISKS
 from dessl_paper.results import Results
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def styles(results: Results) -> dict[str, Style]:
     for name in lone:
         if name == "complete_case":
             found[name] = Style("#555555", "D", "--")
-        elif results.risk(name) == "complete_case":
+        elif not RISKS[results.risk(name)].unlabelled:
             found[name] = Style("#111111", "^", "-.")
         else:
             found[name] = Style(OTHERS[len(found) % len(OTHERS)], "v")

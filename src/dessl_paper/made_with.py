@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 from dessl.results.record import Record
+from dessl.risk import RISKS
 from dessl_paper.results import Results, diverged
 from dessl_paper.wording import listed
 
@@ -197,14 +198,14 @@ def _batch(plan: Settings) -> str:
     if "labelled_batch" not in plan:
         return ""
     text = f"{plan['labelled_batch']:,} labelled"
-    if plan["risk"] == "complete_case":
+    if not RISKS[plan["risk"]].unlabelled:
         return f"{text} rows"
     text += f" + {plan['unlabelled_batch']:,} unlabelled rows"
     return f"{text}, the latter drawn from all rows" if plan.get("include_labelled") else text
 
 
 def _ramp(plan: Settings) -> str:
-    return "" if plan["risk"] == "complete_case" else _schedule(plan.get("ramp", ""))
+    return _schedule(plan.get("ramp", "")) if RISKS[plan["risk"]].unlabelled else ""
 
 
 def _terms(results: Results) -> str:
@@ -213,7 +214,7 @@ def _terms(results: Results) -> str:
     A probe's terms are not trained on: they are computed with a trained model.
     """
     probed = list(results.experiment.settings.get("terms", ()))
-    terms = probed or [_term(one) for one in results.records if one.risk != "complete_case"]
+    terms = probed or [_term(one) for one in results.records if RISKS[one.risk].unlabelled]
     names: dict[str, list[str]] = {}
     for term in terms:
         options = {key: value for key, value in term.items() if key not in ("name", "as")}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from dessl._entries import read_toml
 from dessl.evaluation.metrics.vocabulary import metric_named
+from dessl.risk import RISKS
 from dessl_paper.results import Block, Results
 
 NEAR = 0.03  # relative distance at which two λ count as one
@@ -110,7 +111,7 @@ def paper_curve(
         return (), ()
     side = "de" if results.risk(method) == "debiased" else "pl"
     values = tuple(targets_at(path).get(f"{side}_{CURVES[metric]}", ()))
-    if results.risk(method) == "complete_case":
+    if not RISKS[results.risk(method)].unlabelled:
         return (0.0,) * len(values[:1]), values[:1]
     return (GRIDS[name], values) if values else ((), ())
 

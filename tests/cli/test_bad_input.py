@@ -165,7 +165,7 @@ def test_a_read_only_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    refused(fit(cli, tmp_path, tmp_path / "run"), "Choose a place that you may read and write.")
+    refused(fit(cli, tmp_path, tmp_path / "run"), "you may read and write")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's names of open files")
@@ -257,7 +257,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
 def test_the_rows_that_are_trained_on_are_no_test_rows(cli: Cli, tmp_path: Path, name: str) -> None:
     rows = "\n".join(good_rows())
     (tmp_path / name).write_text(rows.replace(",", "\t") if name.endswith("tsv") else rows)
-    says = "got those of DATA, all of them trained on. Leave --test-file out"
+    says = "got those of DATA, all of them trained on"
     refused(fit(cli, tmp_path, tmp_path / "run", "--test-file", tmp_path / name), says)
     assert not (tmp_path / "run").exists()
 
@@ -293,4 +293,4 @@ def test_a_test_file_without_the_labels_names_what_it_has(cli: Cli, tmp_path: Pa
 
 
 def test_report_refuses_a_folder_without_facts(cli: Cli, tmp_path: Path) -> None:
-    refused(cli("report", tmp_path), "no facts.json. Give the folder that dessl fit or dessl demo")
+    refused(cli("report", tmp_path), "got no facts.json")

@@ -124,6 +124,10 @@ def test_oliver_weights_are_ours_times_classes() -> None:
         ({"data": [{"name": "mnits", "labels": 9}]}, "data[0].name must be one of"),
         ({"data": [{"name": "mnist", "labels": 9, "draw": "any"}]}, "data[0].draw must be one of"),
         (
+            {"data": [{"name": "mnist", "labels": 9, "label_noise": 0.2}]},
+            "first_seed must be above 0 where data[0] has label_noise",
+        ),
+        (
             {"methods": {"x": {"titel": "X"}}},
             "methods.x has no entry 'titel'; did you mean 'title'",
         ),
@@ -273,7 +277,7 @@ def test_the_probes_look_at_one_model(profile: str) -> None:
 def test_an_experiment_like_another_says_only_what_it_does_otherwise() -> None:
     noisy, clean = load_experiment("mnist-label-noise", "paper"), load_experiment("mnist", "paper")
     differ = [key for key, value in noisy.as_dict().items() if value != clean.as_dict()[key]]
-    assert differ == ["name", "title", "paper", "targets", "notes", "data"]
+    assert differ == ["name", "title", "paper", "targets", "notes", "data", "first_seed"]
 
 
 PROBE_NAMES = {

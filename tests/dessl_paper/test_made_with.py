@@ -43,8 +43,8 @@ def planned(experiment: Experiment, record_of: Callable[..., Record]) -> Results
 def test_every_setting_and_who_has_another_is_said(record_of: Callable[..., Record]) -> None:
     results = planned(load_experiment("fixmatch-cifar10", "fast"), record_of)
     assert training_line(results) == (
-        "Training: Muon with Nesterov's momentum 0.9; learning rate 0.01; schedule: 500 steps of "
-        "warm-up, then cosine to 0; weight decay 0.05; batches of 64 labelled + 448 unlabelled "
+        "Training: Muon with Nesterov's momentum 0.9; learning rate 0.005; schedule: 500 steps of "
+        "warm-up, then cosine to 0; weight decay 0.2; batches of 64 labelled + 448 unlabelled "
         "rows, the latter drawn from all rows (complete case: 64 labelled rows; all labels: 512 "
         "labelled rows); EMA of the weights with decay 0.999; in bf16; unlabelled terms: fixmatch "
         "and fixmatch star with threshold 0.95 and targets apart."

@@ -34,7 +34,7 @@ def test_views_draw_anew_for_each_split_and_add_the_noise_they_say() -> None:
 
 
 def test_unknown_parts_are_named() -> None:
-    with pytest.raises(ValueError, match=r"surrogate\.name must be one of 'entropy'"):
+    with pytest.raises(ValueError, match=r"surrogate must be one of 'entropy'"):
         unlabelled_term({"name": "magic"}, {})
     with pytest.raises(ValueError, match=r"model\.name must be one of 'mlp'"):
         network({"name": "magic"}, generated("mnist", 4))

@@ -169,8 +169,8 @@ class TestFit:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            ([-1] * 20, "no labelled rows: all 20 are unlabelled"),
-            ([3] * 10 + [-1] * 10, "at least 2 classes; y has only 1 class"),
+            ([-1] * 20, "no labelled rows: all 20"),
+            ([3] * 10 + [-1] * 10, "at least 2 classes; .*1 class"),
             ([None] * 20, "no labelled row"),
             (np.linspace(0, 1, 20), "Unknown label type"),
             ([0, 1], "inconsistent numbers of samples"),
@@ -298,7 +298,7 @@ class TestScore:
 
     def test_rows_that_cannot_be_scored(self, rows: tuple, fitted: DeSSLClassifier) -> None:
         X, few, _ = rows
-        with pytest.raises(ValueError, match="needs labelled rows; all 200 of y are unlab"):
+        with pytest.raises(ValueError, match=r"a score needs .*all 200 of y are unlabelled"):
             fitted.score(X, np.full(200, -1))
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             fitted.score(X, few[:9])

@@ -1,4 +1,4 @@
-"""scikit-learn's way in; importing this imports scikit-learn."""
+"""The scikit-learn estimator; importing this imports scikit-learn."""
 
 from dessl.estimator.classifier import DeSSLClassifier
 

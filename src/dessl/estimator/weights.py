@@ -175,7 +175,7 @@ def warn_of_rounding(
         )
     far = np.flatnonzero(np.abs(given - asked) > FAR_OFF * asked)
     told += [
-        f"the class {classes[code]} has {given[code]:.2g} of the labelled weight in place of "
+        f"the class {classes[code]} has {given[code]:.2g} of the labelled weight instead of "
         f"{asked[code]:.2g}"
         for code in far[:MOST_NAMES]
     ]
@@ -183,8 +183,8 @@ def warn_of_rounding(
         told.append(f"{len(far) - MOST_NAMES} more classes are affected")
     if told:
         warnings.warn(
-            f"sample_weight is rounded to {COPIES} copies of a labelled row in the mean, too few "
-            f"for weights so unequal: {'; '.join(told)}. Pass weights that are less unequal.",
+            f"sample_weight is rounded to an average of {COPIES} copies per labelled row, too few "
+            f"for such unequal weights: {'; '.join(told)}. Pass less unequal weights.",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )

@@ -1,4 +1,4 @@
-"""What the paper proves about the debiased risk, computed: variance, λ_opt, covariance, bounds."""
+"""The paper's results on the debiased risk as functions: variance, λ_opt, covariance, bounds."""
 
 from dessl.theory.asymptotics import AsymptoticCovariance, asymptotic_covariance
 from dessl.theory.generalisation import (

@@ -4,9 +4,9 @@ from torch import Tensor
 
 
 def centred(rows: Tensor) -> Tensor:
-    """Return the rows less their mean over dimension 0.
+    """Return the rows minus their mean over dimension 0.
 
-    The first row is taken off before: the mean of equal numbers is rounded, and a slope over the
+    The first row is subtracted first: the mean of equal numbers is rounded, and a slope over the
     rest that rounding leaves could have any value.
 
     >>> import torch

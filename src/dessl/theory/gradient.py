@@ -48,7 +48,7 @@ def optimal_lambda_gradient(
         clip: Bounds (low, high) on λ.
 
     Returns:
-        The estimate; ``correlation`` and ``variance_ratio`` speak of traces.
+        The estimate; ``correlation`` and ``variance_ratio`` refer to traces.
 
     >>> gradients = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
     >>> optimal_lambda_gradient(2 * gradients, gradients, n_unlabelled=9).lam
@@ -116,7 +116,7 @@ def optimal_lambda_last_layer(
 def logit_gradients(per_sample: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
     """Return ∂f_i/∂logits_i for each row i, shape (n, classes), in one backward pass.
 
-    Rows do not touch each other in a per-sample function: the gradient of its sum has them all.
+    Rows of a per-sample function are independent, so the gradient of its sum contains them all.
 
     >>> from dessl.functional import entropy
     >>> logit_gradients(entropy, torch.tensor([[1.0, 0.0, -1.0]]))

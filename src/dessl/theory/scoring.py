@@ -22,7 +22,7 @@ def scoring_rule(
     and labels are missing completely at random, S' is one as well.
 
     Args:
-        loss: L of each row, shape (n,). The entries of rows without a label are not looked at.
+        loss: L of each row, shape (n,). The entries of unlabelled rows are ignored.
         h: H of each row, shape (n,).
         labelled: r, which rows have a label, a boolean tensor (n,).
         lam: λ, a number or a tensor of shape ().

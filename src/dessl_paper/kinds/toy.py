@@ -21,6 +21,7 @@ from dessl.report.chart import pictures
 from dessl.report.tables import Table
 from dessl.results.averages import average, values_of
 from dessl.results.record import Record
+from dessl.risk import RISKS
 from dessl.training.progress import progress_bar
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import Pictures, drawing, headline, numbered, shown_titles, styles
@@ -84,7 +85,7 @@ def check(experiment: Experiment, source: str) -> None:
         if getattr(experiment, name):
             raise EntryError(f"{source}: {name} must be empty: the toy example has its own")
     for method in experiment.methods:
-        if method.risk != "complete_case":
+        if RISKS[method.risk].unlabelled:
             at = f"methods.{method.name}.surrogate"
             check_call(_term, method.surrogate, source=source, at=at)
             check_name(method.surrogate["name"], TERMS, source=source, at=f"{at}.name")
