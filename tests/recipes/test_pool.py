@@ -173,6 +173,13 @@ class TestFit:
                                          progress=False).model(x)
         )  # fmt: skip
 
+    def test_too_few_labels_leave_the_networks_as_they_are(self) -> None:
+        data, _, _ = moons(n_labelled=8)
+        recipe = recipe_for(data, lam=0.5, teachers=["graph"], steps=5)
+        found = fit(data, recipe, progress=False)
+        assert found.pool is None
+        assert "used with λ = 0.5; no labels were held out" in found.verdict
+
     def test_a_validation_part_judges(self) -> None:
         data, x, y = moons()
         with_part = SemiData(data.x, data.y, validation=(x[:50], y[:50]))

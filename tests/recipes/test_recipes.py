@@ -396,7 +396,7 @@ class TestFit:
         assert len(fitted.results) == 1
         assert fitted.lam == 0
         assert fitted.model is fitted.complete_case
-        assert "no pool was made" in fitted.verdict
+        assert "No pool was made" in fitted.verdict
         debiased = fit(data, recipe_for(data, steps=20, teachers=None), progress=False)
         assert "no labels were held out" in debiased.verdict
 

@@ -82,12 +82,13 @@ class Fitted:
 
     @property
     def _networks_verdict(self) -> str:
-        if self.recipe.teachers and self.pool is None:
+        unlabelled = RISKS[self.recipe.plan.risk].unlabelled
+        if self.recipe.teachers and not unlabelled:
             return (
-                "The complete case was kept: no pool was made, as fewer than "
-                f"{FEWEST_LABELS} labels could be held out to judge teachers by."
+                f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
+                "teachers by."
             )
-        if not RISKS[self.recipe.plan.risk].unlabelled:
+        if not unlabelled:
             return "The complete case: no unlabelled row was used."
         if self.recipe.lam == 0:
             return "The unlabelled rows were left out, as λ = 0 asks."
