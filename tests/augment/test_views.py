@@ -104,7 +104,7 @@ def test_strong_is_weak_then_randaugment_then_cutout(small: Tensor) -> None:
         (torch.zeros(2, 3, 8, 8), TypeError, "must be uint8.*got torch.float32. Augment before"),
         (torch.zeros(3, 8, 8, dtype=torch.uint8), ValueError, r"got \(3, 8, 8\). Use x\[None\]"),
         (torch.zeros(2, 8, 8, 3, dtype=torch.uint8), ValueError, r"1 or 3 channel.*x.permute"),
-        (torch.zeros(2, 3, 0, 8, dtype=torch.uint8), ValueError, "must have pixels"),
+        (torch.zeros(2, 3, 0, 8, dtype=torch.uint8), ValueError, "at least one pixel"),
     ],
 )
 def test_wrong_images_are_refused(
@@ -117,7 +117,7 @@ def test_wrong_images_are_refused(
 def test_a_generator_is_asked_for(small: Tensor) -> None:
     with pytest.raises(TypeError, match=r"must be a torch.Generator; got NoneType. Make one with"):
         Weak()(small, None)
-    with pytest.raises(ValueError, match=r"where the images do, on meta; got one on cpu"):
+    with pytest.raises(ValueError, match=r"meta; got one on cpu"):
         Weak()(small.to("meta"), torch.Generator())
 
 

@@ -24,7 +24,7 @@ def test_each_residual_pair_adds_two_convolutions(parameter_count) -> None:
 
 @pytest.mark.parametrize("residuals", [(1, 1), (1, 0, -1)])
 def test_residuals_that_cannot_be_are_refused(residuals: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"three pooled convolutions, such as \(1, 0, 1\)"):
+    with pytest.raises(ValueError, match=r"such as \(1, 0, 1\)"):
         FastCifar(residuals=residuals)
 
 

@@ -1,4 +1,4 @@
-"""Augmentation on the device: batched, one independent draw for each image, exact to Pillow's."""
+"""Batched augmentation on the device: an independent draw per image, results equal to Pillow's."""
 
 from dessl.augment.mixup import Mixed, mixup
 from dessl.augment.noise import noisy, translated

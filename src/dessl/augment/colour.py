@@ -1,7 +1,7 @@
-"""Colour operations that look beyond one level: saturation (all channels), sharpness (neighbours).
+"""Colour operations that are not pointwise: saturation (uses all channels), sharpness (neighbours).
 
-Both blend the image with a plainer one: its grey version, or its version smoothed by the kernel
-(1 1 1; 1 5 1; 1 1 1) / 13, whose border pixels are the image's own.
+Both blend the image with a degenerate one: its grey version, or its version smoothed by the kernel
+(1 1 1; 1 5 1; 1 1 1) / 13, which leaves border pixels unchanged.
 """
 
 import torch
@@ -12,7 +12,7 @@ def grey(images: Tensor) -> Tensor:
     """Return the luminance (299 R + 587 G + 114 B) / 1000 in Pillow's 16-bit arithmetic.
 
     Args:
-        images: uint8 (n, 3, height, width), or (n, 1, height, width), which is grey already.
+        images: uint8 (n, 3, height, width), or (n, 1, height, width), already grey.
 
     Returns:
         int32 (n, 1, height, width), levels from 0 to 255.
@@ -45,7 +45,7 @@ def mean_grey(images: Tensor) -> Tensor:
 
 
 def smooth(images: Tensor) -> Tensor:
-    """Return each image smoothed by a 3×3 kernel with weight 5 in the middle; borders stay.
+    """Smooth each image with a 3×3 kernel, centre weight 5; border pixels are unchanged.
 
     Args:
         images: uint8 (n, channels, height, width).

@@ -1,4 +1,4 @@
-"""Cutout: a grey square at a random place, of a random side up to a share of the width."""
+"""Cutout: a grey square at a random position, its side drawn up to a fraction of the width."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from dessl.augment.fixed_point import ONE, between
 
 
 class CutoutDraw(NamedTuple):
-    """One square for each image; all int64 (n,), shares in 16.16, from 0 to ``ONE``."""
+    """One square per image; all int64 (n,), fractions in 16.16, from 0 to ``ONE``."""
 
     side: Tensor
     x: Tensor
@@ -17,7 +17,7 @@ class CutoutDraw(NamedTuple):
 
 
 def drawn_cutout(n: int, generator: torch.Generator, device: torch.device) -> CutoutDraw:
-    """Draw side and centre of n squares, each uniform and independent.
+    """Draw the sides and centres of n squares, uniformly and independently.
 
     >>> draw = drawn_cutout(4, torch.Generator().manual_seed(0), torch.device("cpu"))
     >>> draw.side.shape, bool((draw.side < ONE).all())
@@ -30,13 +30,13 @@ def drawn_cutout(n: int, generator: torch.Generator, device: torch.device) -> Cu
 def cut_out(images: Tensor, draw: CutoutDraw, largest: float = 0.5, fill: int = 127) -> Tensor:
     """Return each image with its square filled.
 
-    A square that reaches over the left or upper border is moved inside, one that reaches over the
-    right or lower border is cut, and both of its end pixels are filled, as in the FixMatch code.
+    A square that crosses the left or top border is moved inside, one that crosses the right or
+    bottom border is clipped, and both end pixels are filled, as in the FixMatch code.
 
     Args:
         images: uint8 (n, channels, height, width).
-        draw: one square for each image; a side of 0 leaves the image as it is.
-        largest: side at most, as a share of the width.
+        draw: one square per image; a side of 0 leaves the image unchanged.
+        largest: maximum side, as a fraction of the width.
         fill: level of the square.
 
     Returns:

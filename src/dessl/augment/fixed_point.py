@@ -1,8 +1,8 @@
-"""16.16 fixed-point numbers: the integers in which magnitudes are drawn and pixels are moved.
+"""16.16 fixed-point numbers, used to draw magnitudes and to move pixels.
 
-Pillow walks an affine map in 16.16 integers and blends with a factor that float32 carries exactly
-when it lies on the same grid. Drawing on that grid makes each operation integer arithmetic, so
-that one draw gives one result: eager or compiled, CPU or GPU, fused multiply-adds or not.
+Pillow evaluates an affine map in 16.16 integers, and float32 represents its blend factors exactly
+if they lie on the same grid. Drawing on that grid makes every operation integer arithmetic, so a
+draw gives the same result eager or compiled, on CPU or GPU, with or without fused multiply-adds.
 """
 
 from torch import Tensor
@@ -21,15 +21,15 @@ def fixed(value: float) -> int:
 
 
 def between(low: float, high: float, strength: Tensor) -> Tensor:
-    """Return the 16.16 number a share ``strength`` of the way from ``low`` to ``high``.
+    """Interpolate from ``low`` to ``high`` by ``strength``, in 16.16.
 
     Args:
         low: value at strength 0.
         high: value at strength 1.
-        strength: int64, a share in 16.16, from 0 to ``ONE``.
+        strength: int64, a fraction in 16.16, from 0 to ``ONE``.
 
     Returns:
-        int64, in 16.16, shaped as the strengths.
+        int64, in 16.16, same shape as ``strength``.
 
     >>> import torch
     >>> (between(-30, 30, torch.tensor([0, HALF, ONE])) >> 16).tolist()

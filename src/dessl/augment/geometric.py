@@ -1,7 +1,7 @@
-"""Moves of pixels: one affine map for each image, sampled at the nearest pixel as Pillow does.
+"""Geometric operations: one affine map per image, nearest-neighbour sampling as in Pillow.
 
-An output pixel (x, y) takes the input pixel (⌊a(x+½) + b(y+½) + c⌋, ⌊d(x+½) + e(y+½) + f⌋), or the
-fill level where that lies outside. The coefficients are 16.16 integers, as in Pillow's own loop.
+Output pixel (x, y) reads input pixel (⌊a(x+½) + b(y+½) + c⌋, ⌊d(x+½) + e(y+½) + f⌋), or the fill
+level if that lies outside the image. The coefficients are 16.16 integers, as in Pillow's own loop.
 """
 
 import math
@@ -22,17 +22,17 @@ def affine_maps(
     height: int,
     width: int,
 ) -> Tensor:
-    """Return the six coefficients of one map for each image, output pixel → input pixel.
+    """Return the six coefficients of each image's map, output pixel → input pixel.
 
-    Of the five amounts of an image at most one may differ from zero. Amounts may have more
-    dimensions than one, all the same: (n, slots) gives maps (n, slots, 6).
+    At most one of an image's five amounts may be non-zero. Amounts may have extra dimensions if
+    all have the same shape: (n, slots) gives maps (n, slots, 6).
 
     Args:
         angle: int64 (n,), degrees anticlockwise about the centre, in 16.16.
-        shear_x: int64 (n,), columns moved for each row, in 16.16.
-        shear_y: int64 (n,), rows moved for each column, in 16.16.
-        shift_x: int64 (n,), columns moved, in 16.16; positive moves the picture to the left.
-        shift_y: int64 (n,), rows moved, in 16.16; positive moves the picture upwards.
+        shear_x: int64 (n,), columns shifted per row, in 16.16.
+        shear_y: int64 (n,), rows shifted per column, in 16.16.
+        shift_x: int64 (n,), columns shifted, in 16.16; positive shifts the image left.
+        shift_y: int64 (n,), rows shifted, in 16.16; positive shifts the image up.
         height: of the images.
         width: of the images.
 
@@ -58,7 +58,7 @@ def affine_maps(
 
 
 def moved(images: Tensor, maps: Tensor, fill: int = 0) -> Tensor:
-    """Return each image under its own affine map, nearest pixel, ``fill`` from outside.
+    """Apply each image's own affine map, nearest neighbour, with ``fill`` outside the image.
 
     Args:
         images: uint8 (n, channels, height, width).
@@ -79,27 +79,27 @@ def moved(images: Tensor, maps: Tensor, fill: int = 0) -> Tensor:
     a, b, c, d, e, f = maps[:, :, None, None].unbind(1)
     column = (a * x + (b * y + c)) >> 16
     row = (d * x + (e * y + f)) >> 16
-    # A number is negative exactly if its sign bit is set: one comparison in place of four.
+    # The OR is negative if any term is: one comparison instead of four.
     inside = (column | row | (width - 1 - column) | (height - 1 - row)) >= 0
     index = (row * width + column).clamp(0, height * width - 1)
-    # A product by the mask: torch.where with a number takes 30 times as long on a CPU.
+    # Multiply by the mask: torch.where with a scalar is 30 times slower on a CPU.
     kept = _taken(images, index) * inside[:, None]
     return kept + (~inside[:, None]).to(torch.uint8) * fill if fill else kept
 
 
 def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None = None) -> Tensor:
-    """Return each image flipped or not, then moved by whole pixels, with reflection at the border.
+    """Return each image, flipped if asked, then shifted by whole pixels with reflection padding.
 
     The border pixel itself is not repeated, as in ``numpy.pad(mode="reflect")``.
 
     Args:
         images: (n, channels, height, width), of any dtype.
-        columns: int64 (n,), |columns| < width; positive moves the picture to the left.
-        rows: int64 (n,), |rows| < height; positive moves the picture upwards.
-        flip: bool (n,), whether to mirror left and right first; none of them if not given.
+        columns: int64 (n,), |columns| < width; positive shifts the image left.
+        rows: int64 (n,), |rows| < height; positive shifts the image up.
+        flip: bool (n,), whether to flip horizontally first; no flips by default.
 
     Returns:
-        (n, channels, height, width), of the dtype of the images.
+        (n, channels, height, width), same dtype as the images.
 
     >>> x = torch.tensor([[[[1, 2, 3, 4]]]])
     >>> shifted(x, columns=torch.tensor([2]), rows=torch.tensor([0])).tolist()
@@ -114,13 +114,13 @@ def shifted(images: Tensor, columns: Tensor, rows: Tensor, flip: Tensor | None =
 
 
 def _reflected(shift: Tensor, size: int) -> Tensor:
-    """Return where each of ``size`` positions is read, int32 (n, size)."""
+    """Return the source index of each of ``size`` positions, int32 (n, size)."""
     last = size - 1
     position = torch.arange(size, device=shift.device, dtype=torch.int32)
     return last - (last - (position + shift[:, None].to(torch.int32)).abs()).abs()
 
 
 def _taken(images: Tensor, index: Tensor) -> Tensor:
-    """Take pixel ``index`` (n, height, width), counted along rows, in each channel."""
+    """Gather pixels at the row-major ``index`` (n, height, width) in each channel."""
     flat = index.flatten(1).to(torch.int64)[:, None].expand(-1, images.shape[1], -1)
     return images.flatten(2).gather(2, flat).view(images.shape)

@@ -1,4 +1,4 @@
-"""What every augmentation asks of its images, and the floats it hands on: (x/255 − mean) / std."""
+"""Input checks that all augmentations share, and normalisation: (x/255 − mean) / std."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def checked_images(images: object, *, channels: Sequence[int] = ()) -> Tensor:
-    """Refuse anything but uint8 images (n, channels, height, width) with at least one pixel."""
+    """Check that images are uint8 (n, channels, height, width) with at least one pixel."""
     if not isinstance(images, Tensor):
         raise TypeError(
             f"images must be a torch.Tensor of dtype uint8; got {type(images).__name__}. "
@@ -28,7 +28,7 @@ def checked_images(images: object, *, channels: Sequence[int] = ()) -> Tensor:
             "Use x[None] for one colour image and x[:, None] for a batch of grey ones."
         )
     if 0 in images.shape[1:]:
-        raise ValueError(f"images must have pixels; got shape {tuple(images.shape)}.")
+        raise ValueError(f"images must have at least one pixel; got shape {tuple(images.shape)}.")
     if channels and images.shape[1] not in channels:
         wanted = " or ".join(str(count) for count in channels)
         raise ValueError(
@@ -39,7 +39,7 @@ def checked_images(images: object, *, channels: Sequence[int] = ()) -> Tensor:
 
 
 def checked_generator(generator: object, device: torch.device) -> torch.Generator:
-    """Refuse a missing generator, and one that lives on another kind of device."""
+    """Check that a generator was passed and is on the images' type of device."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(
             f"generator must be a torch.Generator; got {type(generator).__name__}. "
@@ -47,7 +47,7 @@ def checked_generator(generator: object, device: torch.device) -> torch.Generato
         )
     if generator.device.type != device.type:
         raise ValueError(
-            f"generator must live where the images do, on {device}; got one on "
+            f"generator must be on the images' device, {device}; got one on "
             f"{generator.device}. Make one with torch.Generator({str(device)!r})."
         )
     return generator
@@ -56,7 +56,7 @@ def checked_generator(generator: object, device: torch.device) -> torch.Generato
 def checked_normalisation(
     mean: float | Sequence[float], std: float | Sequence[float], dtype: torch.dtype
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and std as tuples of one length: one entry, or one for each channel."""
+    """Return mean and std as tuples of equal length: one entry, or one per channel."""
     _checks.one_of("dtype", dtype, FLOATS)
     means = tuple(mean) if isinstance(mean, Sequence) else (mean,)
     stds = tuple(std) if isinstance(std, Sequence) else (std,)
@@ -101,7 +101,7 @@ def normalised(
             f"channel(s) of the images; got {len(mean)}."
         )
     working = torch.float64 if dtype == torch.float64 else torch.float32
-    # Python numbers, channel by channel: a tensor of constants would be a copy from the host.
+    # Python scalars, one channel at a time: a tensor of constants would need a host-to-device copy.
     levels = images.to(working)
     parts = (levels,) if len(mean) == 1 else levels.unbind(1)
     for part, m, s in zip(parts, mean, std, strict=True):

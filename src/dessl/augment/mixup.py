@@ -11,10 +11,10 @@ from dessl.augment.images import checked_generator
 
 
 class Mixed(NamedTuple):
-    """Mixed rows, with what is needed to mix their targets in the same way.
+    """Mixed rows, and what is needed to mix their targets in the same way.
 
-    ``x`` is shaped as the rows that came; ``lam``, float32 (n,), weighs each row; ``partner``,
-    int64 (n,), is the permutation that gives the row mixed in.
+    ``x`` has the shape of the input; ``lam``, float32 (n,), is the weight of each row;
+    ``partner``, int64 (n,), is a permutation: the row each one is mixed with.
     """
 
     x: Tensor
@@ -22,11 +22,11 @@ class Mixed(NamedTuple):
     partner: Tensor
 
     def mix(self, values: Tensor) -> Tensor:
-        """Return other values of the same rows, (n, ...) floats, mixed as x was."""
+        """Mix other values of the same rows, floats (n, ...), in the same way as x."""
         if not values.is_floating_point():  # where every weight would be rounded to 0
             raise TypeError(
                 f"values must be floats; got {values.dtype}. Mix one-hot targets as .float(), and "
-                "class numbers not at all."
+                "do not mix class numbers."
             )
         lam = self.lam.to(values.dtype).view(-1, *(1,) * (values.ndim - 1))
         return lam * values + (1 - lam) * values[self.partner]
@@ -37,7 +37,7 @@ def mixup(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
 
     Args:
         x: floats (n, ...).
-        alpha: a of Beta(a, a), positive; small values keep most rows nearly pure.
+        alpha: a of Beta(a, a), positive; small values leave most rows nearly unmixed.
         generator: on the device of x.
 
     >>> x = torch.eye(3)
@@ -61,7 +61,7 @@ def symmetric_beta(
 ) -> Tensor:
     """Draw n values from Beta(a, a), float32 (n,).
 
-    A closed form (Devroye 1996) in place of a rejection loop, so that shapes are static:
+    Uses a closed form (Devroye 1996) instead of rejection sampling, so shapes are static:
     ½ ± ½ / √(1 + 1 / ((U^(−1/a) − 1) cos²(2πV))) with U, V uniform.
 
     >>> draws = symmetric_beta(1000, 0.75, torch.Generator().manual_seed(0), torch.device("cpu"))

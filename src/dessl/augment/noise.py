@@ -9,7 +9,7 @@ from dessl.augment.images import checked_generator
 
 
 def noisy(x: Tensor, std: float, generator: torch.Generator) -> Tensor:
-    """Return x with independent Gaussian noise on every entry.
+    """Add independent Gaussian noise to every entry of x.
 
     Args:
         x: floats of any shape: normalised images, or rows of a table.
@@ -35,11 +35,11 @@ def noisy(x: Tensor, std: float, generator: torch.Generator) -> Tensor:
 
 
 def translated(images: Tensor, pixels: int, generator: torch.Generator) -> Tensor:
-    """Return each image moved by its own whole number of pixels, with reflection at the border.
+    """Shift each image by its own whole number of pixels, with reflection padding.
 
     Args:
         images: (n, channels, height, width), of any dtype.
-        pixels: columns and rows are uniform from −pixels to pixels.
+        pixels: maximum shift; columns and rows are drawn uniformly from −pixels to pixels.
         generator: on the device of the images.
 
     Returns:

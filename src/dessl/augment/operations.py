@@ -1,7 +1,7 @@
-"""The operations of RandAugment, their draw, and what each draw means in numbers.
+"""The operations of RandAugment, how they are drawn, and the parameters of each draw.
 
-An image's slot holds one operation. What the operation does is spelt out for every kind of
-work (affine map, table, blend); the kinds that the operation does not use get their identity.
+Each slot of an image has one operation. It sets the parameters of every kind of operation (affine
+map, table, blend); the kinds it does not use are set to the identity.
 """
 
 from enum import IntEnum
@@ -15,7 +15,7 @@ from dessl.augment.geometric import affine_maps
 
 
 class Operation(IntEnum):
-    """The operations of RandAugment in FixMatch; each is drawn as often as any other."""
+    """The operations of RandAugment in FixMatch, drawn with equal probability."""
 
     AUTOCONTRAST = 0
     BRIGHTNESS = 1
@@ -34,11 +34,11 @@ class Operation(IntEnum):
 
 
 class RandAugmentDraw(NamedTuple):
-    """Operations and how strongly each acts; both int64 (n, n_ops).
+    """Operations and their strengths, both int64 (n, n_ops).
 
-    ``strength`` is a share in 16.16, from 0 to ``ONE``, of the way through the operation's range:
+    ``strength``, in 16.16 from 0 to ``ONE``, is the position within the operation's range:
     brightness, colour, contrast and sharpness 0.05 to 0.95, posterize 4 to 8 bits, rotate −30° to
-    30°, shears and translations −0.3 to 0.3, solarize 0 to 256; the others take none.
+    30°, shears and translations −0.3 to 0.3, solarize 0 to 256; the other operations ignore it.
     """
 
     operation: Tensor
@@ -46,7 +46,7 @@ class RandAugmentDraw(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One operation for each of n images, in numbers.
+    """The parameters of one operation for each of n images.
 
     ``operation`` int64 (n,); ``maps`` int32 (n, 6), see :func:`affine_maps`; ``weight``, ``keep``
     and ``threshold`` int32 (n,), see :func:`adjusted`; ``sharing`` int32 (n,) in 16.16, the weight
@@ -75,7 +75,7 @@ def drawn_operations(
         n_ops: operations for each image.
         generator: on the device.
         device: of the draw.
-        magnitude: share of the range of each operation, from 0 to 1; drawn uniformly if not given.
+        magnitude: position within each operation's range, from 0 to 1; drawn uniformly by default.
 
     >>> draw = drawn_operations(8, 3, torch.Generator().manual_seed(0), torch.device("cpu"))
     >>> draw.operation.shape, draw.strength.shape
@@ -91,7 +91,7 @@ def drawn_operations(
 
 
 def slots(draw: RandAugmentDraw, *, height: int, width: int) -> list[Slot]:
-    """Spell a draw out, slot by slot, for images of one size.
+    """Convert a draw to parameters, slot by slot, for images of one size.
 
     >>> draw = RandAugmentDraw(torch.tensor([[Operation.SOLARIZE]]), torch.tensor([[ONE // 2]]))
     >>> slots(draw, height=8, width=8)[0].threshold.tolist() == [128 * ONE]
@@ -112,8 +112,8 @@ def slots(draw: RandAugmentDraw, *, height: int, width: int) -> list[Slot]:
 
 
 def drew(operation: Tensor, wanted: Operation) -> Tensor:
-    """Return where an operation was drawn, bool, shaped as the draw."""
-    # A plain int: torch.compile takes the comparison of a tensor with an enum for a constant.
+    """Return where an operation was drawn, bool, same shape as the draw."""
+    # A plain int: torch.compile treats comparing a tensor with an enum as a constant.
     return operation == wanted.value
 
 

@@ -1,9 +1,9 @@
-"""RandAugment as in FixMatch: n operations in a row, each drawn anew for each image.
+"""RandAugment as in FixMatch: n operations in sequence, drawn independently for each image.
 
-All geometric operations are one affine gather, all pointwise colour operations one look-up in a
-table, and saturation and sharpness one blend; an image that drew none of a kind gets that kind's
-identity. So a slot has one shape whatever was drawn, and never asks the host: it compiles, and can
-be captured in a CUDA graph.
+All geometric operations are one affine gather, all pointwise colour operations one table lookup,
+and saturation and sharpness one blend; kinds that an image did not draw act as the identity. So
+shapes do not depend on the draw and nothing synchronises with the host: it compiles, and can be
+captured in a CUDA graph.
 """
 
 from itertools import chain
@@ -40,15 +40,15 @@ KIND_OF = [next(k for k, kind in enumerate(KINDS) if operation in kind) for oper
 
 
 def randaugmented(images: Tensor, draw: RandAugmentDraw, fill: int = 0) -> Tensor:
-    """Return each image after its own operations, in their order.
+    """Apply each image's own operations, in order.
 
-    On a CPU each kind of operation runs on the images that drew it; elsewhere, and when compiled,
-    every kind runs on every image, with the same result to the last bit.
+    On a CPU each kind of operation runs only on the images that drew it; elsewhere, and when
+    compiled, every kind runs on every image, with bit-identical results.
 
     Args:
         images: uint8 (n, 1 or 3, height, width).
         draw: (n, n_ops) operations and strengths.
-        fill: level of pixels that rotations, shears and translations bring in from outside.
+        fill: level of the pixels outside the image, for rotations, shears and translations.
 
     Returns:
         uint8 (n, 1 or 3, height, width).
@@ -67,7 +67,7 @@ def randaugmented(images: Tensor, draw: RandAugmentDraw, fill: int = 0) -> Tenso
 
 
 def after_static_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
-    """Return each image after one operation; all kinds of work run on all images."""
+    """Apply one operation to each image; every kind runs on all images."""
     contrast, autocontrast, equalize, colour, sharpness = (
         drew(slot.operation, wanted)[:, None, None]
         for wanted in (
@@ -84,12 +84,12 @@ def after_static_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
     tables = torch.where(equalize, equalize_tables(images), tables)
     new = looked_up(moved(images, slot.maps, fill), tables)
     plain = torch.where(colour[..., None], grey(images), smooth(images))
-    # An image that drew one of these two was neither moved nor looked up.
+    # For an image that drew one of these two, the map and the table were the identity.
     return torch.where((colour | sharpness)[..., None], _shared(images, plain, slot.sharing), new)
 
 
 def after_sorted_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
-    """Return each image after one operation; each kind of work runs on the images that drew it."""
+    """Apply one operation to each image; each kind runs only on the images that drew it."""
     rows: list[list[int]] = [[] for _ in KINDS]
     for row, operation in enumerate(slot.operation.tolist()):
         rows[KIND_OF[operation]].append(row)
@@ -110,7 +110,7 @@ def after_sorted_slot(images: Tensor, slot: Slot, fill: int) -> Tensor:
 
 
 def _tables(images: Tensor, slot: Slot) -> Tensor:
-    """Return tables (n, channels, 256), taking statistics only of the images that need them."""
+    """Return tables (n, channels, 256); compute statistics only for the images that need them."""
 
     def rows(wanted: Operation) -> tuple[Tensor, Tensor]:
         chosen = drew(slot.operation, wanted).nonzero().flatten()
@@ -127,5 +127,5 @@ def _tables(images: Tensor, slot: Slot) -> Tensor:
 
 
 def _shared(images: Tensor, plain: Tensor, sharing: Tensor) -> Tensor:
-    """Return the blend of each image with its plainer version, uint8, shaped as the images."""
+    """Blend each image with its grey or smoothed version; uint8, same shape as the images."""
     return blended(plain, images.to(torch.int32), sharing[:, None, None, None]).to(torch.uint8)

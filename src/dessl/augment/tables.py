@@ -1,7 +1,6 @@
-"""Pointwise colour operations as tables: new level = table[old level], one for each channel.
+"""Pointwise colour operations as lookup tables: new level = table[old level], one per channel.
 
-Each table equals the one that Pillow builds for the same image, entry by entry, for every level
-that occurs in the image.
+Each table matches the one Pillow builds for the same image, at every level that occurs in it.
 """
 
 import torch
@@ -11,12 +10,12 @@ from dessl.augment.fixed_point import blended
 
 
 def levels(device: torch.device) -> Tensor:
-    """Return the levels 0 to 255, int32 (256,): the table that changes nothing."""
+    """Return the levels 0 to 255, int32 (256,): the identity table."""
     return torch.arange(256, device=device, dtype=torch.int32)
 
 
 def looked_up(images: Tensor, tables: Tensor) -> Tensor:
-    """Return each pixel's entry in the table of its image and channel.
+    """Look up each pixel in the table of its image and channel.
 
     Args:
         images: uint8 (n, channels, height, width).
@@ -34,13 +33,13 @@ def looked_up(images: Tensor, tables: Tensor) -> Tensor:
 
 
 def adjusted(anchor: Tensor, weight: Tensor, keep: Tensor, threshold: Tensor) -> Tensor:
-    """Return the tables of brightness, contrast, posterize and solarize, one after the other.
+    """Return the composed tables of brightness, contrast, posterize and solarize, in that order.
 
     Args:
-        anchor: int32 (n,), the level blended with: 0 for brightness, the mean for contrast.
+        anchor: int32 (n,), the level to blend with: 0 for brightness, the mean for contrast.
         weight: int32 (n,) in 16.16, weight of the image in that blend; ``ONE`` changes nothing.
         keep: int32 (n,), mask of the bits kept by posterize; 255 changes nothing.
-        threshold: int32 (n,) in 16.16, levels from it on are inverted; 256 changes nothing.
+        threshold: int32 (n,) in 16.16; levels at or above it are inverted; 256 changes nothing.
 
     Returns:
         int32 (n, 1, 256), the same for each channel.
@@ -58,7 +57,7 @@ def adjusted(anchor: Tensor, weight: Tensor, keep: Tensor, threshold: Tensor) ->
 
 
 def autocontrast_tables(images: Tensor) -> Tensor:
-    """Return the tables that stretch each channel's levels to the full range.
+    """Return the autocontrast tables: stretch each channel to the full range.
 
     Args:
         images: uint8 (n, channels, height, width).
@@ -70,21 +69,21 @@ def autocontrast_tables(images: Tensor) -> Tensor:
     >>> looked_up(x, autocontrast_tables(x)).tolist()
     [[[[0, 127, 255]]]]
     """
-    # int32: the minimum of bytes is wrong when torch 2.13 compiles it for a CPU.
+    # int32: torch 2.13 computes the minimum of uint8 wrongly when compiled for a CPU.
     pixels = images.flatten(2).to(torch.int32)
     darkest = pixels.amin(-1, keepdim=True).double()
     brightest = pixels.amax(-1, keepdim=True).double()
     span = (brightest - darkest).clamp(min=1)
     scale = torch.full_like(span, 255).div(span)
     same = levels(images.device)
-    # Pillow's doubles round twice, product and difference. The clamps change no value; they keep
-    # compilers from fusing the two into one multiply-add, which rounds once and gives other levels.
+    # Pillow rounds twice in float64: the product, then the difference. The clamps change no value;
+    # they stop compilers from fusing both into one multiply-add, whose single rounding differs.
     stretched = (same * scale).clamp(min=0) - (darkest * scale).clamp(min=0)
     return torch.where(brightest > darkest, stretched.to(torch.int32).clamp(0, 255), same)
 
 
 def equalize_tables(images: Tensor) -> Tensor:
-    """Return the tables that flatten each channel's histogram.
+    """Return the tables that equalize each channel's histogram.
 
     Args:
         images: uint8 (n, channels, height, width).

@@ -1,6 +1,6 @@
 """The two views of consistency training: weak (flip, shift) and strong (RandAugment, Cutout).
 
-Both take uint8 images and give normalised floats, with one independent draw for each image.
+Both take uint8 images and return normalised floats, with an independent draw per image.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from dessl.augment.randaugment import randaugmented
 
 
 class WeakDraw(NamedTuple):
-    """For each image whether it is flipped, bool (n,), and how far it moves, int64 (n,)."""
+    """For each image, whether to flip it, bool (n,), and how far to shift it, int64 (n,)."""
 
     flip: Tensor
     columns: Tensor
@@ -31,7 +31,7 @@ class WeakDraw(NamedTuple):
 
 
 class StrongDraw(NamedTuple):
-    """The three draws of a strong view, in the order in which they act."""
+    """The three draws of a strong view, in the order they are applied."""
 
     weak: WeakDraw
     operations: RandAugmentDraw
@@ -39,13 +39,13 @@ class StrongDraw(NamedTuple):
 
 
 class Weak:
-    """Flip left and right with probability ½, then shift by whole pixels with reflection.
+    """Flip horizontally with probability ½, then shift by whole pixels with reflection padding.
 
     The default is the weak view of FixMatch: up to 12.5 % of a side, 4 pixels of 32.
 
     Args:
-        flip: whether images may be flipped; switch it off for digits and writing.
-        shift: largest shift, in pixels if a whole number, as a share of the side if a float.
+        flip: whether images may be flipped; turn it off for digits and text.
+        shift: maximum shift, in pixels if an int, as a fraction of the side if a float.
         mean: of levels in [0, 1]; one number, or one for each channel.
         std: likewise.
         dtype: of the result.
@@ -76,9 +76,9 @@ class Weak:
         self.dtype = dtype
 
     def draw(self, images: Tensor, generator: torch.Generator) -> WeakDraw:
-        """Draw flips and shifts for a batch; nothing of the images but shape and device is used.
+        """Draw flips and shifts for a batch; uses only the images' shape and device.
 
-        What cannot happen is not drawn: a view without flips and shifts leaves the generator alone.
+        A view without flips and shifts draws nothing and leaves the generator unchanged.
         """
         n, _, height, width = checked_images(images).shape
         device = images.device
@@ -94,7 +94,7 @@ class Weak:
         return WeakDraw(flip, drawn(-across, across), drawn(-down, down))
 
     def apply(self, images: Tensor, draw: WeakDraw) -> Tensor:
-        """Return the view that a draw gives: floats (n, channels, height, width)."""
+        """Apply a draw and return the view: floats (n, channels, height, width)."""
         moved = shifted(checked_images(images), draw.columns, draw.rows, draw.flip)
         return normalised(moved, self.mean, self.std, self.dtype)
 
@@ -107,7 +107,7 @@ class Weak:
         if reach >= side:
             raise ValueError(
                 f"shift must be smaller than the images' sides; got {self.shift} for a side of "
-                f"{side}. Pass a share of the side, such as 0.125."
+                f"{side}. Pass a fraction of the side, such as 0.125."
             )
         return reach
 
@@ -119,11 +119,11 @@ class Strong:
 
     Args:
         n_ops: operations for each image.
-        magnitude: share of each operation's range, from 0 to 1; drawn for each if not given.
-        cutout: largest side of the square, as a share of the width; 0 for none.
+        magnitude: position within each operation's range, from 0 to 1; random by default.
+        cutout: maximum side of the square, as a fraction of the width; 0 for none.
         flip: whether images may be flipped.
-        shift: largest shift, in pixels if a whole number, as a share of the side if a float.
-        fill: level of pixels that come from outside the image.
+        shift: maximum shift, in pixels if an int, as a fraction of the side if a float.
+        fill: level of the pixels outside the image.
         cutout_fill: level of the square.
         mean: of levels in [0, 1]; one number, or one for each channel.
         std: likewise.
@@ -159,7 +159,7 @@ class Strong:
         self.cutout_fill = _checks.whole_number("cutout_fill", cutout_fill, high=255)
 
     def draw(self, images: Tensor, generator: torch.Generator) -> StrongDraw:
-        """Draw all that happens to a batch; only its shape and device are used."""
+        """Draw all the augmentations of a batch; uses only its shape and device."""
         checked_images(images, channels=(1, 3))
         n, device = len(images), images.device
         return StrongDraw(
@@ -169,14 +169,14 @@ class Strong:
         )
 
     def levels(self, images: Tensor, draw: StrongDraw) -> Tensor:
-        """Return the view that a draw gives before normalisation: uint8, shaped as the images."""
+        """Apply a draw without normalising: uint8, same shape as the images."""
         checked_images(images, channels=(1, 3))
         images = shifted(images, draw.weak.columns, draw.weak.rows, draw.weak.flip)
         images = randaugmented(images, draw.operations, self.fill)
         return cut_out(images, draw.cutout, self.cutout, self.cutout_fill)
 
     def apply(self, images: Tensor, draw: StrongDraw) -> Tensor:
-        """Return the view that a draw gives: floats (n, channels, height, width)."""
+        """Apply a draw and return the view: floats (n, channels, height, width)."""
         weak = self.weak
         return normalised(self.levels(images, draw), weak.mean, weak.std, weak.dtype)
 

@@ -1,8 +1,8 @@
-"""The paper's networks and a fast one; any other ``nn.Module`` from x to logits serves as well.
+"""The paper's networks and a fast one; any other ``nn.Module`` from x to logits works as well.
 
-All read normalised floats, not bytes. Their weights start as PyTorch draws them, from its global
-generator: call ``torch.manual_seed`` before building one, inside ``torch.random.fork_rng()`` if
-nothing else is to notice.
+All take normalised floats, not bytes. Weights are initialised from PyTorch's global generator: call
+``torch.manual_seed`` before building a network, inside ``torch.random.fork_rng()`` to leave the
+global state unchanged.
 """
 
 from collections.abc import Callable

@@ -12,12 +12,12 @@ class CNN13(nn.Module):
 
     Three 3 × 3 convolutions of 128 maps, three of 256, then an unpadded one of 512 and 1 × 1 ones
     of 256 and 128; max pooling and dropout after each of the first two groups. The convolutions
-    have no bias, which batch normalisation would take away again.
+    have no bias, since batch normalisation would cancel it.
 
     Args:
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
-        dropout: Share set to zero in training.
+        dropout: Dropout probability.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes), sides of at least 12.
@@ -55,9 +55,9 @@ class CNN13(nn.Module):
 
 
 class _NormedConv(nn.Conv2d):
-    """A convolution with weight w · length / |w|, one length for each map it makes.
+    """A convolution with weight w · length / |w|, one length per output channel.
 
-    Written out since PyTorch's own weight normalisation has no batching rule for ``vmap``.
+    Implemented here because PyTorch's weight normalisation has no batching rule for ``vmap``.
     """
 
     def __init__(self, before: int, after: int, side: int, padding: int) -> None:
@@ -70,7 +70,7 @@ class _NormedConv(nn.Conv2d):
 
 
 class _NormedLinear(nn.Linear):
-    """A linear layer with weight w · length / |w|, one length for each class."""
+    """A linear layer with weight w · length / |w|, one length per class."""
 
     def __init__(self, before: int, after: int) -> None:
         super().__init__(before, after)

@@ -1,4 +1,4 @@
-"""A fast network for small images: nine layers, few and wide, so that the device is kept busy."""
+"""A fast network for small images: nine wide layers that keep the device busy."""
 
 from collections.abc import Sequence
 
@@ -6,21 +6,21 @@ from torch import Tensor, nn
 
 from dessl.models.inputs import check_images
 
-LOGIT_SCALE = 0.125  # keeps the first logits small, so that a high learning rate is safe
+LOGIT_SCALE = 0.125  # keeps the initial logits small, so a high learning rate is safe
 
 
 class FastCifar(nn.Module):
-    """Eight 3 × 3 convolutions with batch normalisation and GELU, two short cuts, global maximum.
+    """Eight 3 × 3 convolutions with batch normalisation and GELU, two shortcuts, global maximum.
 
-    A convolution of w maps; of 2w, 4w and 8w, each followed by max pooling; a residual pair after
-    the 2w and the 8w. Every width is a multiple of 8, as tensor cores like it, and most work is in
-    few large convolutions, unlike a wide ResNet's many small ones.
+    A convolution with w channels, then 2w, 4w and 8w, each followed by max pooling; a residual pair
+    after the 2w and the 8w. Every width is a multiple of 8, which suits tensor cores, and most work
+    is in a few large convolutions, unlike a wide ResNet's many small ones.
 
     Args:
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
-        width: Maps w of the first convolution.
-        residuals: How many pairs follow the 2w, the 4w and the 8w.
+        width: Channels w of the first convolution.
+        residuals: Number of residual pairs after the 2w, the 4w and the 8w.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes), sides of at least 8.
@@ -42,7 +42,7 @@ class FastCifar(nn.Module):
         super().__init__()
         if len(residuals) != 3 or min(residuals) < 0:
             raise ValueError(
-                "residuals must say how many pairs follow each of the three pooled convolutions, "
+                "residuals must be three counts, the residual pairs after each pooled convolution, "
                 f"such as (1, 0, 1); got {residuals!r}."
             )
         self.in_channels = in_channels
@@ -57,8 +57,8 @@ class FastCifar(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, n_classes) of images (n, in_channels, height, width)."""
         check_images(x, self.in_channels, least_side=8)
-        # Not amax: its gradient looks for the maximum's value among numbers that a compiler may
-        # have computed anew in another precision, and is NaN; max remembers the place.
+        # Not amax: its gradient compares values with the maximum, and is NaN if the compiler
+        # recomputed them in another precision; max stores the index.
         maxima = self.maps(x).flatten(2).max(2).values
         logits: Tensor = LOGIT_SCALE * self.head(maxima)
         return logits
@@ -75,7 +75,7 @@ class _Residual(nn.Module):
 
 
 def _convolution(before: int, after: int, *, pool: bool = False) -> nn.Sequential:
-    # Pooling before normalisation leaves it a quarter of the values to go through.
+    # Pooling first leaves batch normalisation a quarter of the values.
     return nn.Sequential(
         nn.Conv2d(before, after, 3, padding=1, bias=False),
         *([nn.MaxPool2d(2)] if pool else []),

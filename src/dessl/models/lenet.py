@@ -1,4 +1,4 @@
-"""LeNet as the paper's MNIST experiments have it: 6@5 - pool - 16@5 - pool - 120 - 84 - K."""
+"""LeNet as in the paper's MNIST experiments: 6@5 - pool - 16@5 - pool - 120 - 84 - K."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from dessl.models.inputs import check_image_size
 class LeNet(nn.Module):
     """Two convolutions with ReLU and max pooling, then three linear layers.
 
-    The convolutions are not padded, as in the paper, so that 28 × 28 images come to 16 maps of
-    4 × 4. Images with a side below 16 would come to nothing: for them both convolutions are padded
-    by 2 and keep the size, so that 8 × 8 images come to 16 maps of 2 × 2.
+    As in the paper the convolutions are not padded, so 28 × 28 images give 16 maps of 4 × 4. Images
+    with a side below 16 would be too small: for them both convolutions are padded by 2, which keeps
+    the size, so 8 × 8 images give 16 maps of 2 × 2.
 
     Args:
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
-        size: Height and width of the images, or their one side; at least 4.
-        padding: Zeros around the images and around the first pooled maps. LeNet-5, which saw
-            28 × 28 digits in a frame of 32 × 32, had (2, 0). As above, if not given.
+        size: Height and width of the images, or the side of square ones; at least 4.
+        padding: Zero padding of the images and of the first pooled maps. LeNet-5, which padded
+            28 × 28 digits to 32 × 32, used (2, 0). The default is described above.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes).
@@ -51,8 +51,8 @@ class LeNet(nn.Module):
         height, width = (((side - 4 + 2 * first) // 2 - 4 + 2 * second) // 2 for side in self.size)
         if min(height, width) < 1:
             raise ValueError(
-                f"padding {first, second} leaves nothing of images of size {self.size}. Raise it, "
-                "or leave it out."
+                f"padding {first, second} is too small for images of size {self.size}. Increase "
+                "it, or omit it."
             )
         self.maps = nn.Sequential(
             nn.Conv2d(in_channels, 6, 5, padding=first),

@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from dessl.models.inputs import check_image_size
 
-SIDE = 28  # MedMNIST's; it comes to 64 maps of 4 × 4
+SIDE = 28  # of MedMNIST images; gives 64 maps of 4 × 4
 
 
 class MedCNN(nn.Module):

@@ -1,4 +1,4 @@
-"""Fully connected networks: one for tables, and the one of the paper's toy example."""
+"""Fully connected networks: one for tables, and the network of the paper's toy example."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ class MLP(nn.Module):
         n_features: Columns of x.
         n_classes: Columns of the logits.
         hidden: Widths of the hidden layers.
-        dropout: Share of each hidden layer set to zero in training.
+        dropout: Dropout probability after each hidden layer.
 
     Shape:
         (n, n_features) to (n, n_classes).
@@ -54,8 +54,8 @@ class MLP(nn.Module):
 class ToyMLP(nn.Module):
     """The toy example's network 1-20-100-20-1 with ReLU, for two classes.
 
-    Its one output z is read as the two logits (0, z), whose softmax is the sigmoid of z; so it goes
-    wherever a network of two classes goes.
+    Its single output z becomes the two logits (0, z), whose softmax is the sigmoid of z, so it can
+    be used like any two-class network.
 
     Shape:
         (n, 1) to (n, 2).

@@ -7,24 +7,24 @@ from torch import Tensor, nn
 
 from dessl.models.inputs import check_images
 
-STEM = 16  # maps of the first convolution
+STEM = 16  # channels of the first convolution
 SLOPE = 0.1  # of the leaky ReLU
 
 
 class WideResNet(nn.Module):
-    """Groups of residual blocks, each group wider and (but for the first) of half the size.
+    """Groups of residual blocks, each wider than the last and, after the first, half its size.
 
-    Layers are counted as FixMatch does: the first convolution, two in each block and one on the
-    short cut of each group; so three groups of four blocks are 1 + 24 + 3 = 28 layers.
+    Layers are counted as in FixMatch: the first convolution, two per block and one on the shortcut
+    of each group, so three groups of four blocks are 1 + 24 + 3 = 28 layers.
 
     Args:
         n_classes: Columns of the logits.
         in_channels: 1 for grey images, 3 for colour.
-        widths: Maps of each group.
+        widths: Channels of each group.
         strides: Stride of each group's first block.
         blocks: Blocks in a group.
         bn_momentum: Weight of the newest batch in the running statistics (PyTorch's convention).
-            FixMatch's 0.001 remembers about a thousand steps: raise it for shorter runs.
+            FixMatch's 0.001 averages over about a thousand steps: raise it for shorter runs.
 
     Shape:
         (n, in_channels, height, width) to (n, n_classes).
@@ -72,9 +72,9 @@ class WideResNet(nn.Module):
 
 
 class _Block(nn.Module):
-    """Norm, activation and convolution, twice, added to the input or to a short cut from it.
+    """Norm, activation and convolution, twice, added to the input or to a shortcut from it.
 
-    In the network's first block (``shared``) the short cut starts after the first activation.
+    In the network's first block (``shared``) the shortcut starts after the first activation.
     """
 
     def __init__(
