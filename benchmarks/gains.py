@@ -25,13 +25,13 @@ import torch
 
 from dessl.evaluation.metrics import accuracy, brier, cross_entropy, ece
 from gains_methods import answers
-from gains_report import markdown, read_cells
+from gains_report import read_cells, summary, tables
 from gains_sets import CONFIRM, DESIGN, LABELS, draw, load, prepare
 
 HERE = Path(__file__).parent
 PREPARED = HERE / "runs" / "gains_tables.npz"
 CELLS = HERE / "runs" / "gains"
-REPORT = HERE / "results" / "gains.md"
+REPORT, TABLES = HERE / "results" / "gains.md", HERE / "results" / "gains_tables.md"
 DRAWS = 10
 
 
@@ -105,7 +105,8 @@ def main() -> None:
         return
     if options.report:
         cells = read_cells(options.cells)
-        REPORT.write_text(markdown(cells), encoding="utf-8")
+        REPORT.write_text(summary(cells), encoding="utf-8")
+        TABLES.write_text(tables(cells), encoding="utf-8")
         lines = ",\n".join(json.dumps(without_reports(cell)) for cell in cells)
         REPORT.with_suffix(".json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"wrote {REPORT}")

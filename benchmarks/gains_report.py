@@ -157,27 +157,33 @@ def table(group: Group) -> list[str]:
     return [*lines, ""]
 
 
-def markdown(cells: Sequence[Cell]) -> str:
-    """The whole report."""
-    groups = grouped(cells)
+def summary(cells: Sequence[Cell]) -> str:
+    """The counts over all sets, those that fixed constants apart."""
     machines = "; ".join(sorted({cell["machine"] for cell in cells}))
     lines = [
         "# Gains",
         "",
         f"Measured by benchmarks/gains.py ({machines}; one thread a cell). Differences are paired "
         "over draws of labels and test rows, with 95 % t-intervals; draws share one table, so "
-        "intervals speak of this table alone.",
+        "intervals speak of this table alone. Every set is in gains_tables.md.",
         "",
     ]
-    parts = {
-        "Design sets": [g for g in groups if g.name in DESIGN],
-        "Confirmation sets": [g for g in groups if g.name not in DESIGN],
-    }
-    for title, some in parts.items():
+    for title, some in _parts(cells).items():
         if some:
             lines += [f"## {title}", "", *(f"- {line}" for line in verdicts(some))]
             lines += [f"- {unlabelled_line(some)}", ""]
-    for some in parts.values():
-        for group in some:
-            lines += table(group)
     return "\n".join(lines)
+
+
+def tables(cells: Sequence[Cell]) -> str:
+    """One table for each set and number of labels."""
+    groups = [group for some in _parts(cells).values() for group in some]
+    return "\n".join(["# Gains, set by set", "", *(line for g in groups for line in table(g))])
+
+
+def _parts(cells: Sequence[Cell]) -> dict[str, list[Any]]:
+    groups = grouped(cells)
+    return {
+        "Design sets": [g for g in groups if g.name in DESIGN],
+        "Confirmation sets": [g for g in groups if g.name not in DESIGN],
+    }

@@ -37,9 +37,9 @@ def test_verdicts_count_what_the_draws_say(report: ModuleType) -> None:
     assert "1 of 3 (german 30); significantly better: 1" in lines[0]
     assert "1 of 3. Not: german 30, pima 30" in lines[1]
     assert "1 of 3. Not: german 30, pima 30" in lines[2]
-    page = report.markdown(cells)
+    page = report.summary(cells)
     assert page.index("## Design sets") < page.index("## Confirmation sets")
-    assert "| ExtraTrees | 0.300 |" in page
+    assert "| ExtraTrees | 0.300 |" in report.tables(cells)
 
 
 def test_intervals_are_students(report: ModuleType) -> None:

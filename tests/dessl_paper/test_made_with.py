@@ -50,7 +50,7 @@ def test_every_setting_and_who_has_another_is_said(record_of: Callable[..., Reco
         "and fixmatch star with threshold 0.95 and targets apart."
     )
     assert training_line(results) in foot_lines(results)
-    assert "40,000 steps (all labels: 6,000 steps)" in made_with(results)
+    assert "18,000 steps (all labels: 6,000 steps)" in made_with(results)
     assert "network fast_cifar with residuals 1, 1 and 1;" in made_with(results)
 
 

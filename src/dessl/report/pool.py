@@ -1,13 +1,14 @@
 """The pool: what each member counts for, and what the unlabelled rows brought."""
 
-from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.evaluation.metrics.vocabulary import NONE, metric_text
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
 from dessl.teachers import Member, PoolReport
 from dessl.teachers.pool import ANCHOR
 
-HEADINGS = ("member", "weight", "cross-entropy alone", "minus the networks", "unlabelled rows")
-STEPS = ("on held-out labels", "cross-entropy", "change ± standard error")
+LOSS = metric_text("cross_entropy")
+HEADINGS = ("member", "weight", f"{LOSS} alone", "minus the networks", "unlabelled rows")
+STEPS = ("on held-out labels", LOSS, "change ± standard error")
 
 
 def pool_section(facts: RunFacts) -> Markup | None:
@@ -39,7 +40,7 @@ def brought(pool: PoolReport) -> str:
     if not pool.unlabelled.clear:
         return "no clear difference by the unlabelled rows"
     way = "lowered" if pool.unlabelled.mean > 0 else "raised"
-    return f"the unlabelled rows clearly {way} the cross-entropy"
+    return f"the unlabelled rows clearly {way} the {LOSS}"
 
 
 def _explained(pool: PoolReport) -> str:
