@@ -1,4 +1,4 @@
-"""``dessl datasets``: public data sets by name."""
+"""``dessl datasets``: list and download public data sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +12,13 @@ from dessl.cli.output import show, show_json
 from dessl.data import DATASETS
 from dessl.data.catalogue import fetch, find
 
-datasets_app = typer.Typer(help="Public data sets by name: list them, download them.")
-Root = Annotated[Path | None, typer.Option(help="Look here too, before the user's cache.")]
+datasets_app = typer.Typer(help="List or download public data sets.")
+Root = Annotated[Path | None, typer.Option(help="Also look in this folder, before the cache.")]
 
 
 @datasets_app.callback(invoke_without_command=True)
 def _datasets(context: typer.Context) -> None:
-    """List or download public data sets by name."""
+    """List or download public data sets."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
@@ -26,7 +26,7 @@ def _datasets(context: typer.Context) -> None:
 
 @datasets_app.command("list")
 def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
-    """List the data sets of the catalogue, and which are on disk.
+    """List the available data sets, and which are already on disk.
 
     Example: dessl datasets list
     """
@@ -68,13 +68,15 @@ def _here(name: str, root: Path | None) -> str:
 
 @datasets_app.command("fetch")
 def fetch_datasets(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of dessl datasets list.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names from dessl datasets list.")
+    ],
     root: Annotated[
-        Path | None, typer.Option(help="Where to put them; if not given, the user's cache.")
+        Path | None, typer.Option(help="Download to this folder. Default: the user's cache.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download data sets and check them against their publisher's checksums.
+    """Download data sets and verify the publishers' checksums.
 
     Example: dessl datasets fetch mnist --root data
     """

@@ -1,4 +1,4 @@
-"""``dessl evaluate``: a run's model on rows of which all or some have labels."""
+"""``dessl evaluate``: evaluate a run's model on fully or partly labelled rows."""
 
 import math
 
@@ -23,7 +23,7 @@ LEAST_LABELS = 3
 def evaluate(
     run: RunFolder, data: DataArgument, complete_case: Twin = False, as_json: AsJson = False
 ) -> None:
-    """Measure a model on rows that it was not trained on, with 95 % intervals.
+    """Evaluate a model on rows it was not trained on, with 95 % intervals.
 
     If only some rows have a label, the others make the estimates more precise without bias.
 
@@ -34,10 +34,10 @@ def evaluate(
     with noted_warnings():
         rows, _ = new_rows(data, expected)
     check_labels_present(data, rows, expected)
-    known = fingerprint(data)  # all of DATA's bytes are read for it
+    known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(
-            f"Note: the model was trained on rows of {data}: these metrics are optimistic.",
+            f"Note: the model was trained on rows of {data}, so these metrics are optimistic.",
             style="yellow",
         )
     n_labelled = int(rows.labelled.sum())
@@ -84,4 +84,4 @@ def _show(source: str, rows: Part, metrics: Metrics, estimates: dict[str, Metric
         table.add_row(metric_text(name), *cells)
     Console().print(table)
     if n_unlabelled:
-        show("The estimates are debiased: they use the rows without a label too.")
+        show("The estimates are debiased: they also use the rows without a label.")

@@ -1,7 +1,7 @@
-"""The command line ``dessl``: one command a file, errors in one line, results as text or JSON.
+"""The ``dessl`` command line: one file per command, one-line errors, results as text or JSON.
 
-Exit codes: 0 done; 1 some of several experiments failed, the others are done; 2 a problem that the
-user can fix, said in one line; 130 stopped by Ctrl-C.
+Exit codes: 0 success; 1 some of several experiments failed, the others finished; 2 a problem the
+user can fix, reported in one line; 130 stopped by Ctrl-C.
 """
 
 import io
@@ -56,7 +56,7 @@ def _root(
 
 
 def _from_home(argument: str) -> str:
-    """Expand a ~ that shells leave as it is, as in --out=~/runs and "~/my scans"."""
+    """Expand a ~ that the shell does not, as in --out=~/runs and "~/my scans"."""
     home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
     return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"
 
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit.
 
     Args:
-        arguments: What was typed after ``dessl``; the process's own when not given.
+        arguments: The arguments after ``dessl``; by default those of the process.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # λ is in hardly any code page
+        sys.stdout.reconfigure(errors="replace")  # few code pages have λ
     try:
         typed = tuple(map(_from_home, sys.argv[1:] if arguments is None else arguments))
         TYPED.set(typed)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values stand for."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +9,13 @@ import typer
 from dessl import _checks
 
 LARGEST_SEED = 2**63 - 1
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")]
-RunFolder = Annotated[Path, typer.Argument(help="Folder that dessl fit wrote.", metavar="RUN")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder written by dessl fit.", metavar="RUN")]
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
+        help="A table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name from "
         "dessl datasets list.",
     ),
 ]
@@ -23,10 +23,10 @@ Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ..."
 
 
 def device_named(name: str) -> torch.device:
-    """Return the device of a name; ``"auto"`` is the GPU where there is one.
+    """Return the device with this name; ``"auto"`` is the GPU if there is one.
 
     Raises:
-        ValueError: There is no such device.
+        ValueError: The device does not exist.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""``dessl predict``: a run's model on new rows, to a file of predictions."""
+"""``dessl predict``: predict new rows with a run's model and write them to a file."""
 
 import csv
 import io
@@ -18,14 +18,14 @@ from dessl.results.facts import MODEL, TWIN
 from dessl.saved import SavedModel, load_model
 
 Twin = Annotated[
-    bool, typer.Option("--complete-case", help="Use the twin that saw labelled rows only.")
+    bool, typer.Option("--complete-case", help="Use the model trained on labelled rows only.")
 ]
 
 
 def predict(
     run: RunFolder,
     data: DataArgument,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file for the predictions.")],
+    out: Annotated[Path, typer.Option(help="Write the predictions to this .csv or .parquet file.")],
     complete_case: Twin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,13 +57,13 @@ def predict(
 
 
 def run_model(run: Path, *, complete_case: bool) -> SavedModel:
-    """Load a run's model, or its twin.
+    """Load a run's model, or its complete-case twin.
 
     Raises:
         DataError: The folder does not contain a finished run.
     """
     place = run / (TWIN if complete_case else MODEL)
-    if not place.exists() and aside_of(place).is_dir():  # a kill as a new one came in its place
+    if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
         place = aside_of(place)
     try:
         return load_model(place)

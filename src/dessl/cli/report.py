@@ -1,4 +1,4 @@
-"""``dessl report``: page, tables and figures again, from what runs left in their folders."""
+"""``dessl report``: rebuild the page, tables and figures from the files of finished runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,17 +13,17 @@ from dessl_paper.command import is_reproduction, written_report
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="The HTML file; if not given, RUN/report.html."),
+        typer.Option(help="Write to this HTML file. Default: RUN/report.html."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of one run, or of several side by side.
+    """Write the report of one run, or compare several side by side.
 
-    A folder of dessl reproduce gets its tables (Markdown, LaTeX, HTML) and figures (PNG, SVG),
-    with the paper's numbers beside ours.
+    For a folder from dessl reproduce, write tables (Markdown, LaTeX, HTML) and figures (PNG, SVG)
+    with the paper's numbers next to ours.
 
     Example: dessl report runs/people
 
@@ -35,9 +35,7 @@ def report(
         _report_reproductions(runs, out, as_json=as_json)
         return
     if out is None and len(runs) > 1:
-        raise ValueError(
-            "the report of several runs needs a file of its own. Pass --out FILE.html."
-        )
+        raise ValueError("a report of several runs needs an output file. Pass --out FILE.html.")
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
     with shown_from(*(run / FACTS for run in runs)):
@@ -54,13 +52,13 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
     other = [str(folder) for folder in folders if not is_reproduction(folder)]
     if other:
         raise ValueError(
-            "folders of dessl reproduce cannot be reported together with runs of dessl fit or "
-            f"dessl demo; got both, the latter in {', '.join(other)}. Report them separately."
+            "folders from dessl reproduce cannot be combined with runs of dessl fit or dessl "
+            f"demo; got both, the latter in {', '.join(other)}. Report them separately."
         )
     if out is not None:
         raise ValueError(
             "the report of a reproduction is several files in its own folder; got --out "
-            f"{out}. Omit --out, and copy the files that you want."
+            f"{out}. Omit --out, and copy the files you want."
         )
     told = []
     for folder in folders:

@@ -1,4 +1,4 @@
-"""What a trained model is worth: metrics of its predictions, and statistics over runs."""
+"""Evaluation of trained models: metrics of their predictions, and statistics over runs."""
 
 from dessl.evaluation.debiased import compare_models, estimate_ece, estimate_metric
 from dessl.evaluation.metrics import (

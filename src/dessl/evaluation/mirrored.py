@@ -1,22 +1,22 @@
-"""A network that looks at an image and at its mirror image."""
+"""Test-time augmentation by a horizontal flip."""
 
 import torch
 from torch import Tensor, nn
 
 
 class Mirrored(nn.Module):
-    """A trained network whose logits are the mean of an image's and its mirror image's.
+    """Average a trained network's logits over an image and its horizontal flip.
 
-    Twice the work and no training: an image and its mirror image get the same answer, and what one
-    of the two looks like by chance counts half. Not for images whose left and right differ in
-    meaning, such as letters. It begins in the network's own mode; in training mode it is the
+    Doubles the cost of prediction and needs no training: an image and its flip get the same
+    prediction, and averaging the two reduces noise. Not for images where left and right differ in
+    meaning, such as letters. It starts in the network's own mode; in training mode it is the
     network itself.
 
     Args:
         model: From images (n, channels, height, width) to logits (n, classes). It is not copied.
 
     Shape:
-        As the network's.
+        Same as the network's.
 
     Example:
         >>> import torch
@@ -39,7 +39,7 @@ class Mirrored(nn.Module):
             return own
         if x.ndim != 4:
             raise ValueError(
-                "only images (n, channels, height, width) have mirror images; got shape "
+                "only images (n, channels, height, width) can be flipped; got shape "
                 f"{tuple(x.shape)}."
             )
         one, other = self.model(torch.cat([x, x.flip(-1)])).chunk(2)

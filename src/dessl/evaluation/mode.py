@@ -1,4 +1,4 @@
-"""A model in evaluation mode for a while, every module's own mode put back after."""
+"""Put a model in evaluation mode temporarily, then restore every module's own mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
-    """Switch a module to evaluation; a plain function has no mode and is left alone.
+    """Switch a module to evaluation mode; a plain function has no mode and is unchanged.
 
     >>> model = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
     >>> with evaluating(model):

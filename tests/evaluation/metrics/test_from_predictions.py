@@ -151,9 +151,9 @@ def test_modes_come_back_after_an_error(rows):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda x: (x, x), "each of the 24 rows it was given; got tuple. Wrap it"),
-        (lambda x: x[:, 0].squeeze(), r"each of the 1 rows it was given; got \(\)"),
-        (lambda x: x.mean(0), r"each of the 24 rows it was given; got \(4,\)"),
+        (lambda x: (x, x), "each of the 24 input rows; got tuple. Wrap it"),
+        (lambda x: x[:, 0].squeeze(), r"each of the 1 input rows; got \(\)"),
+        (lambda x: x.mean(0), r"each of the 24 input rows; got \(4,\)"),
     ],
 )
 def test_a_model_that_gives_no_row_a_row_is_refused(rows, model, message):

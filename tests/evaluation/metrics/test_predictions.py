@@ -162,5 +162,5 @@ def test_rounding_puts_no_probability_above_one():
 
 def test_a_row_without_a_label_is_named():
     y = pd.array([None, 1, 0], dtype="Int64")
-    with pytest.raises(ValueError, match="class number for each row; 1 of 3 have none"):
+    with pytest.raises(ValueError, match="class number for each row; 1 of 3"):
         checked_labels(y, rows=3, classes=2, device=torch.device("cpu"))

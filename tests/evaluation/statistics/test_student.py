@@ -129,7 +129,7 @@ def test_a_small_spread_that_is_not_rounding_counts():
     ("a", "b", "settings", "message"),
     [
         ([0.9], [0.8], {}, "a must .*two values; got 1"),
-        ([0.9, 0.8], [0.8, 0.7, 0.6], {}, "one value of each for each fold; got 2 and 3"),
+        ([0.9, 0.8], [0.8, 0.7, 0.6], {}, "must be paired.*; got 2 and 3"),
         ([0.9, math.nan], [0.8, 0.7], {}, "a must be finite"),
         ([[0.9, 0.8]], [[0.8, 0.7]], {}, r"1 dimension\(s\); got shape \(1, 2\)"),
         ([0.9, 0.8], [0.8, 0.7], {"alternative": "larger"}, "alternative must be one of"),

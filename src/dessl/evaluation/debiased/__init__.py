@@ -1,4 +1,4 @@
-"""Metrics from few labelled and many unlabelled rows, with honest intervals."""
+"""Metrics from few labelled and many unlabelled rows, with confidence intervals."""
 
 from dessl.evaluation.debiased.calibration import ECEEstimate, estimate_ece
 from dessl.evaluation.debiased.compare import ModelComparison, compare_models

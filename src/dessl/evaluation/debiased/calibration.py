@@ -1,13 +1,13 @@
 """Calibration error from few labels: bins and their weights from all rows, gaps from labelled ones.
 
 With w_b the share of all rows in bin b and ḡ_b the mean of 1[right] − confidence over its m_b
-labelled rows, Σ_b w_b |ḡ_b| is biased upwards: noise has a size even where the gap is none. The
-folded normal's mean takes that back,
+labelled rows, Σ_b w_b |ḡ_b| is biased upwards: |ḡ_b| is positive even if the true gap is zero. The
+mean of the folded normal corrects for that:
 
     Σ_b w_b ( 2|ḡ_b| − E|N(ḡ_b, σ_b²)| ),   σ_b² = ( Σ_i (g_i − ḡ_b)² + f_b(1 − f_b) ) / m_b²
 
-where f_b is the bin's mean confidence: one imagined row, so that a bin whose few labelled rows are
-all right is not taken for certain. (The noise of the w_b, from all rows, is small beside it.)
+where f_b is the bin's mean confidence: one pseudo-row, so that a bin whose few labelled rows are
+all correct still has some variance. (The noise in w_b, from all rows, is small in comparison.)
 """
 
 from typing import NamedTuple
@@ -26,13 +26,13 @@ from dessl.evaluation.metrics.debiased_bins import folded_normal_mean
 
 
 class ECEEstimate(NamedTuple):
-    """An estimated calibration error of the predicted class.
+    """An estimate of the top-label calibration error.
 
     Attributes:
         value: The debiased estimate, at least 0.
         low: Lower confidence bound.
         high: Upper confidence bound.
-        plug_in: The usual estimate from the labelled rows alone, in the same bins.
+        plug_in: The usual plug-in estimate from the labelled rows alone, in the same bins.
         edges: Edges of the bins, (bins + 1,).
         weights: Share of all rows in each bin, (bins,).
         gaps: Mean of 1[right] − confidence over each bin's labelled rows, (bins,).
@@ -67,25 +67,25 @@ def estimate_ece(
 ) -> ECEEstimate:
     """Estimate the expected calibration error Σ_b w_b |accuracy_b − confidence_b| (l1, top label).
 
-    The interval is made for any shape of the miscalibration. Its upper bound is the largest
-    error that, spread over the bins in proportion to their noise, would give so small a
-    Σ_b w_b |ḡ_b|; its lower bound the least one that, all in one bin or spread as it was seen,
-    would give so large a one: those are the shapes that noise adds least and (nearly) most to. For
-    most other shapes it is wider than it need be. It speaks of the error within the bins, whose
-    weights it takes as known.
+    The interval is valid for any shape of miscalibration. The upper bound is the largest error
+    that, spread over the bins in proportion to their noise, is consistent with a Σ_b w_b |ḡ_b|
+    this small; the lower bound is the smallest error that, all in one bin or spread as observed,
+    is consistent with one this large. Noise adds least and (nearly) most to those shapes, so for
+    most others the interval is conservative. It covers the binned error, with the bin weights
+    treated as known.
 
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
         y: Their labels, (m,).
         probabilities_unlabelled: Predicted probabilities of the unlabelled rows, (n_u, classes);
-            without any, bins and weights are the labelled rows' own.
-        n_bins: Number of bins; by default one for each ten labelled rows, from 2 to 15. Bins
-            without a labelled row are joined to a neighbour.
+            if none, bins and weights come from the labelled rows.
+        n_bins: Number of bins; by default one per ten labelled rows, from 2 to 15. Bins without
+            labelled rows are merged with a neighbour.
         spacing: ``"equal_mass"`` over all rows, or ``"equal_width"``.
         confidence: Nominal coverage, in (0, 1).
         alternative: ``"two-sided"``, ``"larger"`` (a lower bound) or ``"smaller"`` (an upper one).
-        draws: Number of draws of the gaps' noise for the interval.
-        generator: Source of the draws; seeded with 0 where none is given.
+        draws: Number of Monte Carlo draws for the interval.
+        generator: Source of the draws; seeded with 0 by default.
 
     >>> rows = [[0.9, 0.1], [0.8, 0.2]] * 20
     >>> estimate = estimate_ece(rows, [0, 1] * 20, rows * 10)
@@ -124,7 +124,7 @@ def estimate_ece(
 
 
 def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
-    """Each bin's weight over all rows, and its mean gap with the variance of that mean."""
+    """Each bin's weight over all rows, its mean gap, and the variance of that mean."""
     confidences = sample.every_h
     edges = _occupied(bin_edges(confidences, bins, spacing), sample.labelled.h)
     everywhere = bin_index(confidences, edges)
@@ -148,7 +148,7 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
 
 
 def _occupied(edges: Tensor, labelled: Tensor) -> Tensor:
-    """Edges without those that would leave a bin without labelled rows."""
+    """Drop the edges that would leave a bin without labelled rows."""
     kept = [edges[0]]
     for edge in edges[1:-1]:
         inside = (labelled > kept[-1]) & (labelled <= edge)

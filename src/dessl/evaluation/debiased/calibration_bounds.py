@@ -1,11 +1,11 @@
-"""Confidence bounds of a calibration error, whatever the shape of the miscalibration.
+"""Confidence bounds for a calibration error, valid for any shape of miscalibration.
 
-Both invert the law of T = Σ_b w_b |ḡ_b| along the shape that makes the bound hardest to hold. Noise
-adds E|μ + σZ| − |μ| to a bin with gap μ, which is convex and falls with |μ|/σ: of all gaps with the
-same Σ_b w_b |μ_b| those with μ_b ∝ σ_b have the smallest E T (the upper bound's shape), and one gap
-in one quiet bin nearly the largest (the lower bound's). Where rows are few and sure, counts of them
-vary more than normal noise of the size that was seen: the lower bound is not above the one that
-counts give, along the gaps that were seen.
+Both invert the distribution of T = Σ_b w_b |ḡ_b| along the least favourable shape. Noise adds
+E|μ + σZ| − |μ| to a bin with gap μ, which is convex and decreases in |μ|/σ: of all gaps with the
+same Σ_b w_b |μ_b|, those with μ_b ∝ σ_b have the smallest E T (used for the upper bound), and a
+single gap in one low-noise bin has nearly the largest (used for the lower bound). If rows are few
+and confident, binomial counts vary more than normal noise with the observed variance: the lower
+bound is therefore capped at the one from binomial counts, along the observed gaps.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from dessl.evaluation.debiased.intervals import Bounds, Tail
 _Quantiles: TypeAlias = Callable[[Tensor], Tensor]
 
 ROUNDING = 1e-12  # of a T
-SURPRISE = 0.02  # variance of an imagined row: bins that seem certain may hold some error too
+SURPRISE = 0.02  # variance of a pseudo-row: bins that seem certain may still have some error
 
 
 class Gaps(NamedTuple):
-    """What the labelled rows say of each bin, all fields but the edges (bins,)."""
+    """Statistics of each bin from the labelled rows; all fields but the edges are (bins,)."""
 
     edges: Tensor
     weights: Tensor  # share of all rows
@@ -31,7 +31,7 @@ class Gaps(NamedTuple):
     confidences: Tensor  # mean over the labelled rows
     means: Tensor  # of 1[right] − confidence
     variances: Tensor  # of the means
-    calibrated: Tensor  # variances of the means, were the model calibrated
+    calibrated: Tensor  # variances of the means if the model is calibrated
 
 
 def gap_bounds(gaps: Gaps, noise: Tensor, tail: Tail) -> Bounds:
@@ -43,14 +43,14 @@ def gap_bounds(gaps: Gaps, noise: Tensor, tail: Tail) -> Bounds:
 
 
 def _sizes(gaps: Gaps, hits: Tensor) -> Tensor:
-    """T for numbers of right rows (bins, draws), (draws,)."""
+    """T for counts of correct rows (bins, draws), (draws,)."""
     return gaps.weights @ (hits / gaps.labelled[:, None] - gaps.confidences[:, None]).abs()
 
 
 def _lower_in_one(gaps: Gaps, noise: Tensor, rank: int) -> float:
-    """The least error that, all in the quietest bin, would give so large a T."""
-    # A bin that happens to vary little is no evidence against calibration: the law has at least
-    # the noise that a calibrated model would show.
+    """The smallest error that, all in the least noisy bin, is consistent with a T this large."""
+    # A bin with little observed variance is no evidence against calibration: use at least the
+    # variance that a calibrated model would have.
     noisy = gaps.weights * noise * torch.maximum(gaps.variances, gaps.calibrated).sqrt()
     observed = float((gaps.weights * gaps.means.abs()).sum())
     quietest = int((gaps.weights * gaps.variances.sqrt()).argmin())
@@ -64,10 +64,10 @@ def _lower_in_one(gaps: Gaps, noise: Tensor, rank: int) -> float:
 
 
 def _lower_in_all(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
-    """The least error that, spread as the gaps that were seen, would give so large a T.
+    """The smallest error that, spread as the observed gaps, is consistent with a T this large.
 
-    The numbers of right rows are binomial: of a few rows that are sure and all wrong some might
-    well have been right, which a normal law with their variance would deny.
+    Counts of correct rows are binomial: a few confident rows that are all wrong could have included
+    correct ones, which a normal approximation with their variance would rule out.
     """
     observed = float((gaps.weights * gaps.means.abs()).sum())
 
@@ -79,14 +79,15 @@ def _lower_in_all(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
 
 
 def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
-    """The largest error that, spread as the bins' noise is, would give so small a T.
+    """The largest error that, spread as the bins' noise, is consistent with a T this small.
 
-    In proportion to the noise's deviation T has the smallest mean, to its variance more spread.
-    The numbers of right rows are binomial: rows that are all right say little about an accuracy
-    below a high confidence, which a normal law with their variance would deny.
+    Gaps proportional to the noise's standard deviation give T the smallest mean; proportional to
+    its variance, more spread. Counts of correct rows are binomial: rows that are all correct do not
+    rule out an accuracy below a high confidence, as a normal approximation with their variance
+    would.
     """
     f, weights = gaps.confidences, gaps.weights
-    # Accuracies depart from the confidences to where there is more room for them.
+    # Move accuracies away from the confidences on the side with more room.
     direction = torch.where(f < 0.5, 1.0, -1.0).to(f)
     room = torch.maximum(f, 1 - f)
     observed = float((weights * gaps.means.abs()).sum())
@@ -99,7 +100,7 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
 
         def excess(share: float) -> float:
             hits = hits_of((f + direction * errors(share)).clamp(0, 1))
-            # T has few values where rows are few: an equal one, but for rounding, is not larger.
+            # With few rows T takes few values: one that is equal up to rounding is not larger.
             return float(_sizes(gaps, hits).sort().values[rank]) - observed - ROUNDING
 
         return float((weights * errors(_crossing(excess))).sum())
@@ -109,7 +110,7 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
 
 
 def _binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
-    """Quantiles (bins, draws) of binomials with so many rows (bins,), as a function of their p."""
+    """Binomial quantiles (bins, draws) for row counts (bins,), as a function of p."""
     n = rows[:, None]
     hits = torch.arange(int(rows.max()) + 1, dtype=rows.dtype).expand(len(rows), -1)
     misses = (n - hits).clamp(min=0)
@@ -125,7 +126,7 @@ def _binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
 
 
 def _crossing(function: Callable[[float], float]) -> float:
-    """The point of [0, 1] from which on an increasing function is not negative."""
+    """The smallest point of [0, 1] where an increasing function is non-negative."""
     low, high = 0.0, 1.0
     if function(low) >= 0:
         return low

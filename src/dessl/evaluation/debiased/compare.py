@@ -1,11 +1,11 @@
 """Which of two models is better, from few labelled and many unlabelled rows.
 
-The paired difference L_a − L_b of each labelled row is debiased by what the models themselves
-expect of it, as one model's L is by its H. The variance is that of the residuals, with four more
-rows whose labels are drawn as the models believe: two models that agree on all labelled rows are
-not thereby equal. Hits and misses of models that agree on a row are equal whatever its label. For
-them the imagined rows hold at least one on which the models differ, and no bound is farther from 0
-than the share of rows on which they may differ, of which all rows tell.
+The paired difference L_a − L_b of each labelled row is debiased by its expectation under the
+models, as one model's L is by its H. The variance is that of the residuals plus four pseudo-rows
+with labels drawn from the models' probabilities: two models that agree on all labelled rows need
+not be equal. For accuracy and error, models that predict the same class have the same L whatever
+the label. There the pseudo-rows include at least one on which the models differ, and no bound is
+farther from 0 than the share of rows on which they may differ, which all rows help to estimate.
 """
 
 from typing import NamedTuple
@@ -47,18 +47,18 @@ class ModelComparison(NamedTuple):
 
     Attributes:
         difference: The debiased estimate.
-        low: Lower confidence bound; the least possible value for ``alternative="smaller"``.
-        high: Upper confidence bound; the greatest possible value for ``alternative="larger"``.
-        p_value: Of the hypothesis that the models are equal (or, one-sided, that a's metric is not
-            larger, not smaller), by the same t that makes the interval.
+        low: Lower confidence bound; the minimum possible value for ``alternative="smaller"``.
+        high: Upper confidence bound; the maximum possible value for ``alternative="larger"``.
+        p_value: For the null hypothesis that the models are equal (one-sided: that a's metric is
+            not larger, or not smaller), from the same t as the interval.
         labelled_only: Value and interval without the unlabelled rows.
         lam: λ.
         correlation: Of L_a − L_b and its proxy over the labelled rows.
         n_labelled: m.
         n_unlabelled: n_u.
-        metric: Its name; for a loss, a negative difference speaks for model a.
+        metric: Its name; for a loss, a negative difference favours model a.
         confidence: Nominal coverage.
-        alternative: Which bounds were asked for.
+        alternative: Which bounds were requested.
     """
 
     difference: float
@@ -88,8 +88,8 @@ def compare_models(
 ) -> ModelComparison:
     """Estimate the difference of two models' metrics on the same rows, with interval and p-value.
 
-    The interval is Student's t. For the Brier score and the cross-entropy it is as approximate as
-    any where few labelled rows tell the models apart.
+    The interval is Student's t. For the Brier score and the cross-entropy it is approximate if few
+    labelled rows distinguish the models, as any interval is.
 
     Args:
         metric: As in :func:`estimate_metric`.
@@ -97,11 +97,11 @@ def compare_models(
         probabilities_b_labelled: Model b's, of the same rows.
         y: Their labels, (m,).
         probabilities_a_unlabelled: Model a's probabilities of the unlabelled rows, (n_u, classes).
-        probabilities_b_unlabelled: Model b's, of the same rows. Without any unlabelled rows this
-            is a paired t-interval with four imagined rows.
+        probabilities_b_unlabelled: Model b's, of the same rows. Without unlabelled rows the result
+            is a paired t-interval with four pseudo-rows.
         confidence: Nominal coverage, in (0, 1).
-        alternative: ``"larger"``: look for evidence that a's metric is larger than b's, so only a
-            lower bound; ``"smaller"``: that it is smaller; or ``"two-sided"``.
+        alternative: ``"larger"``: test whether a's metric is larger than b's, lower bound only;
+            ``"smaller"``: whether it is smaller, upper bound only; or ``"two-sided"``.
 
     >>> a, b = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]] * 10, [[0.6, 0.4]] * 30
     >>> result = compare_models("accuracy", a, b, [0, 1, 0] * 10, a * 9, b * 9)
@@ -141,28 +141,30 @@ def compare_models(
 
 
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
-    """V(r) with the imagined rows added to the labelled ones' sum of squares."""
+    """V(r) with the pseudo-rows added to the labelled rows' sum of squares."""
     imagined, _ = imagined_moments(sample, fit.beliefs)
     squares = IMAGINED_ROWS * imagined
     return fit.row_variance + (max(1.0, squares) if metric.binary else squares) / len(sample.loss)
 
 
 def _reach(metric: Metric, tail: Tail, *rows: Proxies) -> float:
-    """How far apart the metrics can be: for hits, the upper bound of the share that differs."""
+    """The largest possible difference: for hits, the upper bound of the share that differs."""
     span = metric.high - metric.low
     if not metric.binary:
         return span
     from scipy import special
 
-    squares = torch.cat([some.moments[1] for some in rows])  # 0 where all labels are one to both
+    squares = torch.cat(
+        [some.moments[1] for some in rows]
+    )  # 0 if every label gives both models the same L
     differ = int((squares > 0).sum())
-    # The exact upper bound of a Poisson mean: 3.7 rows of 97.5 % where none differs.
+    # The exact upper bound of a Poisson mean: 3.7 rows at 97.5 % if no row differs.
     level = max(tail.probability, 1 - tail.probability)
     return min(span, float(special.gammaincinv(differ + 1, level)) / len(squares))
 
 
 def _bounds(fit: Fit, variance: float, metric: Metric, tail: Tail, reach: float) -> Bounds:
-    """Student's bounds within reach; one not asked for is the end of what is possible."""
+    """Student's t bounds, clipped to reach; a bound not requested is the end of the range."""
     bounds = student_bounds(fit, variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
     span = metric.high - metric.low
@@ -173,7 +175,7 @@ def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
     from scipy import special
 
     error = fit.standard_error(variance)
-    if error == 0:  # the models give every row the same losses whatever its label
+    if error == 0:  # the models have the same losses on every row whatever its label
         return 1.0
     t = fit.value / error
     if alternative == "two-sided":

@@ -2,9 +2,9 @@
 
     mean_L L + λ ( mean_U H − mean_L H )
 
-is unbiased for the metric whatever the model believes; where its beliefs H go with its losses L,
-the interval is shorter than the labelled rows alone give. Rows must be labelled at random, and must
-not be those that the model was trained on.
+is unbiased for the metric whatever the model predicts; if its expected losses H correlate with its
+losses L, the interval is shorter than from the labelled rows alone. Rows must be labelled at random
+and must not have been used for training.
 """
 
 import math
@@ -39,7 +39,7 @@ from dessl.evaluation.debiased.score import score_bounds
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ALTERNATIVES = ("two-sided", "larger", "smaller")
 ROUNDING = 1e-12
-FEW_LABELS = 200  # below which an unbounded loss may not have shown its tail
+FEW_LABELS = 200  # with fewer, the sample may miss the tail of an unbounded loss
 
 
 class LabelledOnly(NamedTuple):
@@ -54,20 +54,20 @@ class MetricEstimate(NamedTuple):
     """An estimated metric.
 
     Attributes:
-        value: The debiased estimate, inside the range of the metric.
-        low: Lower confidence bound; the least possible value for ``alternative="smaller"``.
-        high: Upper confidence bound; the greatest possible value for ``alternative="larger"``.
+        value: The debiased estimate, clipped to the range of the metric.
+        low: Lower confidence bound; the minimum possible value for ``alternative="smaller"``.
+        high: Upper confidence bound; the maximum possible value for ``alternative="larger"``.
         labelled_only: Value and interval without the unlabelled rows, by the same method.
-        lam: λ; 0 where H does not help.
-        bend: μ, where the estimate follows a curve λ H + μ G in H
+        lam: λ; 0 if H does not help.
+        bend: μ, if the estimate follows a curve λ H + μ G in H
             (:mod:`dessl.evaluation.debiased.fit`); 0 for a straight line.
         correlation: ρ(L, H) over the labelled rows.
         n_labelled: m.
         n_unlabelled: n_u.
         metric: Its name.
         confidence: Nominal coverage.
-        alternative: Which bounds were asked for.
-        method: How the interval was made.
+        alternative: Which bounds were requested.
+        method: How the interval was computed.
     """
 
     value: float
@@ -101,26 +101,26 @@ def estimate_metric(
 
     Args:
         metric: ``"accuracy"``, ``"error"``, ``"brier"`` (the multiclass sum, 0 to 2) or
-            ``"cross_entropy"``, which has no bound: with few labels no interval for it is safe, and
-            a warning says so.
+            ``"cross_entropy"``, which is unbounded: with few labels no interval for it is
+            reliable, and a warning says so.
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
-        y: Their labels, (m,). A class without labelled rows is no obstacle.
+        y: Their labels, (m,). Classes without labelled rows are allowed.
         probabilities_unlabelled: Predicted probabilities of the unlabelled rows, (n_u, classes).
-            Without any (None or no rows) the result is that of the labelled rows alone.
+            If None or empty, the result uses the labelled rows alone.
         confidence: Nominal coverage, in (0, 1).
-        alternative: ``"two-sided"``; ``"larger"``: only a lower bound, to show that the metric is
-            larger than something; ``"smaller"``: only an upper bound.
-        method: ``"score"``: bounds that hold for models that are nearly always right and for
-            skewed losses; Wilson's interval, moved a little for the skewness, where the labels
-            are all there is. Its two bounds do not share 1 − confidence evenly where one of them
-            cannot miss. For metrics other than hits and misses, L may follow H along a curve.
+        alternative: ``"two-sided"``; ``"larger"``: lower bound only, to show that the metric
+            exceeds some value; ``"smaller"``: upper bound only.
+        method: ``"score"``: bounds that stay valid for models that are nearly always right and for
+            skewed losses; without unlabelled rows, Wilson's interval with a small correction for
+            skewness. The two tails are unequal if one of the bounds cannot miss. For metrics other
+            than accuracy and error, L may follow H along a curve.
             ``"leverage_t"``: Student's t on leverage-corrected residuals.
             ``"cross_fit"``: Student's t, each row's λ from the other four fifths of the rows.
             ``"bootstrap"``: studentised bootstrap.
-            The last three take the first one's bounds where all labelled rows have the same loss,
-            for then they see no variance.
+            The last three use the ``"score"`` bounds if all labelled rows have the same loss,
+            because their variance estimate is then zero.
         draws: Number of bootstrap samples.
-        generator: Source of the bootstrap samples; seeded with 0 where none is given.
+        generator: Source of the bootstrap samples; seeded with 0 by default.
 
     >>> sure, unsure = [[0.9, 0.1]] * 45, [[0.6, 0.4]] * 15
     >>> y = [0] * 45 + [0, 0, 1] * 5
@@ -160,17 +160,17 @@ def estimate_metric(
 
 
 def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
-    """The debiased fit, or the labelled rows' own where debiasing is not seen to help.
+    """The debiased fit, or the labelled rows' mean if debiasing does not reduce the variance.
 
-    One labelled row may carry the whole slope: its leverage then makes the debiased variance larger
-    than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
-    For ``"score"`` the line may be bent, where that shrinks the residuals of rows that the curve
-    has not seen. The line of hits and misses stays straight, for the few misses would bend it at
-    will; it may be steeper than another metric's.
+    A single labelled row may determine the slope: its leverage then makes the debiased variance
+    larger than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
+    For ``"score"`` the line may be curved, if that shrinks the held-out residuals. For accuracy
+    and error the line stays straight, because a few misses would determine the curve; its slope
+    may exceed the limit for other metrics.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
-    counted = metric.binary and method == "score"  # whose bounds are made of the row variance
+    counted = metric.binary and method == "score"  # its bounds use the row variance
     most = steepest(sample) if counted else LAM_RANGE[1]
     fit, alone = fitted(sample, most=most), fitted(sample, lam=0.0)
 
@@ -192,7 +192,7 @@ def bounds_of(
     draws: int,
     generator: torch.Generator,
 ) -> Bounds:
-    """Bounds by the method, inside the metric's range."""
+    """Bounds by the chosen method, clipped to the metric's range."""
     if method == "score" or _alike(sample.loss):
         bounds = score_bounds(fit, sample, metric, tail)
     elif method == "bootstrap":
@@ -203,12 +203,12 @@ def bounds_of(
 
 
 def _alike(loss: Tensor) -> bool:
-    """Whether all labelled rows have the same loss, but for the rounding of sums over classes."""
+    """Whether all labelled rows have the same loss, up to rounding of sums over classes."""
     return float(loss.max() - loss.min()) <= ROUNDING * max(1.0, float(loss.max()))
 
 
 def warn_of_few_labels(metric: Metric, labels: int) -> None:
-    """Warn where a loss without bound may not have shown its tail yet."""
+    """Warn if the sample may miss the tail of an unbounded loss."""
     if metric.high == math.inf and labels < FEW_LABELS:
         warnings.warn(
             f"cross_entropy has no upper bound, and {labels} labelled rows may not include its "
@@ -219,7 +219,7 @@ def warn_of_few_labels(metric: Metric, labels: int) -> None:
 
 
 def checked_confidence(confidence: float) -> float:
-    """Refuse what is no probability; 95 instead of 0.95 is the usual slip."""
+    """Check that confidence is in (0, 1); passing 95 for 0.95 is the usual mistake."""
     if isinstance(confidence, int | float) and confidence > 1:
         raise ValueError(f"confidence must lie in (0, 1); got {confidence}. Write 0.95 for 95 %.")
     return _checks.number(

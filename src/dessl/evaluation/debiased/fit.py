@@ -2,12 +2,12 @@
 
     θ̂ = mean_L L + ( mean_U B − mean_L B ),   r_i = L_i − B_i,   B = λ H   or   B = λ H + μ G
 
-λ is the least-squares slope, shrunk (:func:`dessl.theory.optimal_lambda`) and kept inside [0, 1]:
-a calibrated model's best λ is n_u/n, and a slope far above it is the work of one row with few
-labels. Only :func:`steepest` lets it be more, where a model is surely too timid. G is what a line
-in H leaves of H² over all rows: the losses of a model that is too timid or too bold do not follow H
-in a straight line. μ is fitted and shrunk as λ is, to what λ H leaves of L. Variance: V(r)/m over
-labelled rows, and V(B)/n_u for the unlabelled mean.
+λ is the least-squares slope, shrunk (:func:`dessl.theory.optimal_lambda`) and clipped to [0, 1]:
+the optimal λ of a calibrated model is n_u/n, and with few labels a much larger slope is usually due
+to a single row. Only :func:`steepest` allows more, if the model is clearly underconfident. G is the
+residual of H² after a linear fit in H over all rows: the losses of an under- or overconfident model
+are not linear in H. μ is fitted to the residual of L after λ H, and shrunk in the same way as λ.
+Variance: V(r)/m over labelled rows, and V(B)/n_u for the unlabelled mean.
 """
 
 import math
@@ -22,12 +22,12 @@ from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import ONE_SIDED_95
 
 LAM_RANGE = (0.0, 1.0)
-SEEN_OFF_LINE = 3.0  # Σr² from which the residuals of hits and misses tell how sure a slope is
-ROUNDING = 1e-9  # share of a sum of squares that may be rounding
+SEEN_OFF_LINE = 3.0  # Σr² needed before residuals of 0–1 losses give the slope's standard error
+ROUNDING = 1e-9  # fraction of a sum of squares that may be rounding
 
 
 class Fit(NamedTuple):
-    """The debiased mean and what its intervals are made of.
+    """The debiased mean, and the quantities its intervals need.
 
     Attributes:
         value: θ̂.
@@ -63,21 +63,21 @@ class Fit(NamedTuple):
 
     @property
     def leverage_variance(self) -> float:
-        """V(r) from residuals r²/(1 − leverage): a row that draws the slope hides its own error."""
+        """V(r) from r²/(1 − leverage), since high-leverage rows have too small residuals."""
         return float((self.residuals.square() / (1 - self.leverage)).mean())
 
     @property
     def left_out_variance(self) -> float:
-        """V(r) from residuals r/(1 − leverage), those of rows that the fit has not seen."""
+        """V(r) from r/(1 − leverage), the leave-one-out residuals."""
         return float((self.residuals / (1 - self.leverage)).square().mean())
 
     @property
     def shortfall(self) -> float:
-        """By how much θ̂ is too low on average because λ was fitted to the rows that it corrects.
+        """The downward bias of θ̂ from fitting λ to the rows it corrects.
 
-        In a sample with more large losses than most, λ is larger and so is mean_L H, and more is
-        taken off. The bias of a regression estimate (Cochran, Sampling Techniques, section 7.7):
-        the mean of (h − h̄)² r/Σ(h − h̄)², or of leverage · r, as residuals sum to 0.
+        In a sample with unusually many large losses both λ and mean_L H are larger, and more is
+        subtracted. This is the bias of a regression estimate (Cochran, Sampling Techniques, section
+        7.7): the mean of (h − h̄)² r/Σ(h − h̄)², or of leverage · r, since residuals sum to 0.
         """
         return float((self.leverage * self.residuals).mean())
 
@@ -87,7 +87,7 @@ class Fit(NamedTuple):
 
 
 def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[1]) -> Fit:
-    """Fit λ, not above ``most``, and the debiased mean; ``lam=0`` is the labelled rows' mean.
+    """Fit λ, at most ``most``, and the debiased mean; ``lam=0`` gives the labelled rows' mean.
 
     >>> from dessl.evaluation.debiased.proxies import METRICS, sampled
     >>> rows = [[0.9, 0.1], [0.6, 0.4], [0.8, 0.2], [0.5, 0.5]]
@@ -114,7 +114,7 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
         correlation=correlation(loss, h),
         beliefs=beliefs,
         residuals=loss - loss.mean() - lam * centred_h,
-        # A row that alone carries the slope has leverage 1: its residual is 0 whatever its label.
+        # A row that alone sets the slope has leverage 1: its residual is 0 whatever its label.
         leverage=leverage.clamp(max=1 - 1 / len(h)),
         unlabelled_variance=extra,
         degrees=len(h) - (2 if lam else 1),
@@ -122,13 +122,13 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
 
 
 def steepest(sample: Sample) -> float:
-    """The largest λ that rows with L in {0, 1} speak for: 1, or more where a model is too timid.
+    """The largest λ supported by rows with L in {0, 1}: 1, or more for an underconfident model.
 
-    That is n_u/n times the slope's lower confidence bound, 95 % on one side, with the standard
-    error HC3, made of residuals r/(1 − leverage). A residual of a hit or a miss is hardly above 1:
-    before three of that size have been seen, the few misses may lie on a line by chance, which
-    then looks surer than it is. Where all rows vary more in H than the labelled ones, the slope is
-    the pooled one, Cov_L(L, H)/V(H): a line is not known where no labelled row lies.
+    It is n_u/n times the slope's one-sided 95 % lower confidence bound, with the HC3 standard error
+    from residuals r/(1 − leverage). Residuals of 0–1 losses hardly exceed 1: with fewer than three
+    of that size, the few misses may lie on a line by chance, and the standard error is too small.
+    If H varies more over all rows than over the labelled ones, the slope is the pooled one,
+    Cov_L(L, H)/V(H), because the line is unknown where there are no labelled rows.
     """
     h, loss = centred(sample.labelled.h), centred(sample.loss)
     m, unlabelled = len(h), len(sample.unlabelled.h)
@@ -145,17 +145,17 @@ def steepest(sample: Sample) -> float:
 
 
 def bent(sample: Sample, fit: Fit) -> Fit:
-    """Bend the line of a fit with λ > 0, where there is something to bend it by."""
+    """Add the curve term μ G to a fit with λ > 0, if H allows one."""
     h, h_u = sample.labelled.h, sample.unlabelled.h
     if not fit.lam or fit.degrees < 2:
         return fit
     every_h = sample.every_h
     every_g = _off_line(every_h.square(), every_h)
     g, g_u = every_g[: len(h)], every_g[len(h) :]
-    apart = _off_line(g, h)  # what no other column of the regression tells
+    apart = _off_line(g, h)  # the part orthogonal to the other regressors
     spread = float(apart.square().sum())
     if spread <= ROUNDING * float((h.square() - h.square().mean()).square().sum()):
-        return fit  # H takes two values, and H² says the same
+        return fit  # H takes two values, so H² is linear in H
     bend = optimal_lambda(sample.loss - fit.lam * h, g, g_u).lam
     beliefs = fit.beliefs + bend * every_g
     return fit._replace(
@@ -170,16 +170,15 @@ def bent(sample: Sample, fit: Fit) -> Fit:
 
 
 def _off_line(values: Tensor, h: Tensor) -> Tensor:
-    """What the least-squares line in h leaves of values."""
+    """The residuals of values after a least-squares line in h."""
     values, h = values - values.mean(), h - h.mean()
     return values - (values @ h) / h.square().sum() * h
 
 
 def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
-    """Fit as :func:`fitted`, each row's λ taken from the other folds; row i is in fold i mod folds.
+    """Fit as :func:`fitted`, with each row's λ from the other folds; row i is in fold i mod folds.
 
-    No row then helps to choose its own λ, so that the value is exactly unbiased for rows in
-    random order.
+    No row affects its own λ, so the value is exactly unbiased for rows in random order.
     """
     loss, h, h_u = sample.loss, sample.labelled.h, sample.unlabelled.h
     if not len(h_u):

@@ -1,4 +1,4 @@
-"""Tails and bounds of an interval; Student's and the bootstrap's around a debiased mean."""
+"""Tails and bounds of intervals: Student's t and the bootstrap around a debiased mean."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from dessl.evaluation.debiased.fit import Fit
 Alternative = Literal["two-sided", "larger", "smaller"]
 Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
 
-AT_ONCE = 2**20  # redrawn rows
+AT_ONCE = 2**20  # resampled rows
 
 
 class Bounds(NamedTuple):
@@ -23,15 +23,17 @@ class Bounds(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """How much probability lies beyond a bound, and which bounds are asked for."""
+    """The probability beyond a bound, and which bounds are requested."""
 
     probability: float
     low: bool
     high: bool
 
     def rank(self, draws: int) -> int:
-        """Which of so many sorted draws, counted from 0, has the tail's probability below it."""
-        rank = math.floor(self.probability * (draws + 1) + 1e-9)  # 0.05/2 · 1000 is 25, if rounded
+        """The 0-based index, among the sorted draws, of the tail's quantile."""
+        rank = math.floor(
+            self.probability * (draws + 1) + 1e-9
+        )  # 0.05/2 · 1000 is 25 only after rounding
         if rank == 0:
             least = math.ceil(1 / self.probability - 1e-9) - 1
             raise ValueError(
@@ -42,7 +44,7 @@ class Tail(NamedTuple):
 
 
 def tail_of(confidence: float, alternative: Alternative) -> Tail:
-    """Both tails share 1 − confidence, or the one that is asked for takes all of it.
+    """Split 1 − confidence over both tails, or give it all to the one requested.
 
     >>> tail_of(0.9, "larger")
     Tail(probability=0.09999999999999998, low=True, high=False)
@@ -53,7 +55,7 @@ def tail_of(confidence: float, alternative: Alternative) -> Tail:
 
 
 def within(bounds: Bounds, tail: Tail, low: float, high: float) -> Bounds:
-    """Cut bounds to the range of the metric; a bound that was not asked for is the range's end."""
+    """Clip bounds to the range of the metric; a bound not requested is the end of the range."""
     return Bounds(
         min(high, max(low, bounds.low)) if tail.low else low,
         max(low, min(high, bounds.high)) if tail.high else high,
@@ -70,10 +72,10 @@ def student_bounds(fit: Fit, row_variance: float, tail: Tail) -> Bounds:
 
 
 def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generator) -> Bounds:
-    """Return studentised bootstrap bounds: λ stays, leverage-corrected residuals are redrawn.
+    """Return studentised bootstrap bounds: λ is fixed, leverage-corrected residuals are resampled.
 
-    A redrawn sample without variance has an infinite t: with many of them the bound is the end of
-    the metric's range.
+    A resample without variance has an infinite t: with many of them the bound is the end of the
+    metric's range.
     """
     scaled = fit.scaled_residuals
     scaled = scaled - scaled.mean()
@@ -85,7 +87,7 @@ def bootstrap_bounds(fit: Fit, tail: Tail, draws: int, generator: torch.Generato
 
 
 def _redrawn(values: Tensor, draws: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Samples (some, m) with replacement, as many at once as need little memory."""
+    """Samples (some, m) with replacement, in batches that need little memory."""
     m = len(values)
     some = max(1, AT_ONCE // m)
     for first in range(0, draws, some):
@@ -95,7 +97,7 @@ def _redrawn(values: Tensor, draws: int, generator: torch.Generator) -> Iterator
 
 
 def _t(redrawn: Tensor) -> Tensor:
-    """Each sample's mean over its standard error."""
+    """Each sample's mean divided by its standard error."""
     m = redrawn.shape[1]
     mean, squares = redrawn.mean(dim=1), redrawn.square().mean(dim=1)
     variance = squares - mean.square()

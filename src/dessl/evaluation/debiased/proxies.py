@@ -1,4 +1,4 @@
-"""Each row's metric L, and what the model itself expects of it: H = E[L | p] with y drawn from p.
+"""Each row's metric L, and its expectation under the model: H = E[L | p] with y drawn from p.
 
     accuracy   L = 1[arg max p = y]      H = max p
     error      L = 1[arg max p ≠ y]      H = 1 − max p
@@ -24,21 +24,21 @@ from dessl.evaluation.metrics.scoring import true_class
 
 MetricName = Literal["accuracy", "error", "brier", "cross_entropy"]
 
-# −log of the least normal float64, for a label that one of two models excludes and the other not.
+# −log of the smallest normal float64, for a label to which only one of two models gives p = 0.
 LARGEST_SURPRISE = -math.log(torch.finfo(torch.float64).tiny)
-ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so that a large one is never copied whole
+ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so a large one is never copied in full
 
 
 class Metric(NamedTuple):
-    """A metric of one row, as a function of the label it might have.
+    """A metric of one row, as a function of its possible label.
 
     Attributes:
-        values: Probabilities (n, classes) → L of each row for each label it might have, same shape.
-        low: Least value of L.
-        high: Greatest value of L.
+        values: Probabilities (n, classes) → L of each row for each possible label, same shape.
+        low: Minimum of L.
+        high: Maximum of L.
         binary: Whether L is 0 or 1.
-        surprise: Share of labels that are drawn evenly over the classes, not from p, where the
-            model's own view of L's spread is taken: a model may be surer than it is right.
+        surprise: Share of labels drawn uniformly over the classes, not from p, when the model's
+            moments of L are computed, because a model may be overconfident.
     """
 
     values: Callable[[Tensor], Tensor]
@@ -62,18 +62,18 @@ METRICS: dict[str, Metric] = {
         binary=False,
         surprise=0.02,
     ),
-    # −log p of a label that p all but excludes has no bound, so no surprise is imagined.
+    # −log p is unbounded for labels with p near 0, so no uniform labels are mixed in.
     "cross_entropy": Metric(lambda p: -torch.log(p), 0.0, math.inf, binary=False, surprise=0.0),
 }
 
 
 class Proxies(NamedTuple):
-    """What the model expects of rows, without a look at their labels.
+    """What the model expects of rows, without using their labels.
 
     Attributes:
         h: H, shape (n,).
-        moments: E[L], E[L²], E[L³] with the label drawn from p and, for the metric's share of
-            surprise, evenly; shape (3, n).
+        moments: E[L], E[L²], E[L³] with the label drawn from p, mixed with uniform labels by the
+            metric's ``surprise``; shape (3, n).
     """
 
     h: Tensor
@@ -81,7 +81,7 @@ class Proxies(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All that an estimate is made of: L of the labelled rows, (m,), and proxies of all rows."""
+    """The inputs of an estimate: L of the labelled rows, (m,), and proxies of all rows."""
 
     loss: Tensor
     labelled: Proxies
@@ -94,17 +94,17 @@ class Sample(NamedTuple):
 
     @property
     def alone(self) -> "Sample":
-        """The labelled rows, as if there were no others."""
+        """The labelled rows only."""
         none = Proxies(self.unlabelled.h[:0], self.unlabelled.moments[:, :0])
         return self._replace(unlabelled=none)
 
 
 Matrix: TypeAlias = "Tensor | NDArray[Any]"
-Matrices = tuple[ArrayLike, ...]  # one model's probabilities, or two models' to be compared
+Matrices = tuple[ArrayLike, ...]  # probabilities of one model, or of two to compare
 
 
 def checked_metric(name: object) -> Metric:
-    """Look a metric up by its name."""
+    """Look up a metric by name."""
     _checks.one_of("metric", name, tuple(METRICS))
     return METRICS[str(name)]
 
@@ -150,7 +150,7 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
 
 
 def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
-    """Return the central moments E[r²], E[r³] of r = L − B with labels as the model believes."""
+    """Return the central moments E[r²], E[r³] of r = L − B with labels drawn from the model."""
     first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
     # r = L − u with u = B + E[L − B], the line about which residuals are taken.
     u = beliefs + (first - beliefs).mean()
@@ -160,14 +160,14 @@ def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
 
 
 def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:
-    """L of each row for each label it might have; of two models, the difference."""
+    """L of each row for each possible label; for two models, the difference."""
     values = metric.values(block[0])
     return values - metric.values(block[1]) if len(block) == 2 else values
 
 
 def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
     rows = arrays[0].shape[0] if arrays else 0
-    # Filled block by block: small results kept between large passing ones would fragment memory.
+    # Filled block by block: small results kept between large temporaries would fragment memory.
     h = torch.empty(rows, dtype=torch.float64)
     moments = torch.empty(3, rows, dtype=torch.float64)
     for start, block in _blocks(name, arrays):
@@ -185,9 +185,9 @@ def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
 def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
     """H of one model, or of the difference of two.
 
-    For hits the two models' mean law draws the label: rows on which they agree then have H = 0, as
-    they have L = 0. The Brier score's difference vanishes under that law: there each model speaks
-    for itself.
+    For accuracy and error the label is drawn from the mean of the two models' probabilities: rows
+    on which they agree then have H = 0, as they have L = 0. For the Brier score that difference
+    would be zero, so each model uses its own probabilities.
     """
     if len(block) == 1 or metric.binary:
         return _expected(law, values)
@@ -196,12 +196,12 @@ def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Te
 
 
 def _expected(law: Tensor, values: Tensor) -> Tensor:
-    """Σ_k law_k values_k of each row, where 0 · ∞ is 0, as in an entropy."""
+    """Σ_k law_k values_k of each row, with 0 · ∞ = 0, as in an entropy."""
     return torch.where(law > 0, law * values, torch.zeros_like(law)).sum(dim=1)
 
 
 def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
-    """Probabilities a block of rows at a time, checked, in float64, with the block's first row."""
+    """Yield checked float64 probabilities in blocks of rows, with each block's first row."""
     rows, classes = arrays[0].shape if arrays else (0, 1)
     step = max(1, ENTRIES_AT_A_TIME // max(1, classes))
     for start in range(0, rows, step):
@@ -214,7 +214,7 @@ def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor
 
 
 def _rows(array: Matrix, start: int, stop: int) -> Matrix:
-    """Some rows, of an array a copy: it may be read-only, reversed or a file mapped into memory."""
+    """Some rows; arrays are copied: they may be read-only, reversed or memory-mapped."""
     rows = array[start:stop]
     return rows if isinstance(rows, Tensor) else np.array(rows)
 
@@ -226,7 +226,9 @@ def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
         return []
     if any(len(shape) != 2 for shape in shapes) or len(set(shapes)) > 1:
         got = " and ".join(str(shape) for shape in shapes)
-        raise ValueError(f"{name} must have shape (n, classes), one for all models; got {got}.")
+        raise ValueError(
+            f"{name} must have shape (n, classes), the same for all models; got {got}."
+        )
     return arrays if shapes and shapes[0][0] else []
 
 

@@ -1,42 +1,41 @@
-"""The score bounds of a debiased mean, which solve for θ with the variance that θ would bring.
+"""Score bounds of a debiased mean: solve for θ, with the variance as a function of θ.
 
     (θ̂ − θ)² = q² [ V(θ)/m + V(B)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
 
 with q a normal quantile. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's
 variance that H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s
-labels; and where all rows are right, or all wrong, the exact bound.
-For any other L, v = V(r), γ = E[r³]/E[r²] is the rate at which variance grows with the mean where a
-few large losses make the mean (for 0–1 losses it is 1 − 2θ, Wilson's own), and ω = 0. The large
-losses may not be among the labels: for each five labelled rows one more, and at least ten, with
-labels drawn as the model believes, enter γ (not v, and not θ̂). A timid model imagines more large
-losses than there are, which would draw the lower bound in: there γ is the labelled rows' own if
-that is less.
+labels; if all rows are correct, or all wrong, it is the exact bound.
+For any other L, v = V(r), ω = 0, and γ = E[r³]/E[r²] is the rate at which the variance grows with
+the mean if a few large losses dominate the mean (for 0–1 losses it is 1 − 2θ, as in Wilson's). The
+labelled rows may lack the large losses: one pseudo-row per five labelled rows, and at least ten,
+with labels drawn from the model's probabilities, enter γ (but not v or θ̂). An underconfident model
+expects more large losses than occur, which would make the lower bound too tight: there γ is that
+of the labelled rows if it is smaller.
 
-Nor need the labelled rows show all of V(H). Of a few rows of which a model is very sure there may
-be none among them; unlabelled rows tell that they are there. If L followed H with slope 1 out
-there, as a calibrated model believes, V(r) would be larger by (1 − λ)² times what is not seen of
-V(H); it is taken to follow half as far beyond λ, and v has a quarter of that.
+The labelled rows may also miss part of V(H): they may not include any of a few very confident rows
+that appear among the unlabelled ones. If L followed H with slope 1 there, as for a calibrated
+model, V(r) would increase by (1 − λ)² times the missing part of V(H). We assume a slope halfway
+between λ and 1, which adds a quarter of that to v.
 
-Of v, which is estimated, too little is seen in samples that lack large losses, and there it is the
-upper bound that misses. Its q is therefore Student's t, with m − 2 degrees of freedom.
+The estimate v is too small in samples that lack large losses, and then the upper bound misses. Its
+q is therefore from Student's t, with m − 2 degrees of freedom.
 
-θ̂ itself is skewed as rows are, so its quantile is not q but, by Cornish and Fisher's expansion,
-q + κ(q² − 1)/6 with κ its skewness: both bounds move by γ(q² − 1)/6m, for the part of θ̂'s variance
-that is the labelled rows'. The expansion is for many losses. Where L is not 0 or 1 and a few large
-losses make the mean, the lower bound moves by three quarters of that: for means of a Poisson number
-of losses, evenly spread in size or mostly small, a lower bound with a tail of 5 % is then missed by
-3.3 to 5.1 %, and by 2.3 to 5.0 % if it moves by all of it (simulated, 0.6 to 30 losses expected).
-The upper bound of a loss without bound stays where it is: losses larger than any that was seen or
-imagined may be missing.
+θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
+with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
+variance. The expansion assumes many losses. If L is not 0 or 1 and a few large losses dominate the
+mean, the lower bound shifts by three quarters of that: for means of a Poisson number of losses,
+with sizes uniform or mostly small, a lower bound with a tail of 5 % then misses 3.3 to 5.1 % of the
+time, against 2.3 to 5.0 % with the full shift (simulated, 0.6 to 30 losses expected). The upper
+bound of an unbounded loss is not shifted: losses larger than any observed or drawn may be missing.
 
-λ was fitted to the rows that it corrects, so that θ̂ is too low on average where a few large losses
-make λ large in the samples in which mean_L H is (:attr:`Fit.shortfall`). The bounds of such losses
-are taken about θ̂ plus that. Where it is negative, one row far from the others in H made it so, and
-shrinking λ and keeping it within [0, 1] has done the correction's work; then it is not taken.
+λ is fitted to the rows it corrects, so θ̂ is too low on average if a few large losses raise both λ
+and mean_L H (:attr:`Fit.shortfall`). The bounds of such losses are centred on θ̂ plus that amount.
+A negative shortfall comes from one row far from the others in H, which shrinking λ and clipping it
+to [0, 1] already corrects; it is then ignored.
 
-Where large losses are so rare that a sample may well hold none, the upper bound cannot miss: it is
-far enough even then. For such a θ the lower bound alone may miss, and takes both tails' probability
-(:func:`_shared`). Where small losses are rare it is the other way round.
+If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
+enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
+tails (:func:`_shared`). If small losses are rare, the roles are swapped.
 """
 
 import math
@@ -46,16 +45,16 @@ from dessl.evaluation.debiased.fit import Fit
 from dessl.evaluation.debiased.intervals import Bounds, Tail
 from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments
 
-IMAGINED_SHARE = 0.2  # imagined rows for each labelled one,
-LEAST_IMAGINED = 10  # and at least so many
-UNSEEN_SLOPE = 0.5  # how far from λ to 1 the slope is taken to be where no labelled row lies
-LOWER_SKEW = 0.75  # share of the shift for skewness that a lower bound takes, L not 0 or 1
-LARGEST_TAIL = 0.15  # that one bound may have; a larger one is missed by a sample's first count
-ROUNDING = 1e-12  # share of a squared loss that may be rounding
+IMAGINED_SHARE = 0.2  # pseudo-rows per labelled row,
+LEAST_IMAGINED = 10  # and their minimum number
+UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
+LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
+LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
+ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
 
 
 class _Side(NamedTuple):
-    """What one of the bounds is made of; bounds and other places are given as θ − θ̂.
+    """The parameters of one bound; bounds and other values of θ are given as θ − θ̂.
 
     Attributes:
         sign: −1 for the lower bound, 1 for the upper.
@@ -64,8 +63,8 @@ class _Side(NamedTuple):
         v: The variance of rows at θ̂.
         gamma: How fast it grows with θ.
         omega: How fast that slows down.
-        skew: Share of the shift for θ̂'s skewness that the bound takes.
-        rate: θ̂ where L is 0 or 1, else None.
+        skew: Fraction of the shift for θ̂'s skewness that is applied.
+        rate: θ̂ if L is 0 or 1, else None.
         degrees: Degrees of freedom of v, whose q is Student's t; infinite for a normal q.
     """
 
@@ -94,14 +93,14 @@ class _Side(NamedTuple):
         if self.rate not in (0, 1) or not self.long:
             return normal
         exact = self.sign * _most_unseen(probability, self.labels)
-        # Rows of one kind have no slope; of others unlabelled rows brought θ̂ to the end.
+        # With equal L there is no slope; otherwise the unlabelled rows moved θ̂ to the end.
         return max(exact, normal, key=abs) if self.unlabelled_variance else exact
 
     def bound(self, quantile: float) -> float:
-        """The bound for a quantile of θ̂'s law, not on the other side of θ̂.
+        """The bound for a quantile of θ̂'s distribution, never on the other side of θ̂.
 
-        Of hits and misses of few labels the shift, in q², outgrows the root, which ends at 0 and 1:
-        from there on the shift stays as it is.
+        For 0–1 losses with few labels the shift, of order q², outgrows the root, which is limited
+        to [0, 1]: beyond that point the shift is held constant.
         """
 
         def reach(quantile: float) -> float:
@@ -125,7 +124,7 @@ class _Side(NamedTuple):
         return (b + self.sign * math.sqrt(square)) / (2 * a)
 
     def _shift(self, quantile: float) -> float:
-        """How much farther θ̂'s quantile is than a normal law's: κ(q² − 1)/6 standard errors."""
+        """The distance of θ̂'s quantile from the normal one: κ(q² − 1)/6 standard errors."""
         return self.share * self.gamma * (quantile**2 - 1) / (6 * self.labels)
 
     @property
@@ -136,13 +135,13 @@ class _Side(NamedTuple):
         return self.v / (self.v + self.labels * self.unlabelled_variance)
 
     def turn(self, probability: float) -> float:
-        """Where the other bound, whose tail has this probability, begins to be able to miss.
+        """The θ beyond which the other bound, whose tail has this probability, can miss.
 
-        Rare losses, n of them expected, follow Poisson's law: none is seen with probability e⁻ⁿ. If
-        that is more than a tail's, no sample has too few of them; and the bound of a sample without
-        any holds every θ up to n = q². Hits and misses are counted, and the bound of a sample of
-        one kind is exact; of other losses n = mv/γ² of one size γ would have this variance and
-        skewness.
+        The number of rare losses is Poisson with mean n: a sample has none with probability e⁻ⁿ. If
+        that exceeds the tail probability, no sample has too few of them; and the bound of a sample
+        without any covers every θ up to n = q². 0–1 losses are counted, and the bound is exact if
+        all are equal; for other losses, n = mv/γ² losses of equal size γ would have this variance
+        and skewness.
         """
         from scipy import special
 
@@ -154,11 +153,11 @@ class _Side(NamedTuple):
 
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
-    """Return bounds that hold near the ends of the range too, where rows hardly vary."""
+    """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
     centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value + max(0.0, fit.shortfall)
     below, above = _sides(fit, sample, metric, centre)
     p = tail.probability
-    if p > 0.5:  # the one bound of a confidence below one half lies on the other side of θ̂
+    if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
     sharing = tail.low and tail.high and metric.high < math.inf
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
@@ -166,21 +165,21 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
 
 
 def _most_unseen(probability: float, labels: int) -> float:
-    """The largest share of rows of which a sample holds none with at least this probability."""
+    """The largest share of rows that a sample misses entirely with at least this probability."""
     return -math.expm1(math.log(probability) / labels)
 
 
 def _shared(side: _Side, probability: float) -> float:
-    """Return one bound of two, whose tails have this probability each.
+    """Return one of two bounds whose tails have this probability each.
 
-    For θ that the other bound cannot miss this one may miss with both tails' probability; but for
-    what the unlabelled rows' mean has of θ̂'s variance, which can miss on either side. Beyond those
-    θ it has its own tail's. It follows that an interval holds every one of the same rows whose
-    1 − confidence is twice as large, or more; of two that are nearer, not always.
+    For θ that the other bound cannot miss, this one may miss with the probability of both tails,
+    except for the unlabelled rows' share of θ̂'s variance, which can miss on either side. Beyond
+    those θ it has its own tail only. So an interval contains every interval from the same rows
+    whose 1 − confidence is at least twice as large; closer ones are not always nested.
     """
     own = side.at(probability)
     both_tails = (1 + side.share) * probability
-    # Not where the rare losses are on this side; nor for confidences so low that a count is a leap.
+    # Not if the rare losses are on this side, nor for confidences so low that one count matters.
     if side.long or side.gamma == 0 or both_tails > LARGEST_TAIL:
         return own
     turn, both = side.turn(probability), side.at(both_tails)
@@ -203,7 +202,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
 
 
 def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
-    """γ = E[r³]/E[r²] over the labelled rows, and over them and the imagined ones."""
+    """γ = E[r³]/E[r²] over the labelled rows, and over those and the pseudo-rows."""
     scaled = fit.scaled_residuals
     squares, cubes = float(scaled.square().sum()), float((scaled**3).sum())
     rows = max(LEAST_IMAGINED, IMAGINED_SHARE * len(scaled))
@@ -213,6 +212,6 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
 
 
 def _unseen_variance(fit: Fit, sample: Sample) -> float:
-    """What V(r) has where H takes values that no labelled row has."""
+    """The extra V(r) from rows whose H is outside that of the labelled rows."""
     unseen = max(0.0, float(sample.every_h.var()) - float(sample.labelled.h.var()))
     return (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen

@@ -1,4 +1,4 @@
-"""Metrics of a classifier's predictions, on the predictions' own device."""
+"""Metrics of a classifier's predictions, computed on their device."""
 
 from dessl.evaluation.metrics.benefit import benefit_ratio, benefit_ratio_std
 from dessl.evaluation.metrics.calibration import (

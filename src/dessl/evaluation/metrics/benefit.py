@@ -1,11 +1,11 @@
-"""Benefit ratio: how much of what all labels would bring, semi-supervised training brings.
+"""Benefit ratio: the share of the gain from full supervision that SSL achieves.
 
     BR(C) = ( acc_SSL(C) − acc_CC(C) ) / ( acc_S(C) − acc_CC(C) )
 
-for each class C, of accuracies with SSL, of the complete case and of full supervision (Zhu et al.,
-2022; the paper's appendix "Per class accuracy"). Its standard deviation over the classes says how
-unequally the classes benefit. The paper's 0.12 and 0.06 are sample standard deviations
-(n − 1): its printed ratios give 0.120 and 0.065 so, 0.114 and 0.062 with n.
+for each class C, from the accuracies of SSL, the complete case and full supervision (Zhu et al.,
+2022; the paper's appendix "Per class accuracy"). Its standard deviation over the classes measures
+how unequally they benefit. The paper's 0.12 and 0.06 are sample standard deviations (n − 1): its
+printed ratios give 0.120 and 0.065 with n − 1, and 0.114 and 0.062 with n.
 """
 
 import math
@@ -17,15 +17,15 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 
-SAME = 1e-6  # share of an accuracy that no test set can tell
+SAME = 1e-6  # relative difference of accuracies too small for any test set to show
 
 
 def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLike) -> Tensor:
-    """Benefit ratio of each class, (classes,); NaN where full supervision brings nothing.
+    """Benefit ratio of each class, (classes,); NaN if full supervision does not help.
 
-    A class whose supervised accuracy is the complete case's (to six digits: means over folds are
-    rounded) or below it has no ratio, nor has one whose accuracy is NaN (absent from the test set).
-    A ratio is negative where SSL hurts a class.
+    The ratio is NaN for a class whose supervised accuracy does not exceed the complete case's (to
+    six digits: means over folds are rounded), or that is missing from the test set (NaN accuracy).
+    It is negative for a class that SSL hurts.
 
     Args:
         ssl: (classes,) accuracies with semi-supervised training.
@@ -51,7 +51,7 @@ def benefit_ratio(ssl: ArrayLike, complete_case: ArrayLike, supervised: ArrayLik
 
 
 def _float64(name: str, values: ArrayLike) -> Tensor:
-    """Accuracies, among which a class without rows has NaN."""
+    """Accuracies; NaN for a class without rows."""
     found = _checks.numbers(name, values)
     if isinstance(found, Tensor):
         return found.double()

@@ -1,11 +1,11 @@
-"""Top-label calibration: how far accuracy lies from confidence, bin by bin.
+"""Top-label calibration: the gap between accuracy and confidence in each bin.
 
 With bins b of n_b rows, mean confidence f_b and accuracy a_b (Guo et al., 2017):
 
     l1: Σ_b (n_b/n)·|a_b − f_b|     l2: (Σ_b (n_b/n)·(a_b − f_b)²)^½     max: max_b |a_b − f_b|
 
-Bins are closed on the right, (low, high]. Each form with few rows in a bin is biased upwards,
-since |a_b − f_b| is positive even for a calibrated model; ``debiased_ece`` takes that bias back.
+Bins are closed on the right, (low, high]. With few rows per bin all three are biased upwards,
+since |a_b − f_b| is positive even for a calibrated model; ``debiased_ece`` corrects for that.
 """
 
 from typing import Literal, NamedTuple
@@ -26,16 +26,16 @@ class Reliability(NamedTuple):
     """The data of a reliability diagram; means are NaN in a bin without rows."""
 
     edges: Tensor  # (bins + 1,)
-    rows: Tensor  # (bins,) how many
+    rows: Tensor  # (bins,) counts
     confidence: Tensor  # (bins,) mean confidence
-    accuracy: Tensor  # (bins,) share predicted right
+    accuracy: Tensor  # (bins,) share predicted correctly
 
 
 def bin_edges(confidence: Tensor, bins: int, spacing: Spacing) -> Tensor:
-    """Edges (bins + 1,) over [0, 1], of equal width or with as equally many rows as ties allow.
+    """Edges (bins + 1,) over [0, 1], of equal width or of equal mass as far as ties allow.
 
-    Equal-mass edges are confidences; rows that tie share a bin, so fewer bins may come out and
-    the order of the rows never matters.
+    Equal-mass edges are confidences; tied rows share a bin, so there may be fewer bins, and the
+    order of the rows does not matter.
     """
     if spacing == "equal_width":
         return torch.linspace(0, 1, bins + 1, dtype=torch.float64, device=confidence.device)
@@ -52,7 +52,7 @@ def bin_index(confidence: Tensor, edges: Tensor) -> Tensor:
 
 
 def binned(confidence: Tensor, correct: Tensor, edges: Tensor) -> Reliability:
-    """Count and average confidences (n,) and hits (n,) within the bins of the edges."""
+    """Count rows, and average confidences (n,) and hits (n,), within each bin."""
     index = bin_index(confidence, edges)
     count = torch.bincount(index, minlength=edges.shape[0] - 1)
     sums = confidence.new_zeros(2, count.shape[0])
@@ -84,13 +84,13 @@ def _top_label(probabilities: ArrayLike, y: ArrayLike, bins: int) -> tuple[Tenso
 def reliability(
     probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, spacing: Spacing = "equal_width"
 ) -> Reliability:
-    """Give the reliability diagram's data: edges, rows, mean confidence and accuracy of each bin.
+    """Return the data of a reliability diagram: edges, and each bin's rows, confidence, accuracy.
 
     Args:
         probabilities: (n, classes), rows summing to one.
         y: (n,) class numbers.
-        bins: how many bins.
-        spacing: "equal_width" over [0, 1], or "equal_mass": as many rows in each bin.
+        bins: number of bins.
+        spacing: "equal_width" over [0, 1], or "equal_mass": the same number of rows per bin.
 
     >>> reliability([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=4).rows
     tensor([0, 0, 1, 2])
@@ -101,12 +101,12 @@ def reliability(
 
 
 def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, norm: Norm = "l1") -> float:
-    """Give the expected calibration error of the top label, in bins of equal width.
+    """Return the expected calibration error of the top label, with equal-width bins.
 
     Args:
         probabilities: (n, classes), rows summing to one.
         y: (n,) class numbers.
-        bins: how many bins over [0, 1].
+        bins: number of bins over [0, 1].
         norm: "l1" (the usual), "l2" (root mean square) or "max" (the worst bin).
 
     >>> round(ece([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=5), 4)
@@ -118,14 +118,14 @@ def ece(probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, norm: Norm = 
 def adaptive_ece(
     probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15, norm: Norm = "l1"
 ) -> float:
-    """Give the calibration error of the top label, in bins of equally many rows.
+    """Return the calibration error of the top label, with equal-mass bins.
 
-    Rows of the same confidence share a bin, so the order of the rows does not matter.
+    Rows with the same confidence share a bin, so the order of the rows does not matter.
 
     Args:
         probabilities: (n, classes), rows summing to one.
         y: (n,) class numbers.
-        bins: how many bins.
+        bins: number of bins.
         norm: "l1", "l2" or "max".
 
     >>> round(adaptive_ece([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1], bins=3), 4)
@@ -142,16 +142,16 @@ def debiased_ece(
     norm: Literal["l1", "l2"] = "l2",
     spacing: Spacing = "equal_mass",
 ) -> float:
-    """Give the calibration error less the bias of few rows in a bin; see ``debiased_bins``.
+    """Return the calibration error, corrected for few rows per bin; see ``debiased_bins``.
 
-    Zero stands for an estimate that came out negative. Bins of one row carry no estimate of their
-    own noise and are left out; NaN when every bin is such.
+    Negative estimates are clipped to zero. Bins with one row have no variance estimate and are
+    skipped; NaN if every bin has one row.
 
     Args:
         probabilities: (n, classes), rows summing to one.
         y: (n,) class numbers.
-        bins: how many bins.
-        norm: "l2", whose square is unbiased, or "l1", where a part of the bias stays.
+        bins: number of bins.
+        norm: "l2", whose square is unbiased, or "l1", where some bias remains.
         spacing: "equal_mass" or "equal_width".
 
     >>> p = [[0.7, 0.3]] * 10

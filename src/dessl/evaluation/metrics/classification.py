@@ -1,6 +1,6 @@
-"""Right and wrong predictions: accuracy over all rows and over classes, macro F1.
+"""Classification metrics: accuracy over all rows and per class, macro F1.
 
-The predicted class is the most probable one, the first where several share the maximum.
+The predicted class is the most probable one, the first if several tie.
 """
 
 from torch import Tensor
@@ -16,7 +16,7 @@ def _confusion(probabilities: ArrayLike, y: ArrayLike) -> Confusion:
 
 
 def confusion_matrix(probabilities: ArrayLike, y: ArrayLike) -> Tensor:
-    """Counts (classes, classes): row = the true class, column = the predicted one.
+    """Counts (classes, classes): rows are true classes, columns are predicted ones.
 
     Args:
         probabilities: (n, classes), rows summing to one.
@@ -43,7 +43,7 @@ def accuracy(probabilities: ArrayLike, y: ArrayLike) -> float:
 
 
 def per_class_accuracy(probabilities: ArrayLike, y: ArrayLike) -> Tensor:
-    """The accuracy on the rows of each true class, (classes,); NaN for a class absent from y.
+    """The accuracy on the rows of each true class, (classes,); NaN for a class missing from y.
 
     Args:
         probabilities: (n, classes), rows summing to one.

@@ -1,4 +1,4 @@
-"""Counts of truth against prediction, and the metrics that need nothing else."""
+"""The confusion matrix, and the metrics computed from it alone."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """Counts (classes, classes): row = the true class, column = the predicted one.
+    """Counts (classes, classes): rows are true classes, columns are predicted ones.
 
-    A class absent from y has no accuracy of its own: it is NaN in ``per_class_accuracy`` and left
-    out of ``balanced_accuracy`` and ``worst_class_accuracy``.
+    A class missing from y is NaN in ``per_class_accuracy``, and ``balanced_accuracy`` and
+    ``worst_class_accuracy`` skip it.
 
     >>> counts = Confusion(torch.tensor([[8, 2, 0], [1, 3, 0], [0, 0, 0]]))
     >>> counts.per_class_accuracy
@@ -35,12 +35,12 @@ class Confusion:
 
     @property
     def accuracy(self) -> float:
-        """The share of rows predicted right."""
+        """The share of rows predicted correctly."""
         return int(self.counts.diagonal().sum()) / int(self.counts.sum())
 
     @property
     def per_class_accuracy(self) -> Tensor:
-        """The share predicted right of each class, (classes,); NaN for a class without rows."""
+        """The share of each class predicted correctly, (classes,); NaN for a class without rows."""
         return self.counts.diagonal().double() / self.class_counts.double()
 
     @property

@@ -1,4 +1,4 @@
-"""Binned calibration error with the bias of few rows taken back.
+"""Binned calibration error, corrected for the bias from few rows per bin.
 
 Within bin b let d_i = 1[right] − confidence, with mean d̄_b and unbiased variance s_b². Then
 
@@ -7,9 +7,9 @@ Within bin b let d_i = 1[right] − confidence, with mean d̄_b and unbiased var
 The first is exactly unbiased for Σ_b w_b·(E d)² with fixed bins and weights. When all rows of a bin
 share a confidence, s_b²/n_b = a_b(1 − a_b)/(n_b − 1) and it is the debiased estimator of Kumar,
 Liang and Ma (2019, "Verified uncertainty calibration") and of Bröcker (2012) and Ferro and Fricker
-(2012) for the reliability term of the Brier score. The second takes back the bias as a normal law
-would have it, as Kumar et al. do for l1, with the folded normal's mean in closed form: no unbiased
-estimator of |E d| exists, and for a calibrated model somewhat over half of the bias stays.
+(2012) for the reliability term of the Brier score. The second subtracts the bias under a normal
+approximation, as Kumar et al. do for l1, with the folded normal's mean in closed form: no unbiased
+estimator of |E d| exists, and for a calibrated model somewhat over half of the bias remains.
 """
 
 import math
@@ -24,7 +24,7 @@ from dessl import _checks
 def debiased_calibration(
     confidence: Tensor, correct: Tensor, index: Tensor, norm: Literal["l1", "l2"]
 ) -> float:
-    """Debiased calibration error in l1 or l2, signed: below zero where noise explains the gap.
+    """Debiased calibration error in l1 or l2, signed: negative if noise explains the gap.
 
     Args:
         confidence: (n,) in float64.

@@ -1,4 +1,4 @@
-"""Metrics of probabilities, of logits, and of a model run over labelled rows."""
+"""Metrics from probabilities, from logits, or from a model and labelled rows."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from dessl.evaluation.mode import evaluating
 def metrics_from_probabilities(
     probabilities: ArrayLike, y: ArrayLike, *, bins: int = 15
 ) -> Metrics:
-    """Measure probabilities against labels.
+    """Compute the metrics of probabilities against labels.
 
     Args:
         probabilities: (n, classes), rows summing to one (within 1e-6 in float64, 1e-5 in float32).
         y: (n,) class numbers.
-        bins: of the calibration errors.
+        bins: number of bins of the calibration errors.
 
     >>> metrics = metrics_from_probabilities([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]], [0, 0, 1])
     >>> metrics.balanced_accuracy
@@ -40,12 +40,12 @@ def metrics_from_probabilities(
 
 
 def metrics_from_logits(logits: ArrayLike, y: ArrayLike, *, bins: int = 15) -> Metrics:
-    """Measure logits against labels; nothing underflows on the way, as it may in probabilities.
+    """Compute the metrics of logits against labels, without the underflow of probabilities.
 
     Args:
         logits: (n, classes), or (n,) or (n, 1) for a one-logit binary model.
         y: (n,) class numbers.
-        bins: of the calibration errors.
+        bins: number of bins of the calibration errors.
 
     >>> metrics = metrics_from_logits([[-2.0], [1.0], [3.0]], [0, 0, 1])
     >>> metrics.confusion
@@ -64,7 +64,7 @@ def _exact(
     rounding: float,
     bins: int,
 ) -> Metrics:
-    """Metrics with the exact AUC of the scores (n, classes), which all lie at hand here."""
+    """Metrics with the exact AUC, since all scores (n, classes) are in memory."""
     rows, classes = scores.shape
     labels = checked_labels(y, rows=rows, classes=classes, device=scores.device)
     streaming = StreamingMetrics(classes, inputs=inputs, bins=bins, auc_bins=None)
@@ -80,13 +80,13 @@ def predicted_logits(
     batch_size: int = 512,
     transform: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Run a model over x in batches: in eval mode, without gradients, every mode restored after.
+    """Run a model over x in batches, in eval mode without gradients; restores modules' modes.
 
     Args:
         model: maps (batch, ...) to logits, (batch, classes), (batch, 1) or (batch,).
         x: (n, ...); batches go to the device of the model's parameters.
-        batch_size: rows in a forward pass.
-        transform: applied to each batch on the device, for instance to scale uint8 images.
+        batch_size: rows per forward pass.
+        transform: applied to each batch on the device, for example to scale uint8 images.
 
     >>> predicted_logits(nn.Identity(), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), batch_size=1)
     tensor([[1., 2.],
@@ -99,12 +99,12 @@ def predicted_logits(
         raise ValueError(f"x must have at least one row; got shape {tuple(x.shape)}.")
     if x.dtype == torch.uint8 and transform is None:
         raise TypeError(
-            "x is uint8 and no transform was given. Pass the one that the model was trained with, "
-            "for instance transform=lambda x: x.float() / 255."
+            "x is uint8 and no transform was given. Pass the one the model was trained with, "
+            "for example transform=lambda x: x.float() / 255."
         )
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     device = next((parameter.device for parameter in parameters), x.device)
-    # Not inference_mode: a tensor that the model keeps from it would break its next training step.
+    # Not inference_mode: a tensor the model caches under it would break the next training step.
     with evaluating(model), torch.no_grad():
         outputs = []
         for first in range(0, len(x), batch_size):
@@ -117,8 +117,8 @@ def _of_rows(logits: object, rows: int) -> Tensor:
     if not isinstance(logits, Tensor) or logits.shape[:1] != (rows,):
         came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(
-            f"the model must return logits, a tensor with a row for each of the {rows} rows it was "
-            f"given; got {came}. Wrap it in a function that does."
+            f"the model must return logits, a tensor with one row for each of the {rows} input "
+            f"rows; got {came}. Wrap it in a function that does."
         )
     return logits
 
@@ -133,19 +133,19 @@ def evaluate(
     bins: int = 15,
     validation: tuple[Tensor, ArrayLike] | None = None,
 ) -> Metrics:
-    """Measure a model on labelled rows.
+    """Compute the metrics of a model on labelled rows.
 
-    All logits are held together, some 30·n·classes bytes; past what fits use StreamingMetrics.
+    Keeps all logits in memory, about 30·n·classes bytes; if they do not fit, use StreamingMetrics.
 
     Args:
         model: maps (batch, ...) to logits, (batch, classes), or (batch, 1) for two classes.
         x: (n, ...). uint8 needs a ``transform``: scaling is part of the model's recipe.
         y: (n,) class numbers, all labelled.
-        batch_size: rows in a forward pass.
+        batch_size: rows per forward pass.
         transform: applied to each batch on the model's device.
-        bins: of the calibration errors.
+        bins: number of bins of the calibration errors.
         validation: (x, y), other rows to fit a temperature on. The metrics at that temperature
-            are reported apart, in ``Metrics.scaled``.
+            are reported separately, in ``Metrics.scaled``.
 
     >>> evaluate(nn.Identity(), torch.tensor([[2.0, 0.0], [0.0, 1.0]]), [0, 1]).accuracy
     1.0

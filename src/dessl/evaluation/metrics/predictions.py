@@ -1,4 +1,4 @@
-"""Probabilities, logits and labels as every metric takes them: checked once, in float64."""
+"""Input checks that all metrics share: probabilities, logits and labels, in float64."""
 
 import numpy as np
 import torch
@@ -7,16 +7,16 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 
-# How far a row's sum may lie from one: rounding of the type that the probabilities came in.
+# How far a row's sum may be from one: rounding in the dtype of the input.
 SUM_TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 1e-5}
-SUM_TOLERANCE_OTHERWISE = 1e-6  # float64, which often holds a float32 softmax
+SUM_TOLERANCE_OTHERWISE = 1e-6  # float64, which is often a converted float32 softmax
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Tensor:
-    """Probabilities (n, classes) in float64, or an error saying what is wrong with them.
+    """Return probabilities (n, classes) in float64, or raise an error that says what is wrong.
 
     Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
-    2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; what rounding put above 1 is 1.
+    2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; values rounded above 1 become 1.
     """
     came = _checks.numbers("probabilities", probabilities)
     values = _checks.float64("probabilities", came, ndim=(1, 2))
@@ -48,8 +48,8 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
 def checked_logits(logits: ArrayLike) -> Tensor:
     """Logits (n, classes) in float64; (n,) and (n, 1) are a binary model's log-odds of class 1.
 
-    Probabilities passed here cannot be told from small logits: they would be pushed through a
-    second softmax. Pass those to the functions that say ``probabilities``.
+    Probabilities cannot be distinguished from small logits: they would go through a second softmax.
+    Pass them to the functions that take ``probabilities``.
     """
     values = _checks.float64("logits", logits, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
@@ -59,7 +59,7 @@ def checked_logits(logits: ArrayLike) -> Tensor:
 
 
 def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.device) -> Tensor:
-    """Labels (n,) in int64 on the device, each among the classes, one for each row."""
+    """Check labels, one per row and within the classes; return int64 (n,) on the device."""
     labels = y.detach() if isinstance(y, Tensor) else _labels(y)
     if labels.ndim != 1:
         raise ValueError(
@@ -68,12 +68,12 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
         )
     if labels.shape[0] != rows:
         raise ValueError(
-            f"y must hold one label for each row of the predictions; "
+            f"y must have one label for each row of the predictions; "
             f"got {labels.shape[0]} labels and {rows} rows."
         )
     if labels.is_floating_point() or labels.is_complex():
         raise TypeError(
-            f"y must hold class numbers 0 to {classes - 1}; got {labels.dtype}. "
+            f"y must contain class numbers 0 to {classes - 1}; got {labels.dtype}. "
             "Convert it with .long(), an array with .astype(int)."
         )
     labels = labels.to(device=device, dtype=torch.int64)
@@ -85,25 +85,25 @@ def checked_labels(y: ArrayLike, *, rows: int, classes: int, device: torch.devic
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise ValueError(
-            f"y must hold class numbers 0 to {classes - 1}; got values from {low} to {high}."
+            f"y must contain class numbers 0 to {classes - 1}; got values from {low} to {high}."
         )
     return labels
 
 
 def _labels(y: ArrayLike) -> Tensor:
-    """A copy of labels: PyTorch refuses a reversed array, and warns of a read-only one."""
+    """Copy the labels: PyTorch rejects a reversed array, and warns about a read-only one."""
     _checks.unmasked("y", y)
     array = np.asarray(y)
-    if array.dtype == object:  # pandas' nullable integers, for one
+    if array.dtype == object:  # for example pandas' nullable integers
         array = np.array(array.tolist())
     if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"y must hold class numbers; got {array.dtype}. "
+            f"y must contain class numbers; got {array.dtype}. "
             "Number the classes: numpy.unique(y, return_inverse=True)[1]."
         )
     if missing := int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0:
         raise ValueError(
-            f"y must have a class number for each row; {missing} of {array.size} have none. Drop "
+            f"y must have a class number for each row; {missing} of {array.size} are missing. Drop "
             "these rows."
         )
     return torch.from_numpy(array.astype(np.float64 if array.dtype.kind == "f" else np.int64))

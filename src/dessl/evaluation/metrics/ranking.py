@@ -1,4 +1,4 @@
-"""Area under the ROC curve: the chance that a row of the class outscores a row of another.
+"""Area under the ROC curve: the probability that a row of the class outscores another row.
 
 For class k with n₊ rows of it and n₋ others, ties counted as half:
 
@@ -16,8 +16,8 @@ from torch import Tensor
 from dessl._checks import ArrayLike
 from dessl.evaluation.metrics.predictions import checked_pair
 
-CELLS_AT_ONCE = 1 << 22  # sorted scores held at a time: 32 MB in float64
-ROUNDING = 1e-12  # of log-odds: those of equal probabilities beside different others agree to it
+CELLS_AT_ONCE = 1 << 22  # sorted scores in memory at a time: 32 MB in float64
+ROUNDING = 1e-12  # of log-odds: equal probabilities in different rows agree to within this
 
 
 def log_odds(logits: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def log_odds(logits: Tensor) -> Tensor:
     >>> log_odds(torch.tensor([[0.0, 100.0]], dtype=torch.float64))
     tensor([[-100.,  100.]], dtype=torch.float64)
     """
-    # 1 − p_k cancels for the likeliest class alone: there the rest is summed without it.
+    # 1 − p_k cancels only for the most likely class: sum the other classes instead.
     top = logits.argmax(dim=1, keepdim=True)
     rest = logits.scatter(1, top, -math.inf).logsumexp(dim=1, keepdim=True)
     odds = torch.log_softmax(logits, dim=1)
@@ -35,7 +35,7 @@ def log_odds(logits: Tensor) -> Tensor:
 
 
 def class_auc(scores: Tensor, y: Tensor, *, rounding: float = 0.0) -> Tensor:
-    """Exact AUC of each class against the rest, (classes,); NaN where one side has no rows.
+    """Exact AUC of each class against the rest, (classes,); NaN if one side has no rows.
 
     Args:
         scores: (n, classes), any increasing function of each class's probability.
@@ -52,7 +52,7 @@ def class_auc(scores: Tensor, y: Tensor, *, rounding: float = 0.0) -> Tensor:
     step = max(1, CELLS_AT_ONCE // n)
     for first in range(0, classes, step):
         part = slice(first, min(first + step, classes))
-        # Each class's own rows side by side, (part, most), padded with a row that is not counted.
+        # The rows of each class side by side, (part, most), padded with a row that is not counted.
         place = torch.arange(most, device=y.device)
         inside = place < counts[part, None]
         padded = own[rows[torch.where(inside, starts[part, None] + place, 0)]]
@@ -61,12 +61,12 @@ def class_auc(scores: Tensor, y: Tensor, *, rounding: float = 0.0) -> Tensor:
         below = torch.searchsorted(ordered, padded - width)
         below_or_equal = torch.searchsorted(ordered, padded + width, right=True)
         doubled_wins[part] = ((below + below_or_equal) * inside).sum(dim=1)
-    # Against rows of its own class a class always scores n₊² in doubled wins, whatever the scores.
+    # Against rows of its own class the doubled wins are always n₊², whatever the scores.
     return (doubled_wins - counts.square()).double() / (2 * counts * (n - counts))
 
 
 def macro_auc(of_each_class: Tensor) -> float:
-    """Average the classes that have an AUC; NaN when none has; with two classes, class 1."""
+    """Average over the classes with an AUC; NaN if there are none; with two classes, class 1."""
     if of_each_class.shape[0] == 2:
         return float(of_each_class[1])
     defined = of_each_class[~of_each_class.isnan()]
@@ -74,7 +74,7 @@ def macro_auc(of_each_class: Tensor) -> float:
 
 
 def auc(probabilities: ArrayLike, y: ArrayLike) -> float:
-    """Give the macro one-versus-rest AUC, exactly; NaN when y holds one class only.
+    """Return the exact macro one-versus-rest AUC; NaN if y has only one class.
 
     Args:
         probabilities: (n, classes), rows summing to one.
@@ -88,10 +88,10 @@ def auc(probabilities: ArrayLike, y: ArrayLike) -> float:
 
 
 class AucHistogram:
-    """AUC of scores seen in pieces, with a bound on its error.
+    """Streaming AUC, with a bound on its error.
 
-    Log-odds are counted in ``bins`` equal bins over [−40, 40] for each class. A pair that falls
-    into one bin counts as half, so that AUC_k is wrong by at most ½·Σ_b (n₊_b/n₊)·(n₋_b/n₋).
+    Log-odds are counted in ``bins`` equal bins over [−40, 40] for each class. A pair in the same
+    bin counts as half, so the error of AUC_k is at most ½·Σ_b (n₊_b/n₊)·(n₋_b/n₋).
 
     >>> histogram = AucHistogram(classes=2, bins=1000)
     >>> odds = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, -1.0]])
@@ -119,7 +119,7 @@ class AucHistogram:
         self.own += torch.bincount(own, minlength=cells).view_as(self.own)
 
     def macro_auc_and_bound(self) -> tuple[float, float]:
-        """Give the macro AUC and how far at most it lies from the exact one."""
+        """Return the macro AUC, and a bound on its distance from the exact one."""
         rest = self.all - self.own
         below = rest.cumsum(dim=1) - rest
         pairs = 2 * self.own.sum(dim=1).double() * rest.sum(dim=1)

@@ -8,19 +8,19 @@ from dessl.evaluation.metrics.predictions import checked_pair
 
 
 def true_class(values: Tensor, y: Tensor) -> Tensor:
-    """Each row's entry at its true class: (n, classes), (n,) → (n,)."""
+    """Each row's value at its true class: (n, classes), (n,) → (n,)."""
     return values.gather(1, y[:, None]).squeeze(1)
 
 
 def squared_errors(values: Tensor, y: Tensor) -> Tensor:
-    """Each row's Σ_k (p_k − 1[k = y])², (n,): of non-negative terms, so that it never cancels."""
+    """Each row's Σ_k (p_k − 1[k = y])², (n,): all terms are non-negative, so nothing cancels."""
     right = true_class(values, y)
     others = values.scatter(1, y[:, None], 0.0)
     return others.square().sum(dim=1) + (1 - right).square()
 
 
 def sample_cross_entropy(probabilities: ArrayLike, y: ArrayLike) -> Tensor:
-    """Each row's −log p_y, (n,); infinite where the true class was given probability zero.
+    """Each row's −log p_y, (n,); infinite if the true class has probability zero.
 
     Args:
         probabilities: (n, classes), rows summing to one.
@@ -49,8 +49,8 @@ def sample_brier(probabilities: ArrayLike, y: ArrayLike) -> Tensor:
 def cross_entropy(probabilities: ArrayLike, y: ArrayLike) -> float:
     """The mean of −log p_y, in nats; nothing is clipped.
 
-    It is infinite when any true class was given probability zero, which a float32 softmax does
-    easily: ``metrics_from_logits`` works with log-probabilities instead, where nothing underflows.
+    It is infinite if any true class has probability zero, which happens easily with a float32
+    softmax: ``metrics_from_logits`` uses log-probabilities instead, which do not underflow.
 
     Args:
         probabilities: (n, classes), rows summing to one.

@@ -1,4 +1,4 @@
-"""Metrics of predictions that come in pieces and are never held together."""
+"""Streaming metrics: predictions come in batches and are never all in memory."""
 
 import math
 from typing import Literal
@@ -23,10 +23,10 @@ CELLS_AT_ONCE = 1 << 20  # predictions in float64 at a time: 8 MB for each tempo
 
 
 class GrowingVector:
-    """Values (n,) that grow at the end in room that doubles.
+    """A growing tensor (n,) whose capacity doubles.
 
-    A list of small tensors would lie scattered over the heap between large temporaries, and keep
-    their memory from being given back.
+    A list of small tensors would be scattered over the heap between large temporaries, and keep
+    that memory from being released.
 
     >>> vector = GrowingVector()
     >>> vector.extend(torch.tensor([1.0, 2.0]))
@@ -40,7 +40,7 @@ class GrowingVector:
         self._n = 0
 
     def extend(self, values: Tensor) -> None:
-        """Add values (k,) at the end."""
+        """Append values (k,)."""
         n = self._n + values.shape[0]
         if self._room.shape[0] < n:
             room = values.new_empty(max(2 * n, 1 << 16))
@@ -58,16 +58,16 @@ class GrowingVector:
 class StreamingMetrics:
     """Accumulate predictions, then ``compute()`` the Metrics of all of them.
 
-    Kept are the confusion counts, two sums, and each row's confidence and whether it was right (9
-    bytes, in room for twice as many rows): every metric but the AUC comes out as from all rows
-    at once. The AUC would need all scores; it is counted in a histogram for each class instead, and
-    ``Metrics.auc_error`` bounds its error (see ``AucHistogram``).
+    It keeps the confusion counts, two sums, and each row's confidence and whether it was correct (9
+    bytes, with capacity for up to twice as many rows): every metric but the AUC is the same as from
+    all rows at once. The exact AUC would need all scores; it is computed from a histogram per class
+    instead, and ``Metrics.auc_error`` bounds its error (see ``AucHistogram``).
 
     Args:
-        classes: how many.
-        inputs: what ``update`` gets, "logits" or "probabilities".
-        bins: of the calibration errors.
-        auc_bins: of the AUC's histograms, 16·classes·auc_bins bytes; None leaves the AUC out (NaN).
+        classes: number of classes.
+        inputs: what ``update`` takes, "logits" or "probabilities".
+        bins: number of bins of the calibration errors.
+        auc_bins: bins per AUC histogram, 16·classes·auc_bins bytes; None skips the AUC (NaN).
 
     >>> metrics = StreamingMetrics(2, inputs="probabilities")
     >>> metrics.update([[0.9, 0.1], [0.4, 0.6]], [0, 0])
@@ -99,13 +99,13 @@ class StreamingMetrics:
         self._correct = GrowingVector()
 
     def update(self, predictions: ArrayLike, y: ArrayLike) -> None:
-        """Take rows of predictions, (n, classes), and their labels, (n,).
+        """Add predictions, (n, classes), and their labels, (n,).
 
-        Rows are worked on a few at a time, so a piece may be of any size. A refused piece may have
-        been counted in part: start anew after an error.
+        Rows are processed a few at a time, so a batch may have any size. A batch that raises an
+        error may have been counted in part: start over after an error.
         """
         _checks.unmasked("y", y)
-        # Arrays are cut by position; a table with an index of its own would be cut by its labels.
+        # Arrays are sliced by position; a table with its own index would be sliced by its labels.
         values = _checks.numbers("predictions", predictions)
         labels = y if isinstance(y, Tensor) else np.asarray(y)
         if values.ndim == 0 or values.shape[0] == 0 or values.shape[:1] != labels.shape[:1]:
@@ -142,9 +142,9 @@ class StreamingMetrics:
             self._histogram.update(odds, labels)
 
     def compute(self) -> Metrics:
-        """Give the metrics of all rows seen so far."""
+        """Return the metrics of all rows so far."""
         if self._counts is None:
-            raise ValueError("no predictions have been seen; call update(predictions, y) first.")
+            raise ValueError("no predictions yet; call update(predictions, y) first.")
         auc = (math.nan, math.nan)
         if self._histogram is not None:
             auc = self._histogram.macro_auc_and_bound()

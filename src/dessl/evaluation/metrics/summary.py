@@ -1,4 +1,4 @@
-"""Metrics: everything measured of one model's predictions on one labelled set."""
+"""Metrics: all the metrics of one model's predictions on one labelled set."""
 
 import math
 from dataclasses import dataclass, fields
@@ -20,15 +20,15 @@ from dessl.evaluation.metrics.debiased_bins import debiased_calibration
 
 @dataclass(frozen=True, eq=False)
 class Metrics:
-    """What one model's predictions are worth on n labelled rows; tensors are on the CPU.
+    """All metrics of one model's predictions on n labelled rows; tensors are on the CPU.
 
-    A class absent from y is NaN in ``per_class_accuracy``, and left out of ``balanced_accuracy``,
-    ``worst_class_accuracy`` and ``auc``. ``auc`` is NaN when y holds one class only. ``auc_error``
-    bounds the error of ``auc``: zero unless it was computed in a streaming way. ``ece`` has bins of
-    equal width, ``adaptive_ece`` of equal mass, both in l1; ``debiased_ece`` has bins of equal mass
-    in l2 (which is never below l1 for the same gaps), the bias of few rows taken back. ``scaled``
-    holds the metrics at ``temperature`` where validation rows to fit it on were given; the others
-    are of the model as it is.
+    A class missing from y is NaN in ``per_class_accuracy``; ``balanced_accuracy``,
+    ``worst_class_accuracy`` and ``auc`` skip it. ``auc`` is NaN if y has only one class.
+    ``auc_error`` bounds the error of ``auc``: zero unless it was streamed. ``ece`` has equal-width
+    bins and ``adaptive_ece`` equal-mass bins, both in l1; ``debiased_ece`` has equal-mass bins in
+    l2 (never below l1 for the same gaps), corrected for the bias from few rows. ``scaled`` has the
+    metrics at ``temperature``, if validation rows were given to fit it on; all other fields are for
+    the unscaled model.
     """
 
     n: int
@@ -45,13 +45,13 @@ class Metrics:
     auc_error: float
     per_class_accuracy: Tensor  # (classes,)
     class_counts: Tensor  # (classes,)
-    confusion: Tensor  # (classes, classes): row = the true class
+    confusion: Tensor  # (classes, classes): rows are true classes
     reliability: Reliability
     temperature: float | None = None
     scaled: "Metrics | None" = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON takes them: lists for tensors, None for NaN, "Infinity" for ∞.
+        """Return the fields for JSON: tensors as lists, NaN as None, ∞ as "Infinity".
 
         ``float("Infinity")`` reads the last one back.
         """
@@ -59,7 +59,7 @@ class Metrics:
 
 
 def _plain(value: Any) -> Any:
-    """Tensors as lists, and what holds them as dicts."""
+    """Convert tensors to lists, and tuples of them to dicts."""
     if isinstance(value, Metrics):
         return value.as_dict()
     if isinstance(value, Reliability):
@@ -77,7 +77,7 @@ def summarised(
     auc: tuple[float, float],
     bins: int,
 ) -> Metrics:
-    """Build Metrics from counts, the rows' confidences and hits, two means, and AUC with bound."""
+    """Build Metrics from counts, confidences and hits, two means, and the AUC with its bound."""
     diagram = binned(confidence, correct, bin_edges(confidence, bins, "equal_width"))
     equal_mass = bin_edges(confidence, bins, "equal_mass")
     index = bin_index(confidence, equal_mass)

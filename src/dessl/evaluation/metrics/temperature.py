@@ -26,11 +26,11 @@ def _slope_and_curvature(logits: Tensor, y: Tensor, beta: float) -> tuple[float,
 
 
 def fitted_temperature(logits: ArrayLike, y: ArrayLike) -> float:
-    """Give the temperature of least cross-entropy on these rows, between 0.01 and 100.
+    """Return the temperature that minimises cross-entropy on these rows, between 0.01 and 100.
 
-    Fit it on validation rows, apart from those that are reported on. Where the best temperature is
-    at an end (0 when every row is right, infinity when the logits tell nothing of y), the end of
-    the range is returned with a warning.
+    Fit it on validation rows, not on the rows you report. If the optimum is 0 (every row is
+    correct) or infinity (the logits are uninformative), the end of the range is returned with a
+    warning.
 
     Args:
         logits: (n, classes), or (n,) or (n, 1) for a one-logit binary model.
@@ -55,7 +55,7 @@ def fitted_temperature(logits: ArrayLike, y: ArrayLike) -> float:
 
 
 def _root(logits: Tensor, y: Tensor, low: float, high: float) -> float:
-    """Newton's method on the slope, halving the bracket (in log β) where a step would leave it."""
+    """Newton's method on the slope, with bisection (in log β) if a step would leave the bracket."""
     beta = 1.0
     for _ in range(100):
         slope, curvature = _slope_and_curvature(logits, y, beta)
@@ -70,7 +70,7 @@ def _root(logits: Tensor, y: Tensor, low: float, high: float) -> float:
 
 
 def temperature_scaled(logits: ArrayLike, temperature: float) -> Tensor:
-    """Give logits / T, (n, classes) in float64; the predicted classes stay what they were.
+    """Return logits / T, (n, classes) in float64; the predicted classes do not change.
 
     >>> temperature_scaled([[4.0, 0.0]], 2.0)
     tensor([[2., 0.]], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The vocabulary of metrics: what each is called, its unit, its range and which way is better.
+"""The vocabulary of metrics: the name, unit, range and direction of each.
 
 Training, tables, the terminal, reports and figures all read ``METRICS``. To add a metric
 everywhere, compute it in ``Metrics`` and add one entry here.
@@ -7,7 +7,7 @@ everywhere, compute it in ``Metrics`` and add one entry here.
 import math
 from dataclasses import dataclass
 
-NONE = "–"  # shown for a number that is missing
+NONE = "–"  # shown for a missing number
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Metric:
 
     Attributes:
         words: Its name in a sentence.
-        heading: Its name as the head of a row, a column or an axis.
+        heading: Its name as a row, column or axis label.
         percent: Whether it is a share, shown in percent.
-        higher_is_better: Which way is better.
+        higher_is_better: Whether higher values are better.
     """
 
     words: str
@@ -28,12 +28,12 @@ class Metric:
 
     @property
     def unit(self) -> float:
-        """What a value is multiplied by to be shown: 100 for shares, else 1."""
+        """The factor for display: 100 for shares, else 1."""
         return 100.0 if self.percent else 1.0
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the largest value there can be, in the unit shown."""
+        """The minimum and maximum possible value, in the unit shown."""
         return (0.0, 100.0) if self.percent else (0.0, math.inf)
 
     @property
@@ -64,11 +64,11 @@ METRICS: dict[str, Metric] = {
 }
 
 MAIN = ("accuracy", "cross_entropy", "brier", "ece")
-"""The metrics for a place with room for a few."""
+"""The main metrics, for places with room for only a few."""
 
 
 def metric_named(name: str) -> Metric:
-    """A metric's entry; an unknown one goes by its own name, as a loss.
+    """A metric's entry; an unknown metric keeps its own name and counts as a loss.
 
     >>> metric_named("ece").words, metric_named("my_score").words
     ('ECE', 'my score')
@@ -87,7 +87,7 @@ def metric_text(name: str) -> str:
 
 
 def higher_is_better(name: str) -> bool:
-    """Whether more of a metric is better; an unknown one counts as a loss."""
+    """Whether higher is better; an unknown metric counts as a loss."""
     return metric_named(name).higher_is_better
 
 
@@ -96,9 +96,9 @@ def written(name: str, value: float, *, signed: bool = False, decimals: int | No
 
     Args:
         name: Of the metric.
-        value: As it was measured: a share is between 0 and 1.
-        signed: Whether to write a plus, for a difference.
-        decimals: Of shares, if other than usual.
+        value: As measured: shares are between 0 and 1.
+        signed: Whether to show a plus sign, for a difference.
+        decimals: Number of decimals of shares, if not the default.
 
     >>> written("accuracy", 0.9123), written("brier", -0.0123, signed=True)
     ('91.2', '−0.012')

@@ -1,8 +1,8 @@
-"""The spread of a whole network's gradient, without a matrix of rows by parameters.
+"""The variance of a whole network's gradient, without a rows × parameters matrix.
 
-Over the rows: Σ‖∇L‖², Σ‖∇H‖², Σ⟨∇L, ∇H⟩ of per-sample gradients, some rows at a time. Over the
-splits: the same of each split's mean gradients, from one forward and two backward passes over its
-labelled rows. Gradients are summed as they come, and none is kept.
+Over the rows: Σ‖∇L‖², Σ‖∇H‖², Σ⟨∇L, ∇H⟩ of per-sample gradients, a few rows at a time. Over the
+splits: the same sums of each split's mean gradients, from one forward and two backward passes over
+its labelled rows. Gradients are accumulated and not kept.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,21 +35,21 @@ def network_gradient_spread(
     at_once: int = 100,
     generator: torch.Generator | None = None,
 ) -> Spread:
-    """Return how ∇L and ∇H of all parameters spread, over the rows and over random splits.
+    """Return the spread of ∇L and ∇H of all parameters, over the rows and over random splits.
 
-    The model is in evaluation mode meanwhile, so that a row's gradient is its own. Memory is that
-    of two gradients for each of the rows that are taken ``at_once``.
+    The model runs in evaluation mode, so a row's gradient does not depend on other rows. Memory is
+    two gradients for each of the ``at_once`` rows.
 
     Args:
         model: From x to logits (n, classes).
-        term: H, and the views that L is averaged over. It must show rows as they are
-            (:func:`dessl.surrogates.base.as_is`), since a drawn view would be another in each pass.
+        term: H, and the views that L is averaged over. It must not augment
+            (:func:`dessl.surrogates.base.as_is`), since a random view would change in each pass.
         x: Rows as the model sees them, (n, ...).
         y: Their labels, (n,).
-        n_labelled: Labelled rows of a split.
-        splits: How many splits.
-        at_once: Rows whose gradients are in memory together.
-        generator: Source of the splits; seeded with 0 where none is given.
+        n_labelled: Labelled rows per split.
+        splits: Number of splits.
+        at_once: Rows whose gradients are in memory at the same time.
+        generator: Source of the splits; seeded with 0 by default.
 
     >>> from dessl.surrogates import Entropy
     >>> _ = torch.manual_seed(0)
@@ -65,7 +65,7 @@ def network_gradient_spread(
     parameters = {k: p.detach() for k, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise ValueError(
-            "model must have a parameter that requires a gradient; it has none. "
+            "model must have at least one parameter that requires a gradient; it has none. "
             "Call model.requires_grad_()."
         )
     values = _values(model, term, x, y)
@@ -75,7 +75,7 @@ def network_gradient_spread(
         rows = _row_sums(values, parameters, ids, at_once)
         means = _split_sums(values, parameters, (d.to(x.device) for d in drawn), rows.means())
     first, second, product = means.traces()
-    # mean_U H − mean_L H is −n/n_u times what mean_L H lies off the mean of all rows.
+    # mean_U H − mean_L H is −n/n_u times the deviation of mean_L H from the mean of all rows.
     scale = -len(x) / n_unlabelled
     of_splits = Traces(first, scale**2 * second, scale * product)
     return Spread(rows.traces(), of_splits, n_labelled, n_unlabelled)
@@ -99,7 +99,7 @@ def _split_sums(
 ) -> "_Sums":
     """Of the two mean gradients over each split's labelled rows.
 
-    Seen from the means over all rows, ``middle``, splits lose no digits to what they share.
+    Subtracting the means over all rows, ``middle``, avoids cancellation.
     """
     sums = _Sums(parameters)
     for rows in drawn:
@@ -124,7 +124,7 @@ def _values(model: nn.Module, term: Surrogate, x: Tensor, y: Tensor) -> Values:
 
 
 def _gradients(values: Values, parameters: Gradient, rows: Tensor) -> tuple[Gradient, Gradient]:
-    """Gradients of mean L and of mean H over some rows: one pass forward, two back."""
+    """Gradients of mean L and of mean H over some rows: one forward pass, two backward."""
     pair, pulled = vjp(lambda at: values(at, rows), parameters)[:2]
     one, zero = torch.ones_like(pair[0]), torch.zeros_like(pair[0])
     return pulled((one, zero))[0], pulled((zero, one))[0]
@@ -166,8 +166,8 @@ class _Sums:
         first, second, product = (
             total - self.n * both for total, both in zip(totals, common, strict=True)
         )
-        # What is left of gradients that are the same for all rows is rounding.
+        # If the gradients are the same for all rows, what remains is rounding.
         first = first if first > self.rounding * totals[0] else 0.0
         second = second if second > self.rounding * totals[1] else 0.0
-        limit = (first * second) ** 0.5  # rounding may pass it where the two are proportional
+        limit = (first * second) ** 0.5  # rounding may exceed it if the two are proportional
         return Traces(first, second, max(-limit, min(limit, product)))

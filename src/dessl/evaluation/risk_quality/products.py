@@ -1,8 +1,8 @@
-"""Convolutions as matrix products, so that per-sample gradients of their weights are products too.
+"""Convolutions as matrix products, so per-sample gradients of their weights are products too.
 
-``vmap`` gives the weights' gradients of n rows as one convolution of n groups, for which there are
-no fast kernels. Unfolded, a convolution is W · columns(x), and those gradients are δ · columns(x)ᵀ,
-a batched product.
+``vmap`` computes the weight gradients of n rows as one convolution with n groups, which has no fast
+kernel. Unfolded, a convolution is W · columns(x), and those gradients are δ · columns(x)ᵀ, a
+batched product.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class ConvolutionsAsProducts(TorchFunctionMode):
-    """While it is entered, two-dimensional convolutions of one group are matrix products.
+    """Inside this context, 2-D convolutions with one group are matrix products.
 
     >>> x, weight = torch.rand(2, 3, 8, 8), torch.rand(4, 3, 3, 3)
     >>> with ConvolutionsAsProducts():
@@ -30,7 +30,7 @@ class ConvolutionsAsProducts(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of PyTorch, or what stands in for it."""
+        """Call a PyTorch function, or its replacement."""
         if func is torch.conv2d:
             return _convolved(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))

@@ -1,9 +1,9 @@
-"""V(λ)/V(0) of the debiased estimate, as splits give it and as theorem 3.1 does for them.
+"""V(λ)/V(0) of the debiased estimate, measured over splits and by theorem 3.1.
 
     V(λ) = V(a + λb) = V(a) + 2λ Cov(a, b) + λ² V(b),   a = mean_L L,   b = mean_U H − mean_L H
 
-Three traces of the splits make the one curve, and three of the rows the other, for any number of
-parameters: nothing else of a gradient is needed.
+Three traces over the splits give the empirical curve, and three over the rows the theoretical one,
+for any number of parameters: nothing else of a gradient is needed.
 """
 
 from typing import NamedTuple
@@ -19,14 +19,14 @@ from dessl.theory.centre import centred
 
 
 class VarianceRatio(NamedTuple):
-    """The debiased estimate's variance over the complete case's, λ by λ; arrays are (lams,).
+    """Variance of the debiased estimate over the complete case's at each λ; arrays are (lams,).
 
     Attributes:
         lams: The λ.
-        empirical: Ratio of the variances over the splits.
+        empirical: Ratio of the variances over splits.
         theory: The same ratio by theorem 3.1 for a finite population.
         lam: λ_opt of the whole set.
-        least: The theory's ratio at λ_opt.
+        least: The theoretical ratio at λ_opt.
     """
 
     lams: Tensor
@@ -45,13 +45,13 @@ class Traces(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """How L and H, or their gradients, spread over the rows and over splits of them.
+    """The spread of L and H, or of their gradients, over the rows and over splits.
 
     Attributes:
         rows: Of L and H of each row.
         splits: Of mean_L L and mean_U H − mean_L H of each split.
-        n_labelled: Labelled rows of a split.
-        n_unlabelled: Its unlabelled rows.
+        n_labelled: Labelled rows per split.
+        n_unlabelled: Unlabelled rows per split.
 
     >>> rows = Traces(first=2.0, second=1.0, product=1.0)
     >>> spread = Spread(rows, Traces(4.0, 2.0, -2.0), n_labelled=1, n_unlabelled=3)
@@ -72,7 +72,7 @@ class Spread(NamedTuple):
 
     @property
     def correlation(self) -> float:
-        """ρ(L, H) over the rows, inner products in the place of products; 0 for a constant H."""
+        """ρ(L, H) over the rows, with inner products for gradients; 0 if H is constant."""
         scale = (self.rows.first * self.rows.second) ** 0.5
         return self.rows.product / scale if scale else 0.0
 
@@ -101,7 +101,7 @@ class Spread(NamedTuple):
 
 
 def split_traces(drawn: SplitMeans) -> Traces:
-    """Traces over splits whose means are all at hand.
+    """Traces over splits, from all their means.
 
     >>> means = torch.tensor([[1.0], [3.0]])
     >>> split_traces(SplitMeans(means, h_labelled=means, h_unlabelled=0 * means))

@@ -1,8 +1,8 @@
 """How well the debiased risk estimates the risk of a fixed model (the paper's appendix F).
 
-A test set whose labels are all known is split many times into few labelled and many unlabelled
-rows. At each λ the semi-supervised and the debiased estimate of every split stand against the
-oracle, the mean of L over all rows.
+A fully labelled test set is split many times into few labelled and many unlabelled rows. At each λ
+the semi-supervised and the debiased estimate of every split are compared with the oracle, the mean
+of L over all rows.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from dessl.theory.variance import Population
 
 
 class RiskOverLambda(NamedTuple):
-    """Estimates of one risk, λ by λ; arrays are (lams,) and, for each split, (splits, lams).
+    """Estimates of one risk at each λ; arrays are (lams,) or, per split, (splits, lams).
 
     Attributes:
         lams: The λ.
@@ -32,7 +32,7 @@ class RiskOverLambda(NamedTuple):
         ssl: mean_L L + λ mean_U H of each split.
         debiased: mean_L L + λ (mean_U H − mean_L H) of each split.
         ssl_mean: Mean of ``ssl`` over the splits.
-        ssl_low: Lower end of the interval that holds the middle share of the splits.
+        ssl_low: Lower end of the interval that contains the central ``share`` of the splits.
         ssl_high: Its upper end.
         debiased_mean: As for ``ssl``.
         debiased_low: As for ``ssl``.
@@ -52,14 +52,14 @@ class RiskOverLambda(NamedTuple):
 
 
 class OracleLambda(NamedTuple):
-    """λ_opt of a set whose labels are all known.
+    """λ_opt of a fully labelled set.
 
     Attributes:
         lam: λ_opt.
         correlation: ρ(L, H) over the rows.
         variance_ratio: The debiased risk's variance over the complete case's, at λ_opt.
-        standard_error: Of λ_opt, where the set is itself a sample of rows; the residuals of L on H
-            may have any variance. 0 where H does not vary.
+        standard_error: Of λ_opt, treating the set as a sample of rows; robust to heteroscedastic
+            residuals of L on H. 0 if H is constant.
     """
 
     lam: float
@@ -84,10 +84,10 @@ def risk_over_lambda(
         loss: L of each row, (n,).
         h: H of each row, (n,).
         lams: The λ, (lams,).
-        n_labelled: Labelled rows of a split; the others are its unlabelled rows.
-        splits: How many splits.
-        share: Share of the splits that the intervals hold.
-        generator: Source of the splits; seeded with 0 where none is given.
+        n_labelled: Labelled rows per split; the others are unlabelled.
+        splits: Number of splits.
+        share: Share of the splits that the intervals contain.
+        generator: Source of the splits; seeded with 0 by default.
 
     >>> loss, h = [0.2, 0.9, 0.4, 1.3, 0.1], [0.3, 0.6, 0.5, 0.7, 0.1]
     >>> result = risk_over_lambda(loss, h, [0.0, 1.0], n_labelled=2, splits=200)
@@ -128,8 +128,8 @@ def oracle_lambda(
         loss: L of each row, (n,).
         h: H of each row, (n,).
         n_labelled: Labelled rows of the risk that λ_opt is for.
-        n_unlabelled: Its unlabelled rows, drawn like the set's from an infinite population. Where
-            it is not given, the risk is that of a split of the set, whose other rows they are.
+        n_unlabelled: Its unlabelled rows, drawn like the set from an infinite population. By
+            default the risk is that of a split of the set, with the remaining rows unlabelled.
 
     >>> oracle_lambda([1.0, 2.0, 4.0, 3.0], [0.5, 1.5, 2.5, 2.0], n_labelled=1).lam
     1.1142857142857143

@@ -19,7 +19,7 @@ class SplitMeans(NamedTuple):
 
 
 def row_mean(values: Tensor) -> Callable[[Tensor], Tensor]:
-    """A function of row numbers: the mean of values (n, p) over those rows, (p,)."""
+    """Return a function from row numbers to the mean of values (n, p) over those rows, (p,)."""
     return lambda rows: values[rows].mean(0)
 
 
@@ -36,10 +36,10 @@ def split_means(
     Args:
         mean_loss: Row numbers → mean of L (or of its gradient) over those rows, (p,).
         mean_h: Row numbers → mean of H (or of its gradient) over those rows, (p,).
-        like: A tensor with one entry for each row, on the device where the means are taken.
-        n_labelled: Labelled rows of a split.
-        splits: How many.
-        generator: Source of the splits; seeded with 0 where none is given.
+        like: A tensor with one entry per row, on the device where the means are computed.
+        n_labelled: Labelled rows per split.
+        splits: Number of splits.
+        generator: Source of the splits; seeded with 0 by default.
     """
     n = len(like)
     n_unlabelled = unlabelled_count(n_labelled, n)
@@ -57,13 +57,13 @@ def split_means(
 def labelled_rows(
     n: int, n_labelled: int, splits: int, generator: torch.Generator | None
 ) -> Iterator[Tensor]:
-    """Numbers of the labelled rows, (n_labelled,), of each split of n rows.
+    """The indices of the labelled rows, (n_labelled,), of each split of n rows.
 
     Args:
-        n: Rows there are.
-        n_labelled: Labelled rows of a split.
-        splits: How many.
-        generator: Source of the splits; seeded with 0 where none is given.
+        n: Total number of rows.
+        n_labelled: Labelled rows per split.
+        splits: Number of splits.
+        generator: Source of the splits; seeded with 0 by default.
 
     >>> [len(rows) for rows in labelled_rows(10, 4, 2, None)]
     [4, 4]
@@ -78,7 +78,7 @@ def labelled_rows(
 
 
 def unlabelled_count(n_labelled: int, n: int) -> int:
-    """How many of n rows a split leaves unlabelled: at least one."""
+    """The number of unlabelled rows in a split of n rows: at least one."""
     if n < 2:
         raise ValueError(f"a split needs at least two rows, one labelled and one not; got {n}.")
     _checks.whole_number("n_labelled", n_labelled, low=1, high=n - 1)

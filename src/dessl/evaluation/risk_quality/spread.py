@@ -1,8 +1,8 @@
-"""The spread of the debiased risk and of its gradient over many splits, against theorem 3.1.
+"""Variance of the debiased risk and of its gradient over many splits, compared with theorem 3.1.
 
     V(λ)/V(0),   V(λ) = V(mean_L L + λ (mean_U H − mean_L H)) over the splits of a finite population
 
-Gradients are treated like losses, with traces of covariances for variances.
+Gradients are treated like losses, with traces of covariances as variances.
 """
 
 from collections.abc import Callable
@@ -63,9 +63,9 @@ def gradient_variance_ratio_over_lambda(
         gradients_loss: ∇L of each row, (n, parameters).
         gradients_h: ∇H of each row, (n, parameters).
         lams: The λ, (lams,).
-        n_labelled: Labelled rows of a split.
-        splits: How many splits.
-        generator: Source of the splits; seeded with 0 where none is given.
+        n_labelled: Labelled rows per split.
+        splits: Number of splits.
+        generator: Source of the splits; seeded with 0 by default.
     """
     g_loss = _checks.float64("gradients_loss", gradients_loss, ndim=2)
     g_h = _checks.float64("gradients_h", gradients_h, ndim=2)
@@ -93,9 +93,9 @@ def last_layer_variance_ratio_over_lambda(
         logit_gradients_loss: ∂L/∂logits, (n, classes): :func:`dessl.theory.logit_gradients`.
         logit_gradients_h: ∂H/∂logits, (n, classes).
         lams: The λ, (lams,).
-        n_labelled: Labelled rows of a split.
-        splits: How many splits.
-        generator: Source of the splits; seeded with 0 where none is given.
+        n_labelled: Labelled rows per split.
+        splits: Number of splits.
+        generator: Source of the splits; seeded with 0 by default.
     """
     phi = _checks.float64("features", features, ndim=2)
     d_loss = _checks.float64("logit_gradients_loss", logit_gradients_loss, ndim=2)
@@ -106,7 +106,7 @@ def last_layer_variance_ratio_over_lambda(
     def mean_of(deltas: Tensor) -> Callable[[Tensor], Tensor]:
         return lambda rows: (deltas[rows].T @ phi[rows]).flatten() / len(rows)
 
-    # One class at a time: centred rows lose no digits, and no matrix of all outer products is held.
+    # One class at a time: centring avoids cancellation, and the outer products are never stored.
     of_classes = [
         centred_traces(a[:, None] * phi, b[:, None] * phi)
         for a, b in zip(d_loss.T, d_h.T, strict=True)
@@ -119,6 +119,6 @@ def last_layer_variance_ratio_over_lambda(
 def _same_shape(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
     if value.shape != other.shape:
         raise ValueError(
-            f"{name} and {other_name} must have one shape; "
+            f"{name} and {other_name} must have the same shape; "
             f"got {tuple(value.shape)} and {tuple(other.shape)}."
         )

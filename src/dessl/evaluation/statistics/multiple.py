@@ -1,6 +1,6 @@
-"""Holm's correction: p-values that stay honest when a whole λ grid was tested.
+"""Holm's correction: p-values that stay valid after testing a whole λ grid.
 
-With the m p-values in rising order, p̃_(i) = max_{j ≤ i} min(1, (m − j + 1)·p_(j)).
+With the m p-values in ascending order, p̃_(i) = max_{j ≤ i} min(1, (m − j + 1)·p_(j)).
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ from dessl._checks import ArrayLike
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Give adjusted p-values, (n,), in the order they came.
+    """Return adjusted p-values, (n,), in the input order.
 
-    Rejecting where the adjusted value is at most α keeps the chance of any false rejection at or
-    below α, whatever the tests' dependence. NaN (a test that was not done) stays NaN and does not
-    count among the m.
+    Rejecting at adjusted p ≤ α keeps the probability of any false rejection at or below α, whatever
+    the dependence between tests. NaN (a test that was not run) stays NaN and does not count towards
+    m.
 
     Args:
         p_values: (n,), each in [0, 1] or NaN.

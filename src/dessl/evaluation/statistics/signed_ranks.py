@@ -1,7 +1,7 @@
-"""Wilcoxon's signed-rank test: the paired t-test's companion that outliers do not move.
+"""Wilcoxon's signed-rank test: an outlier-robust alternative to the paired t-test.
 
-Under the null hypothesis each difference is as likely of either sign, so that the sum W₊ of the
-ranks of positive differences runs over all 2ⁿ signings with equal weight.
+Under the null hypothesis each difference has either sign with equal probability, so the sum W₊ of
+the ranks of positive differences is uniform over all 2ⁿ sign assignments.
 """
 
 import math
@@ -14,14 +14,14 @@ from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.statistics.student import ALTERNATIVES, Alternative, paired
 
-EXACT_UP_TO = 200  # pairs; beyond, the normal law is good to five digits and more
+EXACT_UP_TO = 200  # pairs; beyond that the normal approximation is good to at least five digits
 
 
 @dataclass(frozen=True)
 class WilcoxonTest:
     """A signed-rank test of a against b.
 
-    ``difference`` is Hodges and Lehmann's estimate, the median of the means of all pairs of
+    ``difference`` is the Hodges–Lehmann estimate, the median of the means of all pairs of
     differences; ``statistic`` is W₊; ``effect_size`` the rank-biserial correlation
     (W₊ − W₋)/(W₊ + W₋), in [−1, 1]; ``n`` counts the pairs that differ, ``zeros`` the
     others, which are left out.
@@ -42,10 +42,10 @@ def wilcoxon_test(
 ) -> WilcoxonTest:
     """Test whether a − b is symmetric about zero.
 
-    Pairs that do not differ are left out (Wilcoxon's way), ties share their mean rank, and the
-    p-value is exact given those ranks up to 200 pairs; beyond it is normal, with the ties'
-    variance and a continuity correction. Differences that agree up to rounding count as ties. With
-    every pair equal, p = 1. From n pairs no p-value is below 2⁻ⁿ (twice that two-sided): five
+    Zero differences are dropped (Wilcoxon's method), ties share their mean rank, and the p-value is
+    exact given those ranks up to 200 pairs; beyond that it is a normal approximation with tie and
+    continuity corrections. Differences that agree up to rounding count as ties. If every pair is
+    equal, p = 1. With n pairs the smallest possible p-value is 2⁻ⁿ (twice that two-sided): five
     folds cannot give less than 0.0625 two-sided.
 
     Args:
@@ -82,7 +82,7 @@ def wilcoxon_test(
 
 
 def _ranks(sizes: NDArray[np.float64], rounding: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 1, the mean where sizes tie: 0.3 − 0.2 ties with 0.2 − 0.1, but for rounding."""
+    """Ranks from 1, averaged over ties up to rounding: 0.3 − 0.2 ties with 0.2 − 0.1."""
     from scipy import stats
 
     order = np.argsort(sizes)
@@ -93,7 +93,7 @@ def _ranks(sizes: NDArray[np.float64], rounding: NDArray[np.float64]) -> NDArray
 
 
 def _exact_tail(ranks: NDArray[np.float64], statistic: float) -> float:
-    """P(W₊ ≥ statistic) over all signings, rank by rank; doubled ranks are whole numbers."""
+    """P(W₊ ≥ statistic) over all sign assignments, rank by rank; doubled ranks are integers."""
     doubled = np.rint(2 * ranks).astype(np.int64)
     chance = np.zeros(int(doubled.sum()) + 1)
     chance[0] = 1.0
@@ -104,7 +104,7 @@ def _exact_tail(ranks: NDArray[np.float64], statistic: float) -> float:
 
 
 def _normal_tail(ranks: NDArray[np.float64], statistic: float) -> float:
-    """P(W₊ ≥ statistic) by the normal law with W₊'s own variance Σr²/4."""
+    """P(W₊ ≥ statistic) by the normal approximation, with variance Σr²/4."""
     deviation = math.sqrt(float(np.square(ranks).sum())) / 2
     z = (statistic - 0.5 - float(ranks.sum()) / 2) / deviation
     return 0.5 * math.erfc(z / math.sqrt(2))
@@ -117,7 +117,7 @@ def _hodges_lehmann(differences: NDArray[np.float64]) -> float:
 
 
 def _walsh_average(ordered: NDArray[np.float64], rank: int) -> float:
-    """The rank-th smallest (dᵢ + dⱼ)/2 with i ≤ j, by bisection: n² of them do not fit."""
+    """The rank-th smallest (dᵢ + dⱼ)/2 with i ≤ j, by bisection: all n² would not fit in memory."""
     low, high = float(ordered[0]), float(ordered[-1])
     for _ in range(64):
         middle = (low + high) / 2

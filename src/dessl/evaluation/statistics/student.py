@@ -1,4 +1,4 @@
-"""Student's t over folds: the interval of a mean, and the paired test that the paper uses."""
+"""Student's t over folds: the interval of a mean, and the paper's paired test."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dessl._checks import ArrayLike
 Alternative = Literal["two-sided", "greater", "less"]
 ALTERNATIVES = ("two-sided", "greater", "less")
 
-UNITS = 8  # of the last place: differences of rounded numbers are known to a few, no better
+UNITS = 8  # units in the last place: differences of rounded numbers are no more accurate
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class MeanInterval:
 class PairedTTest:
     """A paired t-test of a against b.
 
-    ``difference`` is the mean of a − b and (low, high) its interval: one-sided, with an infinite
-    end, for a one-sided alternative. ``effect_size`` is Cohen's d_z, the mean difference in its
-    standard deviations; ``corrected_effect_size`` is d_z times Hedges' factor for few pairs.
+    ``difference`` is the mean of a − b and (low, high) its interval, with an infinite end for a
+    one-sided alternative. ``effect_size`` is Cohen's d_z, the mean difference over its standard
+    deviation; ``corrected_effect_size`` is d_z times Hedges' small-sample factor.
     """
 
     difference: float
@@ -52,7 +52,7 @@ class PairedTTest:
 
 
 def folds(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Take at least two finite values, (n,), as float64."""
+    """Check for at least two finite values, (n,), and return them as float64."""
     array: NDArray[Any] = _checks.float64(name, values, ndim=1).cpu().numpy()
     if array.shape[0] < 2:
         raise ValueError(f"{name} must have at least two values; got {array.shape[0]}.")
@@ -60,11 +60,11 @@ def folds(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 def paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the differences a − b, (n,), and the size below which each is rounding alone, (n,)."""
+    """Return the differences a − b, (n,), and the size below which each is rounding, (n,)."""
     first, second = folds("a", a), folds("b", b)
     if first.shape != second.shape:
         raise ValueError(
-            "a and b must be paired, one value of each for each fold; "
+            "a and b must be paired, one value per fold in each; "
             f"got {first.shape[0]} and {second.shape[0]} values."
         )
     scale = np.maximum(np.abs(first), np.abs(second))
@@ -72,7 +72,7 @@ def paired(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _last_place(values: ArrayLike) -> float:
-    """The last place of the numbers as they came; half types are too coarse to judge folds by."""
+    """The machine epsilon of the inputs; half precision is too coarse to compare folds."""
     single = (
         values.dtype == torch.float32
         if isinstance(values, Tensor)
@@ -82,13 +82,13 @@ def _last_place(values: ArrayLike) -> float:
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> MeanInterval:
-    """Give the mean ± t·s/√n over folds, s with n − 1.
+    """Return the mean ± t·s/√n over folds, s with n − 1.
 
-    The interval supposes folds that are independent; folds that share training data are not, and
+    The interval assumes independent folds; folds that share training data are not independent, and
     their interval is too short.
 
     Args:
-        values: (n,), n ≥ 2: one value for each fold.
+        values: (n,), n ≥ 2: one value per fold.
         confidence: between 0 and 1.
 
     >>> interval = mean_interval([0.93, 0.95, 0.94])
@@ -113,12 +113,12 @@ def paired_t_test(
     alternative: Alternative = "two-sided",
     confidence: float = 0.95,
 ) -> PairedTTest:
-    """Test whether a and b differ in mean, pair by pair.
+    """Test whether the paired differences a − b have mean zero.
 
-    When the differences are all equal up to rounding they have no spread to judge by. All zero:
-    statistic 0, effect sizes 0 and p = 1 for every alternative. All equal to some d ≠ 0: statistic
-    and effect sizes ±∞, p = 0, or p = 1 where d lies against a one-sided alternative. Both
-    times the finite ends of the interval are at d. Take such a p for what it is, a limit.
+    Differences that are all equal up to rounding have no variance. All zero: statistic 0, effect
+    sizes 0 and p = 1 for every alternative. All equal to some d ≠ 0: statistic and effect sizes ±∞,
+    p = 0, or p = 1 if d contradicts a one-sided alternative. In both cases the finite ends of the
+    interval are at d, and p is only a limit.
 
     Args:
         a: (n,), n ≥ 2.
@@ -159,7 +159,7 @@ def paired_t_test(
 
 
 def _deviation(values: NDArray[np.float64]) -> float:
-    """The sample standard deviation, of values too whose squares no float can hold."""
+    """The sample standard deviation, without overflow or underflow of the squares."""
     _, exponent = math.frexp(float(np.abs(values).max()))
     return math.ldexp(float(np.ldexp(values, -exponent).std(ddof=1)), exponent)
 
@@ -173,9 +173,9 @@ def _p_value(statistic: float, degrees: int, alternative: Alternative) -> float:
 
 
 def hedges_factor(degrees: int) -> float:
-    """Give Γ(m/2) / (√(m/2)·Γ((m−1)/2)), which unbiases d with m degrees of freedom.
+    """Return Γ(m/2) / (√(m/2)·Γ((m−1)/2)), the bias correction of d with m degrees of freedom.
 
-    It is 0 at m = 1: from two pairs no unbiased effect size exists.
+    It is 0 at m = 1: two pairs have no unbiased effect size.
 
     >>> round(hedges_factor(4), 4)
     0.7979

@@ -1,7 +1,7 @@
-"""McNemar's test: two classifiers on one test set, judged by the rows where just one is right.
+"""McNemar's test: two classifiers on one test set, compared on the rows where only one is right.
 
-Of the b + c such rows, the number b that only the first gets right is Binomial(b + c, ½) when
-both are equally accurate.
+Of the b + c such rows, the number b that only the first gets right is Binomial(b + c, ½) if both
+are equally accurate.
 """
 
 from dataclasses import dataclass
@@ -37,15 +37,15 @@ def mcnemar(
 ) -> McNemarTest:
     """Test whether two classifiers are equally accurate, from their hits on the same rows.
 
-    It speaks of these two trained models, not of the methods: for those compare folds. When the two
-    are right on the very same rows, p = 1.
+    It compares these two trained models, not the methods: to compare methods, use folds. If both
+    are right on exactly the same rows, p = 1.
 
     Args:
         correct_a: (n,) bool (or 0 and 1), where the first is right.
         correct_b: (n,) bool, where the second is right.
         alternative: "two-sided", "greater" (a more accurate) or "less".
-        mid_p: count half of the observed outcome's chance: less conservative than the exact test,
-            and in practice within its level (Fagerland, Lydersen and Laake, 2013).
+        mid_p: count half of the observed outcome's probability: less conservative than the exact
+            test, and within its level in practice (Fagerland, Lydersen and Laake, 2013).
 
     >>> test = mcnemar([1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0])
     >>> test.only_a, test.only_b, test.p_value
@@ -81,7 +81,7 @@ def _hits(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     array = _checks.float64(name, values, ndim=1).cpu().numpy()
     if not np.isin(array, (0.0, 1.0)).all():
         raise ValueError(
-            f"{name} must hold True and False, or 1 and 0; got other values. "
+            f"{name} must contain only True and False, or 1 and 0; got other values. "
             "Pass predicted == y, not the predictions."
         )
     return np.asarray(array == 1.0)
