@@ -136,6 +136,18 @@ def test_an_npz_with_numbered_labels(cli: Cli, tmp_path: Path) -> None:
     assert np.mean(np.array(predicted) == y[120:]) > 0.8
 
 
+def test_no_spreadsheet_runs_a_class_name(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 2)).astype(np.float32)
+    y = np.where(x[:, 0] > 0, "=1+1", "benign")
+    np.savez(tmp_path / "rows.npz", x=x, y=y)
+    run, out = tmp_path / "run", tmp_path / "predictions.csv"
+    code, _, err = cli("fit", tmp_path / "rows.npz", "--out", run, *QUICK, "--lam", 0)
+    assert code == 0, err
+    assert cli("predict", run, tmp_path / "rows.npz", "--out", out)[0] == 0
+    assert {row["prediction"] for row in read_predictions(out)} == {"'=1+1", "benign"}
+
+
 def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from dessl.saved import SavedModel, load_model
 Twin = Annotated[
     bool, typer.Option("--complete-case", help="Use the model trained on labelled rows only.")
 ]
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that spreadsheets run
 
 
 def predict(
@@ -92,9 +93,25 @@ def _columns(
 def _csv(columns: dict[str, list[object]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    writer.writerow(map(_harmless, columns))
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow(map(_harmless, row))
     return buffer.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    """A cell that no spreadsheet runs as a formula: such a text gets an apostrophe before it.
+
+    >>> [_harmless(cell) for cell in ("=1+1", "@sum", "-1", "+4.5e3", "benign", 0.25)]
+    ["'=1+1", "'@sum", '-1', '+4.5e3', 'benign', 0.25]
+    """
+    if not isinstance(cell, str) or not cell.startswith(FORMULA):
+        return cell
+    try:
+        float(cell)  # a number: a class such as -1 stays what it is
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _parquet(columns: dict[str, list[object]]) -> bytes:
