@@ -1,7 +1,7 @@
 """The ``dessl`` command line: one file per command, one-line errors, results as text or JSON.
 
 Exit codes: 0 success; 1 some of several experiments failed, the others finished; 2 a problem the
-user can fix, reported in one line; 130 stopped by Ctrl-C.
+user can fix, reported in one line; 130 stopped by Ctrl-C, 143 by SIGTERM.
 """
 
 import io
@@ -15,7 +15,7 @@ import typer
 
 from dessl._version import __version__
 from dessl.cli.datasets import datasets_app
-from dessl.cli.errors import MENDABLE, TYPED, complaint
+from dessl.cli.errors import MENDABLE, TYPED, complaint, stoppable
 from dessl.cli.evaluate import evaluate
 from dessl.cli.fit import fit
 from dessl.cli.output import say
@@ -72,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         typed = tuple(map(_from_home, sys.argv[1:] if arguments is None else arguments))
         TYPED.set(typed)
-        app(typed)
+        with stoppable():
+            app(typed)
     except MENDABLE as error:
         say(f"dessl: {complaint(error)}", style="red")
         sys.exit(2)
