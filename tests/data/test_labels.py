@@ -155,7 +155,7 @@ def test_other_spellings_of_a_class_are_named() -> None:
         warn_of_spellings(class_names, where="y")
 
     with pytest.warns(
-        UserWarning, match=r"^y: 'NO' and 'no', 'a b' and 'a  B' are taken for different classes\."
+        UserWarning, match=r"^y: 'NO' and 'no', 'a b' and 'a  B' count as different classes\."
     ) as caught:
         read(["NO", "a b", "yes", "no", "a  B"])
     assert caught[0].filename == __file__

@@ -210,7 +210,7 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are one file or folder, or copies of one; a catalogue's name is none."""
+    """Whether both are one file or folder, or copies of one. Data set names are not files."""
     if not (Path(one).exists() and Path(other).exists()):
         return False
     return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)

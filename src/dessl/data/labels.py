@@ -308,7 +308,7 @@ def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int
     pairs = [" and ".join(names) for names in alike.values() if len(names) > 1]
     if pairs:
         warnings.warn(
-            f"{where}: {few(pairs)} are taken for different classes. If they are the same "
+            f"{where}: {few(pairs)} count as different classes. If they are the same "
             "class, spell them the same way.",
             UserWarning,
             stacklevel=stacklevel + 1,

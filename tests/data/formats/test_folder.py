@@ -101,7 +101,7 @@ def test_subfolders_that_are_likely_no_class_are_warned_of(tmp_path: Path) -> No
     for name in ("a/1.png", "unknown/1.png", "cyst/1.png", "Cyst /1.png"):
         save(tmp_path / name, picture())
     with (
-        pytest.warns(UserWarning, match="'Cyst ' and 'cyst' are taken for different classes"),
+        pytest.warns(UserWarning, match="'Cyst ' and 'cyst' count as different classes"),
         pytest.warns(UserWarning, match="'unknown' is taken .* name the subfolder 'unlabelled'"),
     ):
         read_image_folder(tmp_path)
