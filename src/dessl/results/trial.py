@@ -14,22 +14,12 @@ from dessl.results.facts import DataFacts, Estimate, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.results.verdict import Outcome, Verdict, verdict
-from dessl.risk import RISKS
+from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.training import TrainResult
 
-COMPLETE_CASE = "complete case"
+TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
 POOL = "pool"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
-PREFIX = {"debiased": "De", "ssl": "", "complete_case": ""}
-
-
-def method_name(surrogate: str, risk: str) -> str:
-    """Return the name that papers give to a surrogate with a risk.
-
-    >>> method_name("PseudoLabel", "debiased"), method_name("PseudoLabel", "ssl")
-    ('DePseudoLabel', 'PseudoLabel')
-    """
-    return COMPLETE_CASE if risk == "complete_case" else PREFIX[risk] + surrogate
 
 
 def trial_facts(
@@ -54,11 +44,11 @@ def trial_facts(
     fitted, test = trial.fitted, trial.test
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
-    methods = [MethodFacts(COMPLETE_CASE, "complete_case", term, 0.0)]
+    methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]
     runs = [_record(trial, methods[0], trial.twin_logits, fitted.complete_results)]
     comparisons: tuple[Comparison, ...] = ()
     if fitted.model is not fitted.complete_case:
-        name = method_name(type(fitted.recipe.surrogate).__name__, plan.risk)
+        name = RISKS[plan.risk].titled(type(fitted.recipe.surrogate).__name__)
         name, risk = (POOL, "pool") if fitted.pool else (name, plan.risk)
         methods.append(MethodFacts(name, risk, term, fitted.lam))
         runs.append(_record(trial, methods[1], trial.logits, fitted.results))
@@ -135,7 +125,7 @@ def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
             metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known]
         )
         yield Comparison(
-            metric, name, COMPLETE_CASE, found.difference, found.low, found.high, found.p_value,
+            metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
             found.confidence, OVER_ROWS, found.n_labelled,
         )  # fmt: skip
 
@@ -146,7 +136,7 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
         return
     metrics = tuple(_compared(trial))
     for method in methods:
-        logits = trial.twin_logits if method.name == COMPLETE_CASE else trial.logits
+        logits = trial.twin_logits if method.name == TWIN else trial.logits
         p = logits.softmax(1)
         for metric in metrics:
             found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
