@@ -27,6 +27,7 @@ from dessl.training.model_state import (
 )
 from dessl.training.online import last_layer, next_lam
 from dessl.training.plan import TrainPlan
+from dessl.training.ranks import from_first, rank
 from dessl.training.step import Step, check_propensity, streams
 from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
 
@@ -44,6 +45,9 @@ def train(
     progress: bool = True,
 ) -> TrainResult:
     """Train a model on labelled and unlabelled rows, on the device where the data is.
+
+    Under ``torchrun``, within :func:`dessl.training.ranks.process_group`, the ranks train one model
+    together on the same batches; rank 0 alone writes, shows progress and calls back.
 
     Runs of one seed draw the same rows at every step, whatever their risk and λ, so that their
     differences are paired. The complete case draws labelled rows only.
@@ -82,15 +86,24 @@ def train(
         warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
         transform = levels
-    with _seeded(plan.seed, data.device), locked_folder(out) as folder:
+    first = rank() == 0
+    with _seeded(plan.seed, data.device), locked_folder(out if first else None) as folder:
         model = _built(model, plan.seed)
+        if not first:
+            torch.manual_seed(hash((plan.seed, rank())) % 2**63)  # dropout of its own
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
         if plan.online:
             last_layer(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform)
-        drive(run, folder, resume=resume, callbacks=callbacks, progress=progress)
+        drive(
+            run,
+            folder,
+            resume=resume,
+            callbacks=callbacks if first else (),
+            progress=progress and first,
+        )
         return run.result()
 
 
@@ -160,30 +173,26 @@ class Run(Trainable):
         (means,) = self.step.totals.means()
         pace = self.pace(began)
         self.step.totals.restart()
+        step = self.step
         try:
             watch = watched(
-                self.evaluated,
-                self.step.model,
-                self.step.surrogate,
-                self.data,
-                self.plan,
-                self.transform,
+                self.evaluated, step.model, step.surrogate, self.data, self.plan, self.transform
             )
         except NotFiniteError as error:
             raise self._diverged(self.done, error.values) from error
+        seen = from_first(lambda: watch)  # one answer, so that all ranks select and end together
         event = self.member.evaluated(
             self.done,
             means,
             pace,
-            validation=watch and watch.metrics,
-            correlation=watch and watch.correlation,
-            lam_opt=watch and watch.lam_opt,
+            validation=seen and seen.metrics,
+            correlation=seen and seen.correlation,
+            lam_opt=seen and seen.lam_opt,
             lam=self.lam_at(self.done - 1),
         )
         if self.plan.online:
-            self.online_lam = next_lam(
-                self.online_lam, self.step.model, self.step.surrogate, self.data, self.plan
-            )
+            lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
+            self.online_lam = from_first(lambda: lam)
         if event.best:
             now = state_of(self.evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
