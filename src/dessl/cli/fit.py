@@ -22,7 +22,7 @@ from dessl.cli.sources import (
 )
 from dessl.data import DataError, Part, SemiData
 from dessl.recipes import PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
+from dessl.recipes.defaults import DEFAULT_SURROGATE, NETWORKS, Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
@@ -74,7 +74,7 @@ Networks = Annotated[
     int | None,
     Option(
         min=1,
-        max=MEMBERS,
+        max=NETWORKS,
         help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
         "(grey ones above 32).",
     ),
@@ -133,7 +133,7 @@ def fit(
         train = train.to(device_named(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
-            steps=steps, seed=seed, members=networks,
+            steps=steps, seed=seed, networks=networks,
         )  # fmt: skip
         with own_folder(out, _settings(recipe), resume=resume):
             trial = _trained(train, test, recipe, out)
@@ -174,7 +174,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
     return {
         "risk": recipe.plan.risk,
         "lam": recipe.lam,
-        "networks": recipe.members,
+        "networks": recipe.networks,
         "pool": pool,
     }
 
