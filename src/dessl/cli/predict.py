@@ -3,19 +3,18 @@
 import csv
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from torch import Tensor
 
 from dessl._files import write_whole
-from dessl.cli.fit_folder import aside_of
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, show, show_json
-from dessl.cli.sources import Expected, new_rows
-from dessl.data import DataError
-from dessl.results.facts import MODEL, TWIN
-from dessl.saved import SavedModel, load_model
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dessl.saved import SavedModel
 
 Twin = Annotated[
     bool, typer.Option("--complete-case", help="Use the model trained on labelled rows only.")
@@ -34,6 +33,8 @@ def predict(
 
     Example: dessl predict runs/people new.csv --out predictions.csv
     """
+    from dessl.cli.sources import Expected, new_rows
+
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"--out must end in .csv or .parquet; got {out}.")
     if out.resolve() == Path(data).resolve():
@@ -57,12 +58,17 @@ def predict(
     show(f"Predictions: {out}")
 
 
-def run_model(run: Path, *, complete_case: bool) -> SavedModel:
+def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     """Load a run's model, or its complete-case twin.
 
     Raises:
         DataError: The folder does not contain a finished run.
     """
+    from dessl.cli.fit_folder import aside_of
+    from dessl.data import DataError
+    from dessl.results.facts import MODEL, TWIN
+    from dessl.saved import load_model
+
     place = run / (TWIN if complete_case else MODEL)
     if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
         place = aside_of(place)
@@ -78,7 +84,7 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
 
 
 def _columns(
-    names: tuple[str, ...], probabilities: Tensor, class_names: tuple[str, ...]
+    names: tuple[str, ...], probabilities: "Tensor", class_names: tuple[str, ...]
 ) -> dict[str, list[object]]:
     best = probabilities.argmax(1).tolist()
     columns: dict[str, list[object]] = {
