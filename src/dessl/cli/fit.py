@@ -30,6 +30,14 @@ Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeata
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
 ]
+MissingLabel = Annotated[
+    list[str] | None,
+    Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
+]
+AllClasses = Annotated[
+    bool,
+    Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
+]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
     int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
@@ -80,6 +88,8 @@ def fit(
     label: Label = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
+    missing_label: MissingLabel = None,
+    all_classes: AllClasses = False,
     size: Size = None,
     labels: Labels = None,
     pool: Pool = None,
@@ -124,8 +134,9 @@ def fit(
         )
     with resumable(out), noted_warnings() as notes:
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
+            missing_labels=missing_label or (), all_classes=all_classes,
+        )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
