@@ -250,14 +250,22 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert read_facts(tmp_path).runs == first.runs
 
 
-@pytest.mark.parametrize("at", ["training_data", "run_trial", "trial_facts", "write_report"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "dessl.cli.sources.training_data",
+        "dessl.recipes.trial.run_trial",
+        "dessl.results.trial.trial_facts",
+        "dessl.report.page.write_report",
+    ],
+)
 def test_ctrl_c_at_any_time_says_how_to_go_on(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["dessl.cli.fit"], at, interrupted)
+    monkeypatch.setattr(at, interrupted)
     arguments = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
     code, out, err = cli(*arguments)
     assert (code, out) == (130, "")

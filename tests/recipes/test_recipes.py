@@ -78,11 +78,11 @@ class TestChoice:
     def test_tables_get_five_mlps_and_images_a_convolutional_network(self) -> None:
         table = recipe_for(SemiData(torch.rand(40, 3), torch.arange(40) % 2))
         assert isinstance(table.model(), MLP)
-        assert table.members == 5
+        assert table.networks == 5
         images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
         small = recipe_for(images)
         assert isinstance(small.model(), LeNet)
-        assert (small.members, recipe_for(images, members=1).members) == (5, 1)
+        assert (small.networks, recipe_for(images, networks=1).networks) == (5, 1)
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
@@ -123,7 +123,7 @@ class TestChoice:
             ({"lam": -1.0}, r"lam must lie in \[0"),
             ({"model": nn.Linear(3, 2)}, "a function that builds a network"),
             ({"model": "mpl"}, "model must be one of"),
-            ({"members": 6}, "members must be between 1 and 5"),
+            ({"networks": 6}, "networks must be between 1 and 5"),
         ],
     )
     def test_what_cannot_be_is_refused(self, options: dict, message: str) -> None:
@@ -415,20 +415,20 @@ class TestFit:
 
     def test_a_lambda_of_zero_is_told_apart_from_labels_that_are_too_few(self) -> None:
         data, _, _ = blobs(60, 20)
-        asked = fit(data, recipe_for(data, lam=0, steps=5, members=1), progress=False)
+        asked = fit(data, recipe_for(data, lam=0, steps=5, networks=1), progress=False)
         assert asked.verdict == "The unlabelled rows were left out, as λ = 0 asks."
-        debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, members=1), progress=False)
+        debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, networks=1), progress=False)
         assert "not bounded below at any λ above 0" in debiased.verdict
         assert debiased.lam == 0
         usual = recipe_for(
-            data, surrogate="vat", risk="ssl", steps=5, members=1
+            data, surrogate="vat", risk="ssl", steps=5, networks=1
         )  # it subtracts no H
         assert "4 held-out labels" in fit(data, usual, progress=False).verdict
 
     def test_numbers_of_numpy_are_as_good(self) -> None:
         data, x, _ = blobs(60, 20)
-        plain = fit(data, recipe_for(data, steps=6, lam=0.5, members=1), progress=False)
-        recipe = recipe_for(data, steps=np.int64(6), lam=np.float32(0.5), members=1)
+        plain = fit(data, recipe_for(data, steps=6, lam=0.5, networks=1), progress=False)
+        recipe = recipe_for(data, steps=np.int64(6), lam=np.float32(0.5), networks=1)
         numpy = fit(data, recipe, progress=False)
         assert torch.equal(plain.model(x), numpy.model(x))
         assert [event.as_line() for event in numpy.results[0].history]
@@ -491,7 +491,7 @@ class TestFit:
         data, _, _ = blobs(60, 20)
         rows = torch.cat([torch.arange(20).repeat(3), torch.arange(20, 60)])
         copied = SemiData(data.x[rows], data.y[rows])
-        recipe = recipe_for(copied, steps=2, members=members, teachers=None)
+        recipe = recipe_for(copied, steps=2, networks=members, teachers=None)
         groups = torch.arange(20).repeat(3) * 7
         parts = held_out_parts(copied, groups, members=members, seed=0)
         held_out = torch.cat([part.validation.x for part in parts.data])
@@ -513,7 +513,7 @@ class TestFit:
         data = data.with_labels(draw)
         for members, held_out in ((1, 12), (None, 60)):  # a fifth of the labels, or each of them
             recipe = recipe_for(
-                data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10, members=members
+                data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10, networks=members
             )
             fitted = fit(data, recipe, progress=False)
             assert fitted.model(data.test.x).shape == (360, 10)
@@ -530,7 +530,7 @@ class TestFit:
         ):
             images = torch.zeros(40, channels, side, side, dtype=torch.uint8)
             recipe = recipe_for(SemiData(images, torch.arange(40) % 2, layout="NCHW"))
-            assert (recipe.members, recipe.plan.steps) == (members, steps)
+            assert (recipe.networks, recipe.plan.steps) == (members, steps)
             assert recipe.plan.evaluate_every == steps // 20
 
     def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:

@@ -23,7 +23,7 @@ def trial(lam: float, n_unlabelled: int = 200) -> Trial:
     y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
     y[120:] = -1
     data, test = split(SemiData(x, y, name="made"), share=0.5)
-    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, members=2), progress=False)
+    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, networks=2), progress=False)
 
 
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:
@@ -128,7 +128,7 @@ def pooled() -> Trial:
     x = torch.randn(400, 3, generator=generator) + 1.5 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(400) < 120, y, -1), name="made")
     data, test = split(data, share=0.5)
-    return run_trial(data, test, recipe_for(data, steps=5, members=5), progress=False)
+    return run_trial(data, test, recipe_for(data, steps=5, networks=5), progress=False)
 
 
 def test_a_pool_is_compared_with_the_complete_case(pooled: Trial) -> None:

@@ -3,41 +3,40 @@
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
 from typer import Option
 
 from dessl.cli.errors import command, resumable
-from dessl.cli.fit_folder import own_folder, put_model
 from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.cli.sources import (
-    Expected,
-    check_labels_present,
-    fingerprint,
-    new_rows,
-    training_data,
-)
-from dessl.data import DataError, Part, SemiData
-from dessl.recipes import PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
-from dessl.recipes.trial import Trial, run_trial, split
-from dessl.report.page import write_report
-from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
-from dessl.results.trial import trial_facts
-from dessl.saved import SavedModel
-from dessl.teachers import DEFAULT
+
+if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
+    from torch import Tensor
+
+    from dessl.data import Part, SemiData
+    from dessl.recipes import PooledPredictor, Predictor, Recipe
+    from dessl.recipes.defaults import Lam, Teachers
+    from dessl.recipes.trial import Trial
+    from dessl.results.facts import RunFacts
+    from dessl.saved import SavedModel
 
 HOLD_OUT = 0.2  # share of the rows to judge by
-TEACHERS: dict[bool | None, Teachers] = {None: "auto", True: DEFAULT, False: None}  # of --pool
+MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
 Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
 Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
+]
+MissingLabel = Annotated[
+    list[str] | None,
+    Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
+]
+AllClasses = Annotated[
+    bool,
+    Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
 ]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
@@ -74,7 +73,7 @@ Networks = Annotated[
     int | None,
     Option(
         min=1,
-        max=MEMBERS,
+        max=MOST_NETWORKS,
         help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
         "(grey ones above 32).",
     ),
@@ -89,6 +88,8 @@ def fit(
     label: Label = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
+    missing_label: MissingLabel = None,
+    all_classes: AllClasses = False,
     size: Size = None,
     labels: Labels = None,
     pool: Pool = None,
@@ -118,6 +119,14 @@ def fit(
 
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
     """
+    from dessl.cli.fit_folder import own_folder
+    from dessl.cli.sources import fingerprint, training_data
+    from dessl.recipes import recipe_for
+    from dessl.recipes.defaults import DEFAULT_SURROGATE
+    from dessl.recipes.trial import split
+    from dessl.results.facts import MODEL, REPORT
+    from dessl.results.trial import trial_facts
+
     started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
@@ -125,15 +134,16 @@ def fit(
         )
     with resumable(out), noted_warnings() as notes:
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
+            missing_labels=missing_label or (), all_classes=all_classes,
+        )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
-            steps=steps, seed=seed, members=networks,
+            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
+            steps=steps, seed=seed, networks=networks,
         )  # fmt: skip
         with own_folder(out, _settings(recipe), resume=resume):
             trial = _trained(train, test, recipe, out)
@@ -156,7 +166,7 @@ def fit(
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
 
-def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
+def _held_out(data: "SemiData", test_file: str | None, share: float) -> dict[str, float]:
     """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
     if test_file is None and data.test is None:
         return {"hold_out": share}
@@ -169,23 +179,34 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     return {}
 
 
-def _settings(recipe: Recipe) -> dict[str, object]:
+def _settings(recipe: "Recipe") -> dict[str, object]:
     pool = bool(recipe.teachers)
     return {
         "risk": recipe.plan.risk,
         "lam": recipe.lam,
-        "networks": recipe.members,
+        "networks": recipe.networks,
         "pool": pool,
     }
 
 
-def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
+def _trained(train: "SemiData", test: "Part", recipe: "Recipe", out: Path) -> "Trial":
+    import torch
+
+    from dessl.recipes.trial import run_trial
+    from dessl.results.facts import TRAINING
+
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
 
 
-def _lam(text: str) -> Lam:
+def _teachers(pool: bool | None) -> "Teachers":
+    from dessl.teachers import DEFAULT
+
+    return "auto" if pool is None else DEFAULT if pool else None
+
+
+def _lam(text: str) -> "Lam":
     if text == "auto":
         return "auto"
     try:
@@ -194,8 +215,11 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
+def _test_rows(test_file: str, source: str, data: "SemiData") -> "Part":
     """Read the rows to judge by, refusing those that are trained on."""
+    from dessl.cli.sources import Expected, check_labels_present, new_rows
+    from dessl.data import DataError
+
     expected = Expected.of(data)
     rows, _ = new_rows(test_file, expected)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
@@ -211,17 +235,25 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
 
 def _is_same_file(one: str, other: str) -> bool:
     """Whether both are one file or folder, or copies of one. Data set names are not files."""
+    from dessl.cli.sources import fingerprint
+
     if not (Path(one).exists() and Path(other).exists()):
         return False
     return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
+def _equal(one: "Tensor", other: "Tensor") -> bool:
+    import torch
+
     return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
-def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
+def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str | None]) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
+    from dessl.cli.fit_folder import put_model
+    from dessl.report.page import write_report
+    from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
+
     fitted = trial.fitted
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
@@ -231,8 +263,11 @@ def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | No
 
 
 def _saved(
-    trial: Trial, model: Predictor | PooledPredictor, details: dict[str, object]
-) -> SavedModel:
+    trial: "Trial", model: "Predictor | PooledPredictor", details: dict[str, object]
+) -> "SavedModel":
+    from dessl.recipes.defaults import Architecture
+    from dessl.saved import SavedModel
+
     architecture, data = trial.fitted.recipe.model, trial.data
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")

@@ -1,25 +1,31 @@
 """What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
+import io
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
-from dessl.report.pool import shown_name
-from dessl.results.averages import Average
-from dessl.results.comparisons import Comparison
-from dessl.results.facts import RunFacts
-from dessl.results.verdict import short_p
-from dessl.teachers import PoolReport
+if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
+    from dessl.results.averages import Average
+    from dessl.results.comparisons import Comparison
+    from dessl.results.facts import RunFacts
+    from dessl.teachers import PoolReport
 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
+
+
+def any_letter() -> None:
+    """Let stdout take any letter: few code pages have λ."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -55,7 +61,7 @@ def noted_warnings() -> Iterator[list[str]]:
         say(f"Note: {line}", style="yellow")
 
 
-def show_facts(facts: RunFacts) -> None:
+def show_facts(facts: "RunFacts") -> None:
     """Print the table of methods and metrics, the comparisons and the verdict."""
     console = Console()
     console.print(_metrics_table(facts))
@@ -66,7 +72,9 @@ def show_facts(facts: RunFacts) -> None:
     show(facts.verdict.sentence)
 
 
-def _metrics_table(facts: RunFacts) -> Table:
+def _metrics_table(facts: "RunFacts") -> Table:
+    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text
+
     rows = f"{facts.data.test} labelled test rows"
     seeds = len(facts.seeds)
     over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
@@ -80,12 +88,17 @@ def _metrics_table(facts: RunFacts) -> Table:
     return table
 
 
-def _cell(metric: str, found: Average) -> str:
+def _cell(metric: str, found: "Average") -> str:
+    from dessl.evaluation.metrics.vocabulary import written
+
     spread = "" if found.half_width is None else f" ± {written(metric, found.half_width)}"
     return written(metric, found.mean) + spread
 
 
-def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
+def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
+    from dessl.evaluation.metrics.vocabulary import metric_text, written
+    from dessl.results.verdict import short_p
+
     first = comparisons[0]
     table = Table(title=f"Minus {first.against} ({first.test}, n = {first.n})")
     for heading in ("method", "metric", "difference", f"{first.confidence:.0%} interval", "p"):
@@ -101,7 +114,9 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
     return table
 
 
-def _pool_table(pool: PoolReport) -> Table:
+def _pool_table(pool: "PoolReport") -> Table:
+    from dessl.report.pool import shown_name
+
     table = Table(title=f"Pool, judged on {pool.n} held-out labels")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")

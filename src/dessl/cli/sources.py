@@ -1,14 +1,18 @@
 """What DATA is: a table, an npz file, a folder of images, or a name of the catalogue."""
 
-import difflib
 import hashlib
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import typer
+
 from dessl._checks import quoted
 from dessl.data import DATASETS, DataError, Part, SemiData, load
-from dessl.data.errors import few
+from dessl.data.errors import did_you_mean, few
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import SUFFIXES, read_new_images
@@ -82,8 +86,7 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
     >>> nearest("minst", ("mnist", "toy"), otherwise="Check it.")
     "Did you mean 'mnist'?"
     """
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"Did you mean {quoted(near[0])}?" if near else otherwise
+    return did_you_mean(word, known) or otherwise
 
 
 def fingerprint(source: str) -> str | None:
@@ -125,6 +128,8 @@ def training_data(
     ignore: Sequence[str] = (),
     categorical: Sequence[str] = (),
     size: int | None = None,
+    missing_labels: Sequence[str] = (),
+    all_classes: bool = False,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -134,9 +139,19 @@ def training_data(
         ignore: Columns of a table to drop.
         categorical: Columns of numbers that are categories, for a table.
         size: Side of the images, for a folder.
+        missing_labels: What marks a missing label in a table, besides an empty cell.
+        all_classes: Whether other labels are classes even if they look like such a mark.
     """
     kind = kind_of(source)
-    _check_options(kind, label=label, ignore=ignore, categorical=categorical, size=size)
+    _check_options(
+        kind,
+        label=label,
+        ignore=ignore,
+        categorical=categorical,
+        size=size,
+        missing_label=missing_labels,
+        no_missing_label=all_classes,
+    )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -145,15 +160,50 @@ def training_data(
         return SemiData.from_file(source)
     if label is None:
         raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
-    return SemiData.from_file(source, label=label, ignore=ignore, categorical=categorical)
+    return SemiData.from_file(
+        source,
+        label=label,
+        ignore=ignore,
+        categorical=categorical,
+        missing_labels=missing_labels,
+        ask=_no_marks if all_classes else partial(_missing_among, source, label),
+    )
+
+
+def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all are classes)
+    return ()
+
+
+def _missing_among(source: str, label: str, marks: dict[str, int]) -> list[str]:
+    """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
+    listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
+        raise DataError.of(
+            source,
+            expected=f"classes in the label column {quoted(label)}",
+            got=f"{listed}, which may mark a missing label",
+            do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
+        )
+    return [
+        mark
+        for mark, count in marks.items()
+        if typer.confirm(
+            f"The label is {quoted(mark)} in {count:,} rows of {source}. Is it missing there?",
+            default=True,
+            err=True,
+        )
+    ]
 
 
 def _check_options(kind: Kind, **given: object) -> None:
-    belongs = {"label": "table", "ignore": "table", "categorical": "table", "size": "images"}
+    belongs = {"size": "images"}
     for name, value in given.items():
-        if value and belongs[name] != kind:
-            what = {"table": "a table", "images": "a folder of images"}[belongs[name]]
-            raise ValueError(f"--{name} is for {what}, but DATA is not one. Omit it.")
+        wanted = belongs.get(name, "table")
+        if value and wanted != kind:
+            what = {"table": "a table", "images": "a folder of images"}[wanted]
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is for {what}, but DATA is not one. Omit it.")
 
 
 def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part, tuple[str, ...]]:

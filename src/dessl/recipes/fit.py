@@ -145,7 +145,7 @@ def fit(
     """
     seen = _as_networks_see(data, recipe)
     _check_logits(seen, recipe)
-    parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
+    parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
     complete = training.members(COMPLETE_CASE, 0.0)
     fitted, networks = _networks(training, complete, parts)

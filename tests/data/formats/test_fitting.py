@@ -513,7 +513,7 @@ def test_classes_that_are_numbers_stand_in_their_order(tmp_path: Path) -> None:
 def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
     rows = [f"{k % 4},{'ab'[k % 2]},x" for k in range(12)]
     path = write(tmp_path / "a.csv", ["n,y,c", *rows])
-    with pytest.raises(DataError, match=r"a column 'Y'; got 'n', 'y', 'c'\. Check the name"):
+    with pytest.raises(DataError, match=r"a column 'Y'; got 'n', 'y', 'c'\. Did you mean 'y'"):
         read_table(path, label="Y")
     with pytest.raises(DataError, match="a column 'm'"):
         read_table(path, label="y", ignore=["m"])

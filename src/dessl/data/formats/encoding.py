@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, few
+from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
@@ -33,6 +33,7 @@ class TableEncoding:
         class_names: The classes in order.
         columns: The encoded columns, in the order of their features.
         left_out: Columns that were dropped, and why.
+        missing_labels: What else than an empty cell marks a missing label.
 
     >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
     >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
@@ -44,6 +45,7 @@ class TableEncoding:
     class_names: tuple[str, ...]
     columns: tuple[EncodedColumn, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    missing_labels: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -62,7 +64,8 @@ class TableEncoding:
                 table.source,
                 expected=f"the column(s) {few([quoted(name) for name in absent])}",
                 got=few([quoted(name) for name in table.columns], most=20),
-                do="Pass a table with the columns of the training data, of numbers or text.",
+                do=f"{did_you_mean(absent[0], table.columns)} Pass a table with the columns of the "
+                "training data, of numbers or text.",
             )
         shape = (len(table), len(self.feature_names))
         check_limit(table.source, byte_count(shape, 4), max_bytes)
@@ -93,7 +96,8 @@ class TableEncoding:
         if self.label not in table.columns:
             return np.full(len(table), -1, np.int64)
         column = as_text(table.columns[self.label])
-        place = {"": -1} | {name: number for number, name in enumerate(self.class_names)}
+        place = dict.fromkeys(("", *self.missing_labels), -1)
+        place |= {name: number for number, name in enumerate(self.class_names)}
         texts = column.texts.to_pylist()
         unknown = [text for text in texts if text not in place]
         if unknown:
@@ -101,7 +105,8 @@ class TableEncoding:
                 table.source,
                 expected=f"in column {quoted(self.label)} one of {few(self.class_names, most=20)}",
                 got=f"{quoted(unknown[0])}",
-                do="Correct the label, or empty the cell.",
+                do=f"{did_you_mean(unknown[0], self.class_names)} Correct the label, or empty the "
+                "cell.",
             )
         return np.array([place[text] for text in texts], np.int64)[column.codes]
 
@@ -113,6 +118,7 @@ class TableEncoding:
             "class_names": list(self.class_names),
             "columns": [_column_dict(column) for column in self.columns],
             "left_out": dict(self.left_out),
+            "missing_labels": list(self.missing_labels),
         }
 
     @classmethod
@@ -124,13 +130,14 @@ class TableEncoding:
         """
         try:
             keys = {"version", "label", "class_names", "columns", "left_out"}
-            if set(entries) != keys or entries["version"] != VERSION:
+            if set(entries) - {"missing_labels"} != keys or entries["version"] != VERSION:
                 raise ValueError(f"the entries {', '.join(map(str, entries))}")
             return cls(
                 _text(entries["label"]),
                 tuple(_text(name) for name in entries["class_names"]),
                 tuple(_column(column) for column in entries["columns"]),
                 {_text(k): _text(v) for k, v in entries["left_out"].items()},
+                tuple(_text(mark) for mark in entries.get("missing_labels", ())),  # not in older
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise DataError.of(

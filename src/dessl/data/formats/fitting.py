@@ -1,13 +1,13 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, few
+from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import Column
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
@@ -16,6 +16,7 @@ from dessl.data.formats.columns import (
     NumericColumn,
     as_text,
     class_names,
+    missing_marks,
 )
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.number_cells import (
@@ -40,6 +41,8 @@ def read_table(
     label: str,
     categorical: Collection[str] = (),
     ignore: Collection[str] = (),
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[RawData, TableEncoding]:
@@ -50,6 +53,9 @@ def read_table(
         label: The column of the labels. An empty cell is an unlabelled row.
         categorical: Columns of numbers that are categories.
         ignore: Columns to drop.
+        missing_labels: What else than an empty cell marks a missing label, such as NA.
+        ask: Called with labels that look like such a mark and are not named, and how often each
+            occurs; returns those that are one. If None, they are classes, with a warning.
         delimiter: Of a CSV, if it should not be guessed.
         max_bytes: The most bytes that the file, or the features, may take.
 
@@ -70,7 +76,14 @@ def read_table(
     ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
     """
     table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
-    encoding = fit_encoding(table, label=label, categorical=categorical, ignore=ignore)
+    encoding = fit_encoding(
+        table,
+        label=label,
+        categorical=categorical,
+        ignore=ignore,
+        missing_labels=missing_labels,
+        ask=ask,
+    )
     return encoded_table(table, encoding, max_bytes=max_bytes), encoding
 
 
@@ -109,7 +122,13 @@ def encoded_table(
 
 
 def fit_encoding(
-    table: Table, *, label: str, categorical: Collection[str] = (), ignore: Collection[str] = ()
+    table: Table,
+    *,
+    label: str,
+    categorical: Collection[str] = (),
+    ignore: Collection[str] = (),
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
 ) -> TableEncoding:
     """The encoding of a table: kinds of columns, medians, scales, categories, classes.
 
@@ -157,7 +176,9 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    return TableEncoding(label, class_names(table, label, stacklevel=3), tuple(columns), left_out)
+    missing = missing_marks(table, label, missing_labels, ask)
+    names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
+    return TableEncoding(label, names, tuple(columns), left_out, missing)
 
 
 def _reasons(left_out: dict[str, str]) -> str:
@@ -184,7 +205,7 @@ def _check_named(
                 table.source,
                 expected=f"a column {quoted(name)}",
                 got=few([quoted(other) for other in names], most=20),
-                do="Check the name; upper and lower case differ.",
+                do=did_you_mean(name, names) or "Check the name.",
             )
     for name in table.unread.keys() - set(ignore):
         raise DataError.of(
