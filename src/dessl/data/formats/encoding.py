@@ -23,10 +23,11 @@ VERSION = 1
 class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
-    Numbers are standardised, a missing one replaced by the median and marked in a feature of its
-    own. Categories become one 0/1 feature each; a category that was too rare to be kept, or did not
-    occur when the encoding was fitted (with a warning), gives zeros in all of them. A column that
-    was complete when the encoding was fitted has no mark: a warning counts later gaps.
+    Numbers have their mean subtracted, a missing one is replaced by the median and marked in a
+    feature of its own; what trains on the features scales them. Categories become one 0/1 feature
+    each; a category that was too rare to be kept, or did not occur when the encoding was fitted
+    (with a warning), gives zeros in all of them. A column that was complete when the encoding was
+    fitted has no mark: a warning counts later gaps.
 
     Attributes:
         label: The column of the labels.
@@ -77,7 +78,7 @@ class TableEncoding:
                 raise DataError.of(
                     table.source,
                     expected=f"numbers of ordinary size in column {quoted(column.name)}",
-                    got="some that do not fit into float32 after scaling",
+                    got="some that float32 cannot hold",
                     do="Correct them, or take their logarithm.",
                 )
             start += width

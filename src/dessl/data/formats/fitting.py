@@ -1,5 +1,6 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
+import math
 import warnings
 from collections.abc import Collection
 from pathlib import Path
@@ -32,6 +33,7 @@ from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
+ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
 def read_table(
@@ -54,7 +56,7 @@ def read_table(
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
-        x float32 (n, features), standardised and one-hot; and the fitted encoding.
+        x float32 (n, features), numbers less their mean and one-hot; and the fitted encoding.
 
     Raises:
         DataError: The file is bad, or a cell does not fit its column.
@@ -111,7 +113,7 @@ def encoded_table(
 def fit_encoding(
     table: Table, *, label: str, categorical: Collection[str] = (), ignore: Collection[str] = ()
 ) -> TableEncoding:
-    """The encoding of a table: kinds of columns, medians, scales, categories, classes.
+    """The encoding of a table: kinds of columns, medians, means, categories, classes.
 
     A column is numeric if all its non-empty cells are numbers. If nine in ten are, or half are and
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
@@ -235,5 +237,6 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )
+    unit = 1.0 if ORDINARY[0] < scale < ORDINARY[1] else 2.0 ** round(math.log2(scale))
     median = float(np.median(observed))
-    return NumericColumn(column.name, median, mean, scale, missing > 0, comma)
+    return NumericColumn(column.name, median, mean, unit, missing > 0, comma)
