@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,9 +120,6 @@ class CategoricalColumn:
                 UserWarning,
                 stacklevel=2,
             )
-
-
-EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
 
 
 def as_text(column: Column) -> Column:

@@ -5,18 +5,25 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
-from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
+from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
+from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
 
 VERSION = 1
+EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn
+KINDS: dict[str, type[EncodedColumn]] = {
+    "numeric": NumericColumn,
+    "categorical": CategoricalColumn,
+    "date": DateColumn,
+}
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
 
 
 def _column_dict(column: EncodedColumn) -> dict[str, Any]:
-    kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
+    kind = next(name for name, one in KINDS.items() if isinstance(column, one))
     entries = {"kind": kind} | asdict(column)
     return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
@@ -165,20 +172,31 @@ def _column_dict(column: EncodedColumn) -> dict[str, Any]:
 def _column(entries: Any) -> EncodedColumn:
     values = dict(entries)
     kind = values.pop("kind")
+    if kind not in KINDS:
+        raise ValueError(f"a column of kind {quoted(kind)}")
     flags = (values["indicator"], values.get("decimal_comma", False))  # older files have but one
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])
+    for name in {"median", "mean", "scale"} & set(values):
+        values[name] = _number(values[name])
+    if kind == "numeric" and values["scale"] <= 0:
+        raise ValueError(f"scale {values['scale']}")
     if kind == "categorical":
         values["categories"] = tuple(_text(category) for category in values["categories"])
-        return CategoricalColumn(**values)
-    if kind != "numeric":
-        raise ValueError(f"a column of kind {quoted(kind)}")
-    for name in ("median", "mean", "scale"):
-        values[name] = float(values[name])
-        if not math.isfinite(values[name]) or (name == "scale" and values[name] <= 0):
-            raise ValueError(f"{name} {values[name]}")
-    return NumericColumn(**values)
+    if kind == "date":
+        values["parts"] = tuple(values["parts"])
+        values["means"] = tuple(map(_number, values["means"]))
+        if set(values["parts"]) - set(PARTS) or len(values["parts"]) != len(values["means"]):
+            raise ValueError(f"the parts {values['parts']} of a date")
+    return KINDS[kind](**values)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} in place of a number")
+    return number
 
 
 def _text(value: Any) -> str:

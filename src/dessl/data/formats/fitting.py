@@ -13,12 +13,12 @@ from dessl.data.formats.cells import Column
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
-    EncodedColumn,
     NumericColumn,
     as_text,
     class_names,
 )
-from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
+from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.number_cells import (
     WrongCells,
     has_decimal_comma,
@@ -118,8 +118,9 @@ def fit_encoding(
     A column is numeric if all its non-empty cells are numbers. If nine in ten are, or half are and
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
-    be thousands separators, as in 1,234, is refused. Any other column is categories, of which the
-    64 most frequent are kept. Columns that are constant, that count the rows, or in which nearly
+    be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
+    are, as 2024-12-31 or 31.12.2024. Any other column is categories, of which the 64 most frequent
+    are kept. Columns that are constant, that count the rows, or in which nearly
     every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1 among
     whole numbers, is a class like any other, with a warning; -1 among text is refused, and so are
     fractions most of which occur only once.
@@ -204,6 +205,8 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         share = numeric_share(column, comma=comma)
         if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
             return wrong_cells(column, comma=comma) or _numeric(table, column, comma)
+        if (dates := fitted_dates(table, column)) is not None:
+            return dates
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
@@ -211,6 +214,8 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         return "constant"
     filled = len(text) - empty
     if not categorical and len(counts) > max(10, filled // 2):
+        if dates_of_unknown_order(column.texts):
+            return "dates whose day and month cannot be told apart: write them as 2024-12-31"
         return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)

@@ -186,7 +186,7 @@ def _check_finite(path: Path, converted: NDArray[np.float32], part: NDArray[Any]
             path,
             expected="finite numbers that float32 can hold",
             got=f"NaN, infinity or more than 3e38 in {len(found):,} of {len(part):,} rows: "
-            f"{few([str(row) for row in found[:9]])}",
+            f"{few([str(row) for row in found])}",
             do="Correct these rows, counted from 0, or leave them out, with their labels.",
         )
 
