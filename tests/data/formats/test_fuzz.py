@@ -119,6 +119,8 @@ def images(kind: str) -> Case:
 
 def table(suffix: str) -> Case:
     frame = pd.DataFrame({"n": [1.5, None, 3.0, 2.0] * 5, "w": ["x", "y", "x", None] * 5})
+    frame["d"] = [f"2024-0{k % 9 + 1}-11T0{k % 7}:30+02:00" for k in range(20)]
+    frame["t"] = [f"said {'ab'[k % 2]} and no {k}" for k in range(20)]
     frame["y"] = ["a", "b", None, "b"] * 5
     buffer = io.BytesIO()
     frame.to_csv(buffer, index=False) if suffix == "csv" else frame.to_parquet(buffer)

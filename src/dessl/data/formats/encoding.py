@@ -16,13 +16,15 @@ from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
 from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
+from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
-EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn
+EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TextColumn
 KINDS: dict[str, type[EncodedColumn]] = {
     "numeric": NumericColumn,
     "categorical": CategoricalColumn,
     "date": DateColumn,
+    "text": TextColumn,
 }
 
 
@@ -165,7 +167,8 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
 
 def _column_dict(column: EncodedColumn) -> dict[str, Any]:
     kind = next(name for name, one in KINDS.items() if isinstance(column, one))
-    entries = {"kind": kind} | asdict(column)
+    own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
+    entries = {"kind": kind} | own
     return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
 
@@ -178,6 +181,8 @@ def _column(entries: Any) -> EncodedColumn:
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])
+    if kind == "text":
+        return TextColumn.from_dict(values)
     for name in {"median", "mean", "scale"} & set(values):
         values[name] = _number(values[name])
     if kind == "numeric" and values["scale"] <= 0:

@@ -30,6 +30,7 @@ from dessl.data.formats.number_cells import (
 )
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
+from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
@@ -119,11 +120,12 @@ def fit_encoding(
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
-    are, as 2024-12-31 or 31.12.2024. Any other column is categories, of which the 64 most frequent
-    are kept. Columns that are constant, that count the rows, or in which nearly
-    every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1 among
-    whole numbers, is a class like any other, with a warning; -1 among text is refused, and so are
-    fractions most of which occur only once.
+    are, as 2024-12-31 or 31.12.2024; and free text if it has more than 64 different texts, or half
+    as many as rows, of which most have three words or more. Any other column is categories, of
+    which the 64 most frequent are kept. Columns that are constant, that count the rows, or in which
+    nearly every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1
+    among whole numbers, is a class like any other, with a warning; -1 among text is refused, and so
+    are fractions most of which occur only once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -207,6 +209,8 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
             return wrong_cells(column, comma=comma) or _numeric(table, column, comma)
         if (dates := fitted_dates(table, column)) is not None:
             return dates
+        if column.numbers is None and is_free_text(column):
+            return fitted_text(column) or "its texts have nothing in common"
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
