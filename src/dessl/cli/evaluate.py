@@ -1,11 +1,12 @@
 """``dessl evaluate``: evaluate a run's model on fully or partly labelled rows."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, say, show, show_json
@@ -19,10 +20,17 @@ if TYPE_CHECKING:
     from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
+LabelsFile = Annotated[str | None, Option(help="File of the labels, for .npy files.")]
+Label = Annotated[str | None, Option(help="Column of the labels in that file, if it has several.")]
 
 
 def evaluate(
-    run: RunFolder, data: DataArgument, complete_case: Twin = False, as_json: AsJson = False
+    run: RunFolder,
+    data: DataArgument,
+    labels: LabelsFile = None,
+    label: Label = None,
+    complete_case: Twin = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on rows it was not trained on, with 95 % intervals.
 
@@ -36,7 +44,7 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected)
+        rows, _ = new_rows(data, expected, labels_file=labels, label=label)
     check_labels_present(data, rows, expected)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):

@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import re
 import shlex
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
-Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
 Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
@@ -40,7 +41,12 @@ AllClasses = Annotated[
 ]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
-    int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+    str | None,
+    Option(
+        metavar="N|FILE",
+        help="A number: keep this many labels, drawn at random; hide the rest. A file: the labels "
+        "of .npy files.",
+    ),
 ]
 SurrogateName = Annotated[
     str | None,
@@ -118,6 +124,8 @@ def fit(
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
+
+    Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
     from dessl.cli.fit_folder import own_folder
     from dessl.cli.sources import fingerprint, training_data
@@ -133,13 +141,15 @@ def fit(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
     with resumable(out), noted_warnings() as notes:
+        keep, labels_file = _labels(labels)
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
             missing_labels=missing_label or (), all_classes=all_classes,
+            labels=labels_file,
         )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
-        train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
+        train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
@@ -204,6 +214,13 @@ def _teachers(pool: bool | None) -> "Teachers":
     from dessl.teachers import DEFAULT
 
     return "auto" if pool is None else DEFAULT if pool else None
+
+
+def _labels(text: str | None) -> tuple[int | None, str | None]:
+    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
+    if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text), None
+    return None, text
 
 
 def _lam(text: str) -> "Lam":

@@ -15,8 +15,8 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name from "
-        "dessl datasets list.",
+        help="A table (.csv, .tsv, .parquet), an .npz file, .npy files (a.npy,b.npy are put side "
+        "by side), a folder of images, or a name from dessl datasets list.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]

@@ -85,7 +85,7 @@ class Npz:
             fill(stream, array, self.path)
             check_end(stream, self.path)
         if header.dtype.kind == "U":
-            self._check_text(name, array)
+            check_text(self.path, name, array)
         return array.T if header.fortran else array
 
     def images(self, name: str) -> NDArray[np.uint8]:
@@ -119,18 +119,6 @@ class Npz:
                 do="Check that the file is a 2D image set.",
             )
 
-    def _check_text(self, name: str, array: NDArray[Any]) -> None:
-        # NumPy itself fails with a SystemError on code points that are not characters.
-        points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
-        largest = int(points.max(initial=0))
-        if largest > sys.maxunicode:
-            raise DataError.of(
-                self.path,
-                expected=f"text in {quoted(name)}",
-                got=f"the code point {largest:#x}",
-                do=FETCH_AGAIN,
-            )
-
     @contextmanager
     def _opened(self, name: str) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
         if name not in self._members:
@@ -143,7 +131,7 @@ class Npz:
         info = self._members[name]
         self._check_member(info)
         with reading(self.path, EXPECTED, *ZIP_ERRORS), self._archive.open(info) as stream:
-            header, length = _array_header(stream, self.path)
+            header, length = array_header(stream, self.path)
             promised = byte_count(header.shape, header.dtype.itemsize)
             if promised != info.file_size - length:
                 raise DataError.of(
@@ -203,7 +191,20 @@ def open_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Npz]:
         yield Npz(path, archive, max_bytes)
 
 
-def _array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
+def check_text(path: Path, name: str, array: NDArray[Any]) -> None:
+    """Refuse text with code points that are not characters, on which NumPy itself fails."""
+    points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
+    largest = int(points.max(initial=0))
+    if largest > sys.maxunicode:
+        raise DataError.of(
+            path,
+            expected=f"text in {quoted(name)}",
+            got=f"the code point {largest:#x}",
+            do=FETCH_AGAIN,
+        )
+
+
+def array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
     """The header and the bytes it takes, parsed as literals: no code, no objects."""
     magic = exact_bytes(stream, 8, path)
     if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
