@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
+from dessl.evaluation.metrics.vocabulary import with_error
+from dessl.evaluation.verdict import OUTCOMES, Verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
 from dessl.recipes.defaults import Architecture, Recipe
@@ -21,6 +23,7 @@ from dessl.recipes.held_out import (
     held_out_check,
     held_out_lambda,
     held_out_parts,
+    loss_comparison,
     losses_and_h,
 )
 from dessl.recipes.pool import Networks, with_teachers
@@ -73,35 +76,55 @@ class Fitted:
         return self.lam > 0 or any(one.uses_unlabelled and one.weight for one in members)
 
     @property
-    def verdict(self) -> str:
-        """What happened to the unlabelled rows, in a sentence or two."""
-        if self.pool is None:
-            return self._networks_verdict
-        alone = RISKS[self.recipe.plan.risk].unlabelled and self._networks_verdict
-        return f"{alone} {self.pool.verdict}" if alone else self.pool.verdict
+    def verdict(self) -> Verdict:
+        """What labels held out in training say of ``model`` beside the complete case."""
+        if self.model is self.complete_case:
+            return not_used(self.account)
+        compared = None if self.check is None else self.check.comparison
+        if self.pool:
+            gain = self.pool.total
+            compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
+        if compared is None:
+            return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
+        found = verdict(compared)
+        return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
 
     @property
-    def _networks_verdict(self) -> str:
-        unlabelled = RISKS[self.recipe.plan.risk].unlabelled
-        if self.recipe.teachers and not unlabelled:
+    def account(self) -> str:
+        """What became of the unlabelled rows and why, in a sentence or two."""
+        uses = RISKS[self.recipe.plan.risk].unlabelled
+        if self.pool:
+            return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
+        if self.recipe.teachers and not uses:
             return (
                 f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
                 "teachers by."
             )
-        if not unlabelled:
-            return "The complete case: no unlabelled row was used."
+        return self._networks_account if uses else "No method that uses them was asked for."
+
+    @property
+    def _networks_account(self) -> str:
         if self.recipe.lam == 0:
-            return "The unlabelled rows were left out, as λ = 0 asks."
+            return "The networks were trained without unlabelled rows, as λ = 0 asks."
         if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
             return (
-                "The unlabelled rows were left out: debiased, this surrogate's risk is not bounded "
-                "below at any λ above 0."
+                "Debiased, this surrogate's risk is not bounded below at any λ above 0, so the "
+                "networks were trained without unlabelled rows."
             )
+        kept = f"The networks were trained with λ = {self.lam:.3g}"
+        if not self.lam:
+            kept = "The networks were trained without unlabelled rows"
         if self.check is None:
-            kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
-            return f"The unlabelled rows were {kept}; no labels were held out to judge by."
-        kept = f"kept, with λ = {self.lam:.3g}" if self.lam else "left out"
-        return f"The unlabelled rows {self.check.finding}: they were {kept}."
+            return f"{kept}; no labels were held out to judge by."
+        if self.recipe.lam != "auto":
+            return f"{kept}."
+        rule = "lowered" if self.lam else "did not lower"
+        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        return (
+            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels "
+            f"changed by {change} (± standard error), "
+            f"which {rule} it by more than one standard error."
+        )
 
 
 def fit(
