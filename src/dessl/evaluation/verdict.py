@@ -223,6 +223,15 @@ def not_used(why: str) -> Verdict:
     return Verdict("not used", f"{OUTCOMES['not used']}. {why}")
 
 
+def no_verdict(why: str) -> Verdict:
+    """Return that there is no verdict, since the baseline did not train.
+
+    Args:
+        why: What was wrong with it, and what to do, in a sentence.
+    """
+    return Verdict("no verdict", f"{OUTCOMES['no verdict']}. {why}")
+
+
 def decided(
     difference: float,
     errors: NDArray[np.float64],

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import with_error
-from dessl.evaluation.verdict import OUTCOMES, Verdict, not_used, verdict
+from dessl.evaluation.verdict import OUTCOMES, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
+from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.held_out import (
     HeldOutCheck,
@@ -53,6 +54,7 @@ class Fitted:
         results: Of the networks of ``model``.
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
+        baseline: Whether the complete case trained; None where labels are too few to tell.
     """
 
     model: Predictor | PooledPredictor
@@ -63,6 +65,7 @@ class Fitted:
     results: tuple[TrainResult, ...]
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
+    baseline: Baseline | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -78,6 +81,8 @@ class Fitted:
     @property
     def verdict(self) -> Verdict:
         """What labels held out in training say of ``model`` beside the complete case."""
+        if self.baseline and not self.baseline.trained:
+            return no_verdict(self.baseline.account)
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
@@ -170,12 +175,33 @@ def fit(
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
-    complete = training.members(COMPLETE_CASE, 0.0)
+    training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _complete_case(
+    training: "_Training", data: SemiData, parts: HeldOutParts
+) -> tuple["_Training", Networks, Baseline | None]:
+    """Train the complete case, again if it failed; what comes after is trained in the same way."""
+    references = References.of(data, parts)
+    complete = training.members(COMPLETE_CASE, 0.0)
+    if references is None:
+        return training, complete, None
+    found = references.judged(_held_out_logits(complete.results, parts, training.recipe))
+    for number in range(1, RESTARTS + 1):
+        if found.trained:
+            break
+        place = None if training.out is None else Path(training.out) / f"restart-{number}"
+        training = dataclasses.replace(training, recipe=restarted(training.recipe), out=place)
+        complete = training.members(COMPLETE_CASE, 0.0)
+        logits = _held_out_logits(complete.results, parts, training.recipe)
+        found = references.judged(logits, found.failures)
+    return training, complete, found
 
 
 def _networks(
@@ -310,15 +336,19 @@ def _check(
     parts: HeldOutParts,
     recipe: Recipe,
 ) -> HeldOutCheck:
+    y = torch.cat([part.validation.y for part in parts.data if part.validation is not None])
     first, second = (
-        torch.cat([_losses(r.model, x, recipe) for r, x in zip(results, parts.data, strict=True)])
-        for results in (complete, ours)
+        cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
     return held_out_check(first, second, parts.groups)
 
 
-def _losses(model: nn.Module, data: SemiData, recipe: Recipe) -> Tensor:
-    if data.validation is None:
-        raise ValueError("every part must hold rows out.")
-    x, y = data.validation
-    return cross_entropy(predicted_logits(model, x, transform=recipe.transform).float(), y)
+def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:
+    """Logits (n, classes) of the held-out rows, part after part, by the network of the part."""
+    return torch.cat(
+        [
+            predicted_logits(result.model, part.validation.x, transform=recipe.transform).float()
+            for result, part in zip(results, parts.data, strict=True)
+            if part.validation is not None
+        ]
+    )
