@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what imports torch is imported where it is used: --help doe
 
 HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
+MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
 Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
@@ -84,6 +85,13 @@ Networks = Annotated[
         "(grey ones above 32).",
     ),
 ]
+Margin = Annotated[
+    float,
+    Option(
+        min=0,
+        help="Differences of the Brier score within ± this do not matter: no practical difference.",
+    ),
+]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
@@ -106,6 +114,7 @@ def fit(
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
     networks: Networks = None,
+    margin: Margin = MARGIN,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -164,6 +173,8 @@ def fit(
                 seconds=time.perf_counter() - started,
                 settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
+                margin=margin,
+                share=held_out.get("hold_out", 1.0),
             )
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
             _write(out, trial, facts, details)
@@ -272,7 +283,10 @@ def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str 
     from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
 
     fitted = trial.fitted
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
+    kept = (MODEL, fitted.model, fitted.lam)
+    if facts.verdict.outcome == "not used":
+        kept = (MODEL, fitted.complete_case, 0.0)
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
         put_model(out / name, _saved(trial, model, {**details, **more}))
     write_facts(out, facts)
