@@ -15,7 +15,7 @@ from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
 from dessl.data import DataError
 from dessl.results.facts import MODEL, TWIN
-from dessl.saved import SavedModel, load_model
+from dessl.saved import SETTINGS, SavedModel, load_model
 
 Twin = Annotated[
     bool, typer.Option("--complete-case", help="Use the model trained on labelled rows only.")
@@ -58,12 +58,14 @@ def predict(
 
 
 def run_model(run: Path, *, complete_case: bool) -> SavedModel:
-    """Load a run's model, or its complete-case twin.
+    """Load a run's model, or its complete-case twin; or a model that DeSSLClassifier.save wrote.
 
     Raises:
         DataError: The folder does not contain a finished run.
     """
     place = run / (TWIN if complete_case else MODEL)
+    if not complete_case and (run / SETTINGS).is_file():  # the folder of a model itself
+        place = run
     if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
         place = aside_of(place)
     try:
