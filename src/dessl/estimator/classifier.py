@@ -18,6 +18,7 @@ from torch import nn
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.formats.encoding import TableEncoding
+from dessl.estimator.callers import warn_of_numbered, warn_of_scored
 from dessl.estimator.inputs import Inputs, new_rows, with_missing
 from dessl.estimator.stored import class_texts, model_folder, restored, stored_details
 from dessl.estimator.targets import codes_and_classes, labelled_accuracy, teachers_answers
@@ -137,6 +138,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 used only if labels vouch for it (:func:`dessl.teachers.learn_from_answers`).
             at_prediction: Whether the teachers will answer new rows too: see :meth:`predict_proba`.
         """
+        warn_of_numbered()
         given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != given.n:
@@ -236,6 +238,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 without them the student answers alone.
         """
         check_is_fitted(self)
+        warn_of_scored()
         rows = new_rows(self, X, self._saved.encoding)
         if teachers is not None:
             teachers = teachers_answers(teachers, self._saved.class_names)
