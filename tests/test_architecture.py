@@ -28,7 +28,7 @@ STOREYS = [
     ("saved",),
     ("results",),
     ("estimator",),
-    ("integrations",),
+    ("integrations", "sklearn"),
     ("report",),
     ("cli",),
     ("__init__", "__main__"),

@@ -199,7 +199,7 @@ def _columns(
 
 
 def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
-    """Load a run's model, or its complete-case twin.
+    """Load a run's model, or its twin; or a model that ``DeSSLClassifier.save`` wrote.
 
     Raises:
         DataError: The folder does not contain a finished run.
@@ -207,9 +207,11 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     from dessl.cli.fit_folder import aside_of
     from dessl.data import DataError
     from dessl.results.facts import MODEL, TWIN
-    from dessl.saved import load_model
+    from dessl.saved import SETTINGS, load_model
 
     place = run / (TWIN if complete_case else MODEL)
+    if not complete_case and (run / SETTINGS).is_file():  # the folder of a model itself
+        place = run
     if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
         place = aside_of(place)
     try:
