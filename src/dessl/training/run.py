@@ -26,7 +26,7 @@ from dessl.training.model_state import (
     state_of,
 )
 from dessl.training.plan import TrainPlan
-from dessl.training.step import Step, check_propensity, streams
+from dessl.training.step import Step, check_propensity, plan_for, streams
 from dessl.training.watch import id_range, levels, watched
 
 
@@ -77,6 +77,7 @@ def train(
     """
     surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
+    plan = plan_for(plan, data)
     if warning := past_bound(plan.lam, plan, surrogate):
         warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
