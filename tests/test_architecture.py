@@ -24,6 +24,7 @@ STOREYS = [
     ("evaluation",),
     ("training",),
     ("teachers",),
+    ("safety",),
     ("recipes",),
     ("saved",),
     ("results",),

@@ -37,7 +37,7 @@ from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
 from dessl.training.stacked_model import StackedModel, check_stackable
-from dessl.training.step import check_propensity, streams, unlabelled_weights
+from dessl.training.step import check_propensity, plan_for, streams, unlabelled_weights
 from dessl.training.watch import Validation, levels
 
 
@@ -112,6 +112,8 @@ def train_population(
     """
     surrogate = as_surrogate(surrogate)
     _check(data, runs, plan)
+    risks = {run.risk: plan_for(run.plan(plan), data).risk for run in runs}
+    runs = [dataclasses.replace(run, risk=risks[run.risk]) for run in runs]
     data = data if device is None else data.to(device)
     if transform is None and data.is_image:
         transform = levels

@@ -28,7 +28,7 @@ from dessl.training.model_state import (
 from dessl.training.online import last_layer, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
-from dessl.training.step import Step, check_propensity, streams
+from dessl.training.step import Step, check_propensity, plan_for, streams
 from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
 
 
@@ -82,6 +82,7 @@ def train(
     """
     surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
+    plan = plan_for(plan, data)
     if warning := past_bound(plan.lam, plan, surrogate):
         warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
@@ -271,6 +272,11 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
         raise ValueError(
             f"online=True needs at least {LEAST_ROWS} validation rows, which λ follows. Hold rows "
             "out with draw_labels(..., n_validation=...), or use a fixed lam."
+        )
+    if plan.online and data.propensity is not None:
+        raise ValueError(
+            "online=True estimates λ for labels that are missing completely at random, and data "
+            "has propensities. Use a fixed lam."
         )
     if plan.select != "last" and data.validation is None:
         raise ValueError(

@@ -1,6 +1,7 @@
 """One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -170,6 +171,27 @@ def check_propensity(risk: RiskKind, data: SemiData) -> None:
             "SemiData(..., propensity=...), or train with risk='debiased' if labels are missing "
             "completely at random."
         )
+
+
+def plan_for(plan: TrainPlan, data: SemiData) -> TrainPlan:
+    """Return the plan with the debiased risk in its inverse-propensity form, if data asks for it.
+
+    Raises:
+        ValueError: The data has propensities, and the plan an option that this form lacks.
+    """
+    if plan.risk != "debiased" or data.propensity is None:
+        return plan
+    odd = [
+        name
+        for name, usual in (("on", "unlabelled"), ("bound", None), ("include_labelled", False))
+        if getattr(plan, name) != usual
+    ]
+    if odd:
+        raise ValueError(
+            f"{', '.join(odd)} cannot be used with data that has propensities: labels are then "
+            "weighed by 1/π, and H is added on all rows. Leave the default."
+        )
+    return dataclasses.replace(plan, risk="inverse_propensity")
 
 
 def streams(data: SemiData, plan: TrainPlan) -> Batches:
