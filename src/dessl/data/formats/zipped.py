@@ -115,8 +115,10 @@ class Npz:
             raise DataError.of(
                 self.path,
                 expected=f"{quoted(name)} to be uint8 images (n, height, width[, 1 or 3])",
-                got=f"{header.dtype} of shape {shape}",
-                do="Check that the file is a 2D image set.",
+                got=f"{header.dtype} of shape {shape}" + ", columns first" * header.fortran,
+                do="Save them with numpy.ascontiguousarray."
+                if header.fortran
+                else "Check that the file is a 2D image set.",
             )
 
     @contextmanager
