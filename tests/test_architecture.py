@@ -36,8 +36,8 @@ STOREYS = [
 # The same for the modules of dessl_paper; ``kinds`` is one of them.
 PAPER_STOREYS = [
     ("specification", "toy_training"),
-    ("sources", "results"),
-    ("training", "targets"),
+    ("sources", "results", "demo_parts"),
+    ("training", "targets", "demo_page"),
     ("comparison", "wording", "figures"),
     ("findings", "made_with"),
     ("kinds",),
@@ -151,6 +151,7 @@ def test_the_product_knows_only_the_commands_of_the_paper() -> None:
         "cli/main.py imports dessl_paper.command",
         "cli/main.py imports dessl_paper.demo",
         "cli/report.py imports dessl_paper.command",
+        "cli/report.py imports dessl_paper.demo",
     ]
 
 

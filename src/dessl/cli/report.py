@@ -10,6 +10,7 @@ from dessl.cli.output import show, show_json
 from dessl.report.page import shown_from, write_report
 from dessl.results.facts import FACTS, REPORT, read_facts
 from dessl_paper.command import is_reproduction, written_report
+from dessl_paper.demo import DEMO, is_demo, read_demo, show_demo, write_demo
 
 
 def report(
@@ -34,6 +35,9 @@ def report(
     if any(map(is_reproduction, runs)):
         _report_reproductions(runs, out, as_json=as_json)
         return
+    if any(map(is_demo, runs)):
+        _report_demo(runs, out, as_json=as_json)
+        return
     if out is None and len(runs) > 1:
         raise ValueError("a report of several runs needs an output file. Pass --out FILE.html.")
     facts = [read_facts(run) for run in runs]
@@ -46,6 +50,22 @@ def report(
     for one in facts:
         show(f"{one.title} {one.verdict.sentence}")
     show(f"Report: {place}")
+
+
+def _report_demo(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
+    if len(folders) > 1 or out is not None:
+        raise ValueError(
+            "a folder from dessl demo is reported alone, into its own report.html. Give it without "
+            "other folders and without --out."
+        )
+    (folder,) = folders
+    facts = read_demo(folder)
+    with shown_from(folder / DEMO):
+        place = write_demo(folder, facts)
+    if as_json:
+        show_json({"report": str(place)})
+        return
+    show_demo(facts, folder)
 
 
 def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: bool) -> None:

@@ -30,7 +30,9 @@ def test_a_label_that_may_stand_for_none_is_warned_of(
 
 
 def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="column 'y': 'Yes' and 'yes' count as different") as caught:
+    with pytest.warns(
+        UserWarning, match="column 'y': 'Yes' and 'yes' count as different"
+    ) as caught:
         read_table(table(tmp_path / "a.csv", ["yes", "no", "Yes"] * 4), label="y")
     assert caught[0].filename == __file__
 
