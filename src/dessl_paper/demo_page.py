@@ -7,11 +7,10 @@ from typing import Literal, NamedTuple
 
 from dessl._json import json_ready
 from dessl.evaluation.metrics.vocabulary import amount, metric_text, written
+from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import IN_PAGE, INK, SERIES, SETTINGS, SOFT, Chart, Look, drawing, legend
 from dessl.report.html import Child, Markup, element, figure, named, section, table
 from dessl.report.page import whole_page
-from dessl.results.comparisons import Comparison
-from dessl.results.verdict import shown_p
 from dessl.risk import COMPLETE_CASE
 from dessl_paper.demo_parts import (
     METRIC,

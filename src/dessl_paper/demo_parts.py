@@ -19,9 +19,9 @@ from dessl._entries import EntryError, read_as, read_toml
 from dessl.data import SemiData, load
 from dessl.evaluation import compare_models, estimate_metric
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.evaluation.verdict import OVER_ROWS, Comparison
 from dessl.recipes import recipe_for
 from dessl.recipes.trial import Trial, run_trial, split
-from dessl.results.comparisons import OVER_ROWS, Comparison
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Answers, NetworkSetting, PoolReport, relative_slope
 from dessl.teachers.debiased_student import debiased_lessons

@@ -21,6 +21,7 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
+from dessl.evaluation.verdict import MARGIN
 from dessl.recipes import PooledPredictor, Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, run_trial, split
@@ -79,6 +80,13 @@ Networks = Annotated[
         "(grey ones above 32).",
     ),
 ]
+Margin = Annotated[
+    float,
+    Option(
+        min=0,
+        help="Differences of the Brier score within ± this do not matter: no practical difference.",
+    ),
+]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
@@ -99,6 +107,7 @@ def fit(
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
     networks: Networks = None,
+    margin: Margin = MARGIN,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -144,6 +153,8 @@ def fit(
                 seconds=time.perf_counter() - started,
                 settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
+                margin=margin,
+                share=held_out.get("hold_out", 1.0),
             )
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
             _write(out, trial, facts, details)
@@ -223,7 +234,10 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     fitted = trial.fitted
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
+    kept = (MODEL, fitted.model, fitted.lam)
+    if facts.verdict.outcome == "not used":
+        kept = (MODEL, fitted.complete_case, 0.0)
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
         put_model(out / name, _saved(trial, model, {**details, **more}))
     write_facts(out, facts)

@@ -191,7 +191,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted = fit(data, recipe, groups=labelled, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
-        self.verdict_ = fitted.verdict
+        self.verdict_ = fitted.verdict.sentence
         self.pool_ = fitted.pool
         self.taught_: TaughtReport | None = None
         self.history_ = [

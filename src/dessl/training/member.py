@@ -134,7 +134,8 @@ class Member:
             **means,
         )
         self.history.append(event)
-        if plan.patience is not None and self.selection.waited >= plan.patience:
+        begun = (done - plan.patience_after) // plan.evaluation_interval(self.n_labelled)
+        if plan.patience is not None and min(self.selection.waited, begun) >= plan.patience:
             self.ended = done
         return event
 

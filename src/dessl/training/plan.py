@@ -54,6 +54,7 @@ class TrainPlan:
         ties: Which of equally good evaluations is kept, ``"first"`` or ``"last"``: on few
             validation rows there are many, and the last is the longest trained.
         patience: Evaluations without a better ``select`` after which the run ends; None for never.
+        patience_after: Steps after which those evaluations begin to count.
         seed: Of the two streams, of dropout, and of a model that is given as a function.
         guard_every: Steps between checks for NaN and explosions; 0 for evaluations only.
         risk_limit: Size of the risk past which it counts as exploded.
@@ -87,6 +88,7 @@ class TrainPlan:
     select: str = "last"
     ties: Literal["first", "last"] = "first"
     patience: int | None = None
+    patience_after: int = 0
     seed: int = 0
     guard_every: int = 0
     risk_limit: float = 1e6
@@ -120,7 +122,7 @@ class TrainPlan:
             if getattr(self, name) is not None:
                 _checks.whole_number(name, getattr(self, name), low=low)
         _checks.whole_number("labelled_batch", self.labelled_batch, low=1)
-        for name in ("unlabelled_batch", "guard_every"):
+        for name in ("unlabelled_batch", "guard_every", "patience_after"):
             _checks.whole_number(name, getattr(self, name))
         _checks.whole_number("seed", self.seed, high=2**64 - 1)  # what PyTorch takes
         _checks.number("learning_rate", self.learning_rate, low=0, open_low=True, open_high=True)
@@ -152,6 +154,10 @@ class TrainPlan:
             raise ValueError(
                 "patience waits for a better validation metric; got select='last'. "
                 "Choose the metric, such as select='accuracy'."
+            )
+        if self.patience_after and self.patience is None:
+            raise ValueError(
+                "patience_after says when patience begins; got patience=None. Give patience too."
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
             raise ValueError("momentum goes with SGD and Muon; AdamW has none. Leave it out.")
@@ -199,6 +205,8 @@ class TrainPlan:
     def as_dict(self) -> dict[str, Any]:
         """Give the settings as JSON takes them."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if not self.patience_after:  # runs from before there was one can be resumed
+            del values["patience_after"]
         return values | {name: schedule_dict(values[name]) for name in ("schedule", "ramp")}
 
     @classmethod
