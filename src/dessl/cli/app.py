@@ -15,9 +15,8 @@ from dessl._version import __version__
 HELP = "Safe semi-supervised learning through a debiased risk."
 COMMANDS = {  # the function, or the Typer of several, and the first line of its help
     "demo": (
-        "dessl_paper.demo:demo",
-        "Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a "
-        "report.",
+        "dessl_paper.demo_command:demo",
+        "Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.",
     ),
     "fit": (
         "dessl.cli.fit:fit",

@@ -189,13 +189,13 @@ def _estimates(facts: RunFacts) -> Markup | None:
     if not facts.estimates:
         return None
     first = facts.estimates[0]
-    rows = f"{first.n_labelled:,} labelled held-out rows"
+    whose = f"{first.n_labelled:,} labelled held-out rows"
     if first.n_unlabelled:
-        rows = (
+        whose = (
             f"{first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled held-out rows, "
             "debiased"
         )
-    note = f"{first.confidence:.0%} intervals (and estimates) from {rows}:"
+    note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
     found = {(entry.method, entry.metric): entry for entry in facts.estimates}
     rows = []
     for metric in dict.fromkeys(entry.metric for entry in facts.estimates):
