@@ -36,6 +36,7 @@ from dessl.teachers import PoolReport
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.progress import doing
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -162,7 +163,8 @@ def fit(
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
         out: Folder for runs that can be resumed, one subfolder for each network.
-        progress: Whether to show a progress bar for each network, where there is a terminal.
+        progress: Whether to show progress, where there is a terminal: a bar for each network, or
+            one for all within :func:`dessl.training.progress.whole_bar`.
 
     >>> from dessl.recipes import recipe_for
     >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
@@ -270,16 +272,19 @@ class _Training:
         watch: tuple[Callable[[Event], None], ...],
         folder: Path | None,
     ) -> TrainResult:
-        return train(
-            build,
-            copy.deepcopy(self.recipe.surrogate),
-            part,
-            plan,
-            callbacks=(*watch, *self.callbacks),
-            out=folder,
-            transform=self.recipe.transform,
-            progress=self.progress,
-        )
+        number = plan.seed - self.recipe.plan.seed + 1
+        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
+        with doing(f"{method}, network {number} of {len(self.parts)}"):
+            return train(
+                build,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                plan,
+                callbacks=(*watch, *self.callbacks),
+                out=folder,
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:

@@ -26,6 +26,9 @@ from dessl.data.labels import MISSING
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
+from dessl.risk import RISKS
+from dessl.teachers.pooling import POOL_PARTS
+from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
@@ -247,14 +250,22 @@ def run_trial(
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
         out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show progress bars, where there is a terminal.
+        progress: Whether to show a progress bar, where there is a terminal.
     """
     x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
     most, _ = _counts(len(y), 0, 1 / FOLDS)
     groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    with whole_bar(_parts(recipe), shown=progress):
+        fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
+
+
+def _parts(recipe: Recipe) -> float:
+    """How long a fit is likely to be, in networks: some may be left out, or stop early."""
+    both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
+    return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
