@@ -9,7 +9,7 @@ import pytest
 from dessl.data.errors import DataError
 from dessl.data.formats.tables import (
     Table,
-    _check_names,
+    check_names,
     csv_header,
     likely_delimiter,
     open_table,
@@ -100,7 +100,7 @@ class CountedName(str):
 def test_the_names_of_many_columns_are_not_compared_in_pairs(tmp_path: Path) -> None:
     names = [CountedName(f"c{k}") for k in range(2000)]
     with pytest.raises(DataError, match="'c7' twice"):
-        _check_names(tmp_path / "a.csv", [*names, CountedName("c7")])
+        check_names(tmp_path / "a.csv", [*names, CountedName("c7")])
     assert CountedName.comparisons < 10 * len(names)  # in pairs: two million
 
 

@@ -59,6 +59,13 @@ def open_table(
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
     """
+    return as_table(Path(path), arrow_table(path, delimiter=delimiter, max_bytes=max_bytes))
+
+
+def arrow_table(
+    path: str | Path, *, delimiter: str | None = None, max_bytes: int = MAX_BYTES
+) -> Any:
+    """The same as Arrow has it: the columns of a CSV as text, those of Parquet in their types."""
     path = Path(path)
     size = file_size(path, "a CSV or Parquet table")
     check_limit(path, size, max_bytes)
@@ -71,9 +78,9 @@ def open_table(
             do="Check the path, or save the table again.",
         )
     if suffix in (".parquet", ".pq"):
-        return _as_table(path, _parquet(path, max_bytes))
+        return _parquet(path, max_bytes)
     if suffix in (".csv", ".tsv", ".txt"):
-        return _as_table(path, _csv(path, delimiter))
+        return _csv(path, delimiter)
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
@@ -146,7 +153,7 @@ def _csv(path: Path, delimiter: str | None) -> Any:
     do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
     with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
         names, delimiter = csv_header(path, delimiter)
-        _check_names(path, names)
+        check_names(path, names)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
             table = arrow.csv.read_csv(
                 file,
@@ -170,7 +177,7 @@ def _parquet(path: Path, max_bytes: int) -> Any:
     with reading(path, "a Parquet table", arrow.ArrowException, ValueError, TypeError):
         with arrow.parquet.ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
-            _check_names(path, schema.names)
+            check_names(path, schema.names)
             check_limit(path, metadata.num_rows * 8 * max(1, len(schema.names)), max_bytes)
             groups = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
             check_limit(path, sum(groups), max_bytes)
@@ -186,7 +193,8 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse columns without a name, or two of one name."""
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if names and not names[0].strip() and all(name.strip() for name in names[1:]):
         raise DataError.of(
@@ -214,7 +222,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _as_table(source: Path, table: Any) -> Table:
+def as_table(source: Path, table: Any) -> Table:
+    """An Arrow table's columns of numbers or text."""
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")
