@@ -10,9 +10,9 @@ estimates the mean of L over the population. Row i moves it by
     c_i = a_i (r_i − r̄) + λ (H_i − mean_all H)/n,    r = L − λH,
 
 without the first term if it is unlabelled, where r̄ is the weighted mean of r over the labelled rows
-of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ minimises it: a regression
-slope over all rows. With equal a_i and one stratum this is the estimate for labels missing at
-random.
+of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ makes that smallest: it
+is a regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
+missing at random.
 """
 
 import math
