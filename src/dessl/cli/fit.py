@@ -12,7 +12,7 @@ from typer import Option
 
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import own_folder, put_model
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet, device_named
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 from dessl.cli.sources import (
     Expected,
@@ -95,6 +95,7 @@ def fit(
     label: Label = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
+    sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
     pool: Pool = None,
@@ -135,7 +136,7 @@ def fit(
         keep, labels_file = _labels(labels)
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            labels=labels_file,
+            labels=labels_file, sheet=sheet,
         )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)

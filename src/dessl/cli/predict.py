@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dessl._files import write_whole
 from dessl.cli.fit_folder import aside_of
-from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.sources import Expected, new_rows
 from dessl.data import DataError
@@ -27,6 +27,7 @@ def predict(
     run: RunFolder,
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="Write the predictions to this .csv or .parquet file.")],
+    sheet: Sheet = None,
     complete_case: Twin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +43,7 @@ def predict(
         )
     model = run_model(run, complete_case=complete_case)
     with noted_warnings():
-        rows, names = new_rows(data, Expected.of(model), labels=False)
+        rows, names = new_rows(data, Expected.of(model), labels=False, sheet=sheet)
     probabilities = model.predict_proba(rows.x)
     columns = _columns(names, probabilities, model.class_names)
     content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)

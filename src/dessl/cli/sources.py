@@ -21,7 +21,7 @@ from dessl.data.parts import RawData
 from dessl.saved import SavedModel
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
 
 
 class Expected(NamedTuple):
@@ -63,8 +63,8 @@ def kind_of(source: str) -> Kind:
         return "catalogue"
     raise DataError.of(
         source,
-        expected="a table (.csv, .tsv, .parquet), an .npz or .npy file, a folder of images, or a "
-        "name of dessl datasets list",
+        expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
+        "or a name of dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=_instead(path)
         if path.exists()
@@ -142,6 +142,7 @@ def training_data(
     categorical: Sequence[str] = (),
     size: int | None = None,
     labels: str | None = None,
+    sheet: str | None = None,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -152,13 +153,16 @@ def training_data(
         categorical: Columns of numbers that are categories, for a table.
         size: Side of the images, for a folder.
         labels: The file of the labels, for npy files.
+        sheet: The sheet, for an Excel workbook.
     """
     kind = kind_of(source)
     _check_labels_file(source, kind, labels)
     if kind == "npy" and labels is not None:
         _check_options(kind, ignore=ignore, categorical=categorical, size=size)
         return SemiData.from_file(*npy_files(source), labels=labels, label=label)
-    _check_options(kind, label=label, ignore=ignore, categorical=categorical, size=size)
+    _check_options(
+        kind, label=label, ignore=ignore, categorical=categorical, size=size, sheet=sheet
+    )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -167,7 +171,9 @@ def training_data(
         return SemiData.from_file(source)
     if label is None:
         raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
-    return SemiData.from_file(source, label=label, ignore=ignore, categorical=categorical)
+    return SemiData.from_file(
+        source, label=label, ignore=ignore, categorical=categorical, sheet=sheet
+    )
 
 
 def _check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
@@ -181,7 +187,8 @@ def _check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
 
 
 def _check_options(kind: Kind, **given: object) -> None:
-    belongs = {"label": "table", "ignore": "table", "categorical": "table", "size": "images"}
+    belongs = dict.fromkeys(("label", "ignore", "categorical", "sheet"), "table")
+    belongs["size"] = "images"
     for name, value in given.items():
         if value and belongs[name] != kind:
             what = {"table": "a table", "images": "a folder of images"}[belongs[name]]
@@ -195,13 +202,14 @@ def new_rows(
     labels: bool = True,
     labels_file: str | None = None,
     label: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[Part, tuple[str, ...]]:
     """Read DATA as a trained model expects it, with a name for each row.
 
     For a name of the catalogue, these are the rows of its test part.
 
     If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
-    of their own, in the column ``label``.
+    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
 
     Raises:
         DataError: The rows are of another kind than the model was trained on.
@@ -228,7 +236,8 @@ def new_rows(
             npy_files(source), model.class_names, labels=labels_file, label=label
         )
     else:
-        raw = _raw_rows(source, kind, model, labels=labels)
+        _check_options(kind, sheet=sheet)
+        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -239,7 +248,9 @@ def new_rows(
     return raw.rows, raw.row_names or _numbers(raw.rows)
 
 
-def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
+def _raw_rows(
+    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+) -> RawData:
     if kind == "images":
         return read_new_images(
             source, model.class_names, model.shape, bits=model.bits, labels=labels
@@ -247,7 +258,7 @@ def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawD
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels)
+    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
 
 
 def _catalogue_rows(source: str, model: Expected) -> Part:
