@@ -101,8 +101,8 @@ def test_shared_texts_as_excel_itself_writes_them(tmp_path: Path) -> None:
             "xl/sharedStrings.xml",
             '<?xml version="1.0"?><sst xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/'
             'main"><si><t>plain</t></si><si><r><rPr><b/></rPr><t>bo</t></r><r><t xml:space='
-            '"preserve">ld text</t></r></si><si><t>\u8ab2</t><rPh><t>ka</t></rPh></si>'
-            "</sst>",
+            '"preserve">ld text</t></r></si><si><t>\u8ab2</t>'
+            '<rPh sb="0" eb="1"><t>ka</t></rPh></si></sst>',
         )
     changed(
         path,
