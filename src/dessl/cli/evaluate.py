@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
 
@@ -29,6 +29,7 @@ def evaluate(
     data: DataArgument,
     labels: LabelsFile = None,
     label: Label = None,
+    sheet: Sheet = None,
     complete_case: Twin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +45,7 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected, labels_file=labels, label=label)
+        rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
     check_labels_present(data, rows, expected)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):

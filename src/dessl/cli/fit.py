@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Option
 
 from dessl.cli.errors import command, resumable
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet, device_named
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
 
 if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
@@ -104,6 +104,7 @@ def fit(
     categorical: Categorical = None,
     missing_label: MissingLabel = None,
     all_classes: AllClasses = False,
+    sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
     pool: Pool = None,
@@ -154,7 +155,7 @@ def fit(
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
             missing_labels=missing_label or (), all_classes=all_classes,
-            labels=labels_file,
+            labels=labels_file, sheet=sheet,
         )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)

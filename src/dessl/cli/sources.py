@@ -25,7 +25,7 @@ from dessl.data.parts import RawData
 from dessl.saved import SavedModel
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
 
 
 class Expected(NamedTuple):
@@ -67,8 +67,8 @@ def kind_of(source: str) -> Kind:
         return "catalogue"
     raise DataError.of(
         source,
-        expected="a table (.csv, .tsv, .parquet), an .npz or .npy file, a folder of images, or a "
-        "name of dessl datasets list",
+        expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
+        "or a name of dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=_instead(path)
         if path.exists()
@@ -147,6 +147,7 @@ def training_data(
     missing_labels: Sequence[str] = (),
     all_classes: bool = False,
     labels: str | None = None,
+    sheet: str | None = None,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -159,6 +160,7 @@ def training_data(
         missing_labels: What marks a missing label in a table, besides an empty cell.
         all_classes: Whether other labels are classes even if they look like such a mark.
         labels: The file of the labels, for npy files.
+        sheet: The sheet, for an Excel workbook.
     """
     kind = kind_of(source)
     _check_labels_file(source, kind, labels)
@@ -168,6 +170,7 @@ def training_data(
         ignore=ignore,
         categorical=categorical,
         size=size,
+        sheet=sheet,
         missing_label=missing_labels,
         no_missing_label=all_classes,
     )
@@ -186,6 +189,7 @@ def training_data(
         label=label,
         ignore=ignore,
         categorical=categorical,
+        sheet=sheet,
         missing_labels=missing_labels,
         ask=_no_marks if all_classes else partial(_missing_among, source, label),
     )
@@ -244,13 +248,14 @@ def new_rows(
     labels: bool = True,
     labels_file: str | None = None,
     label: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[Part, tuple[str, ...]]:
     """Read DATA as a trained model expects it, with a name for each row.
 
     For a name of the catalogue, these are the rows of its test part.
 
     If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
-    of their own, in the column ``label``.
+    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
 
     Raises:
         DataError: The rows are of another kind than the model was trained on.
@@ -277,7 +282,8 @@ def new_rows(
             npy_files(source), model.class_names, labels=labels_file, label=label
         )
     else:
-        raw = _raw_rows(source, kind, model, labels=labels)
+        _check_options(kind, sheet=sheet)
+        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -288,7 +294,9 @@ def new_rows(
     return raw.rows, raw.row_names or _numbers(raw.rows)
 
 
-def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
+def _raw_rows(
+    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+) -> RawData:
     if kind == "images":
         return read_new_images(
             source, model.class_names, model.shape, bits=model.bits, labels=labels
@@ -296,7 +304,7 @@ def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawD
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels)
+    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
 
 
 def _catalogue_rows(source: str, model: Expected) -> Part:
