@@ -26,6 +26,7 @@ STOREYS = [
     ("teachers",),
     ("recipes",),
     ("saved",),
+    ("export",),
     ("results",),
     ("estimator",),
     ("integrations", "sklearn"),

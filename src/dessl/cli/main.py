@@ -17,6 +17,7 @@ from dessl._version import __version__
 from dessl.cli.datasets import datasets_app
 from dessl.cli.errors import MENDABLE, TYPED, complaint, stoppable
 from dessl.cli.evaluate import evaluate
+from dessl.cli.export import export
 from dessl.cli.fit import fit
 from dessl.cli.output import say
 from dessl.cli.predict import predict
@@ -34,6 +35,7 @@ app.command()(demo)
 app.command()(fit)
 app.command()(predict)
 app.command()(evaluate)
+app.command()(export)
 app.command()(report)
 app.command()(reproduce)
 app.add_typer(datasets_app, name="datasets")
