@@ -27,6 +27,7 @@ STOREYS = [
     ("safety",),
     ("recipes",),
     ("saved",),
+    ("export",),
     ("results",),
     ("estimator",),
     ("integrations", "sklearn"),

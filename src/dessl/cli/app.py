@@ -30,6 +30,10 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
         "dessl.cli.evaluate:evaluate",
         "Evaluate a model on rows it was not trained on, with 95 % intervals.",
     ),
+    "export": (
+        "dessl.cli.export:export",
+        "Write a model as one graph from rows to probabilities, for serving.",
+    ),
     "report": (
         "dessl.cli.report:report",
         "Write the report of one run, or compare several side by side.",

@@ -22,7 +22,10 @@ from dessl.estimator.callers import warn_of_numbered, warn_of_scored
 from dessl.estimator.inputs import Inputs, new_rows, with_missing
 from dessl.estimator.stored import class_texts, model_folder, restored, stored_details
 from dessl.estimator.targets import codes_and_classes, labelled_accuracy, teachers_answers
+from dessl.estimator.verbose import Progress
 from dessl.estimator.weights import WeightedRows, weighted_rows
+from dessl.export import Exported, export_model
+from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
@@ -62,6 +65,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pixels a side (grey ones up to 32), and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
+        verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
+            network's evaluations too.
 
     Attributes:
         classes_: The classes, sorted, (classes,).
@@ -98,6 +103,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         networks: int | None = None,
         device: str | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.surrogate = surrogate
         self.risk = risk
@@ -108,6 +114,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.networks = networks
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(
         self,
@@ -178,7 +185,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        fitted = fit(data, recipe, groups=labelled, progress=False)
+        progress = Progress(self.verbose)
+        callbacks = (progress,) if self.verbose else ()
+        fitted = fit(data, recipe, groups=labelled, callbacks=callbacks, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
         self.verdict_ = fitted.verdict.sentence
@@ -197,6 +206,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             architecture=built_in,
             encoding=encoding,
         )
+        progress.end(self.verdict_)
         return self
 
     def _fit_taught(
@@ -209,7 +219,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         names = class_texts(self.classes_)
         data = SemiData(rows, codes, class_names=names)
-        setting = NetworkSetting()
+        progress, setting = Progress(self.verbose), NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
         taught = learn_from_answers(
@@ -227,6 +237,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._saved = SavedModel(
             TaughtPredictor(taught), names, rows.shape[1:], image=False, encoding=encoding
         )
+        progress.end(self.verdict_)
         return self
 
     def predict_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
@@ -259,6 +270,25 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""
         check_is_fitted(self)
         return save_model(path, dataclasses.replace(self._saved, details=stored_details(self)))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002 (what it is called everywhere)
+        networks_only: bool = False,
+    ) -> Exported:
+        """Write the fitted classifier as one graph, in ONNX or PyTorch's format.
+
+        Args:
+            path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
+                rows, are beside it as ``.json``.
+            format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
+            networks_only: Whether to leave a pool's teachers out; see
+                :func:`dessl.export.export_model`.
+        """
+        check_is_fitted(self)
+        return export_model(path, self._saved, format=format, networks_only=networks_only)
 
     @classmethod
     def from_pretrained(
