@@ -189,13 +189,13 @@ def _estimates(facts: RunFacts) -> Markup | None:
     if not facts.estimates:
         return None
     first = facts.estimates[0]
-    rows = f"{first.n_labelled:,} labelled held-out rows"
+    seen = f"{first.n_labelled:,} labelled held-out rows"
     if first.n_unlabelled:
-        rows = (
+        seen = (
             f"{first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled held-out rows, "
             "debiased"
         )
-    note = f"{first.confidence:.0%} intervals (and estimates) from {rows}:"
+    note = f"{first.confidence:.0%} intervals (and estimates) from {seen}:"
     found = {(entry.method, entry.metric): entry for entry in facts.estimates}
     rows = []
     for metric in dict.fromkeys(entry.metric for entry in facts.estimates):
