@@ -3,6 +3,8 @@
 import re
 import shlex
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,12 +18,12 @@ if TYPE_CHECKING:  # what imports torch is imported where it is used: --help doe
     from torch import Tensor
 
     from dessl.data import Part, SemiData
-    from dessl.recipes import PooledPredictor, Predictor, Recipe
+    from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe
     from dessl.recipes.defaults import Lam, Teachers
-    from dessl.recipes.trial import Trial
     from dessl.results.facts import RunFacts
     from dessl.saved import SavedModel
 
+REFIT = "refit"  # its runs, within those of training
 HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
@@ -92,6 +94,10 @@ Margin = Annotated[
         help="Differences of the Brier score within ± this do not matter: no practical difference.",
     ),
 ]
+Refit = Annotated[
+    bool,
+    Option(help="Train the winner again on all labels, those held out to judge it included."),
+]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
@@ -116,6 +122,7 @@ def fit(
     steps: Steps = None,
     networks: Networks = None,
     margin: Margin = MARGIN,
+    refit: Refit = True,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -141,9 +148,10 @@ def fit(
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
-    from dessl.recipes.trial import split
-    from dessl.results.facts import MODEL, REPORT
+    from dessl.recipes.trial import every_label, parts, refitted, run_trial, split
+    from dessl.results.facts import MODEL, REPORT, TRAINING
     from dessl.results.trial import trial_facts
+    from dessl.training.progress import whole_bar
 
     started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
@@ -161,12 +169,19 @@ def fit(
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
         train = train.to(device_named(device))
-        recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
+        recipe_of = partial(
+            recipe_for, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
             steps=steps, seed=seed, networks=networks,
         )  # fmt: skip
-        with own_folder(out, _settings(recipe), resume=resume):
-            trial = _trained(train, test, recipe, out)
+        recipe = recipe_of(train)
+        fits = 2 if refit and held_out else 1
+        if not train.is_image:
+            _one_thread()
+        with (
+            own_folder(out, _settings(recipe), resume=resume),
+            whole_bar(fits * parts(recipe), shown=True),
+        ):
+            trial = run_trial(train, test, recipe, out=out / TRAINING)
             facts = trial_facts(
                 trial,
                 surrogate=surrogate or DEFAULT_SURROGATE,
@@ -177,13 +192,22 @@ def fit(
                 margin=margin,
                 share=held_out.get("hold_out", 1.0),
             )
+            again = None
+            if refit and held_out:
+                whole = every_label(rows, labels=keep, seed=seed).to(train.device)
+                lost = facts.verdict.outcome == "not used"
+                again = refitted(
+                    trial, whole, recipe_of(whole), complete_case=lost, out=out / TRAINING / REFIT
+                )
+            if again:
+                facts = _refitted(facts, whole.n_labelled, time.perf_counter() - started)
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
-            _write(out, trial, facts, details)
+            _write(out, train, again or trial.fitted, facts, details)
     if as_json:
         show_json(facts.as_dict())
         return
     show_facts(facts)
-    show(f"Model:  {out / MODEL}")
+    show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
@@ -211,15 +235,29 @@ def _settings(recipe: "Recipe") -> dict[str, object]:
     }
 
 
-def _trained(train: "SemiData", test: "Part", recipe: "Recipe", out: Path) -> "Trial":
+def _one_thread() -> None:
+    """So small a network only waits for a second thread."""
     import torch
 
-    from dessl.recipes.trial import run_trial
-    from dessl.results.facts import TRAINING
+    torch.set_num_threads(1)
 
-    if not train.is_image:
-        torch.set_num_threads(1)  # so small a network only waits for a second thread
-    return run_trial(train, test, recipe, out=out / TRAINING)
+
+def _refitted(facts: "RunFacts", labels: int, seconds: float) -> "RunFacts":
+    """The same measurements, with the model that is saved."""
+    if facts.model is None:
+        raise TypeError("the facts of a trial say which model is saved.")
+    model = replace(facts.model, labels=labels, refitted=True)
+    return replace(facts, model=model, seconds=round(seconds, 2))
+
+
+def _trained_on(facts: "RunFacts") -> str:
+    if not facts.model or not facts.model.refitted:
+        return f"trained on {facts.data.labelled + facts.data.validation:,} labels"
+    before = facts.data.labelled + facts.data.validation
+    return (
+        f"trained again on all {facts.model.labels:,} labels; the numbers above are of the model "
+        f"before that, with {before:,}"
+    )
 
 
 def _teachers(pool: bool | None) -> "Teachers":
@@ -277,30 +315,34 @@ def _equal(one: "Tensor", other: "Tensor") -> bool:
     return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
-def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str | None]) -> None:
+def _write(
+    out: Path, data: "SemiData", fitted: "Fitted", facts: "RunFacts", details: dict[str, str | None]
+) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     from dessl.cli.fit_folder import put_model
     from dessl.report.page import write_report
     from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
 
-    fitted = trial.fitted
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
-        put_model(out / name, _saved(trial, model, {**details, **more}))
+        put_model(out / name, _saved(data, fitted, model, {**details, **more}))
     write_facts(out, facts)
     write_report(out / REPORT, facts)
 
 
 def _saved(
-    trial: "Trial", model: "Predictor | PooledPredictor", details: dict[str, object]
+    data: "SemiData",
+    fitted: "Fitted",
+    model: "Predictor | PooledPredictor",
+    details: dict[str, object],
 ) -> "SavedModel":
     from dessl.recipes.defaults import Architecture
     from dessl.saved import SavedModel
 
-    architecture, data = trial.fitted.recipe.model, trial.data
+    architecture = fitted.recipe.model
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")
     return SavedModel(

@@ -190,7 +190,7 @@ def _complete_case(
     training: "_Training", data: SemiData, parts: HeldOutParts
 ) -> tuple["_Training", Networks, Baseline | None]:
     """Train the complete case, again if it failed; what comes after is trained in the same way."""
-    references = References.of(data, parts)
+    references, first = References.of(data, parts), training
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
@@ -198,8 +198,9 @@ def _complete_case(
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
-        place = None if training.out is None else Path(training.out) / f"restart-{number}"
-        training = dataclasses.replace(training, recipe=restarted(training.recipe), out=place)
+        place = None if first.out is None else Path(first.out) / f"restart-{number}"
+        recipe = restarted(first.recipe, number)
+        training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
         found = references.judged(logits, found.failures)

@@ -11,6 +11,7 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,7 +168,7 @@ def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator)
     wanted = torch.diff(ends, prepend=ends.new_zeros(1)).long().tolist()
     found = []
     for number, count in enumerate(wanted):
-        sizes = groups[y == number].unique(return_counts=True)[1]
+        _, sizes = torch.unique(groups[y == number], return_counts=True)
         most = int(sizes.sum() - sizes.max()) if len(sizes) > 1 else 0
         found.append(min(max(count, 1), most))
     return found
@@ -235,6 +236,28 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
+    """Return the data with the labels that :func:`split` divided, all of them to train on.
+
+    Args:
+        data: What was split.
+        labels: As in :func:`split`.
+        seed: As in :func:`split`.
+
+    >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
+    >>> train, test = split(data, labels=40)
+    >>> whole = every_label(data, labels=40)
+    >>> whole.n_labelled, train.n_labelled + int(test.labelled.sum()), whole.n_unlabelled
+    (40, 40, 60)
+    """
+    known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+
+
 def run_trial(
     data: SemiData,
     test: Part,
@@ -252,11 +275,7 @@ def run_trial(
         out: Folder for checkpoints, from which training is resumed.
         progress: Whether to show a progress bar, where there is a terminal.
     """
-    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
-    most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    with whole_bar(_parts(recipe), shown=progress):
-        fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
@@ -264,8 +283,52 @@ def run_trial(
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
 
 
-def _parts(recipe: Recipe) -> float:
+def parts(recipe: Recipe) -> float:
     """How long a fit is likely to be, in networks: some may be left out, or stop early."""
     both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
     teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
     return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
+
+
+def refitted(
+    trial: Trial,
+    whole: SemiData,
+    recipe: Recipe,
+    *,
+    complete_case: bool = False,
+    out: Path | None = None,
+    progress: bool = True,
+) -> Fitted | None:
+    """Train what won a trial again on all labels, those that judged it included.
+
+    It is the same recipe: networks with other folds of all labels held out, and a pool weighed on
+    them. What was decided stays: the λ of the trial is kept, and no method that it left out comes
+    back. Nothing is left to judge the result by; the trial's measurements are those of the model
+    before. None where the complete case trained in the trial, but not here.
+
+    Args:
+        trial: Of :func:`run_trial`.
+        whole: Of :func:`every_label`.
+        recipe: For ``whole``, with the options of the trial's recipe.
+        complete_case: Whether the complete case won.
+        out: Folder for checkpoints, from which training is resumed.
+        progress: Whether to show progress bars, where there is a terminal.
+    """
+    lam = 0.0 if complete_case else trial.fitted.lam
+    if RISKS[recipe.plan.risk].unlabelled:
+        plan = dataclasses.replace(recipe.plan, lam=lam)
+        recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
+    if complete_case or not trial.fitted.pool:
+        recipe = dataclasses.replace(recipe, teachers=())
+    found = _fitted(whole, recipe, out, progress)
+    before, after = trial.fitted.baseline, found.baseline
+    worse = after is not None and not after.trained and not (before and not before.trained)
+    return None if worse else found
+
+
+def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    with whole_bar(parts(recipe), shown=progress):
+        return fit(data, recipe, groups=groups, out=out, progress=progress)

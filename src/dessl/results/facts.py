@@ -19,6 +19,7 @@ from dessl._files import write_whole
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
 from dessl.evaluation.verdict import Comparison, Verdict
+from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
 from dessl.results.record import Record
 from dessl.teachers import PoolReport
@@ -158,6 +159,8 @@ class RunFacts:
         pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
             pool.
         verdict: The main comparison in words.
+        baseline: Whether the complete case trained, and how often it was restarted; None where
+            labels are too few to tell.
         model: What is saved in the folder's ``model``; None for a demonstration.
         settings: The training plan and the like, by name.
         made_with: ``machine_facts()``.
@@ -178,6 +181,7 @@ class RunFacts:
     estimates: tuple[Estimate, ...] = ()
     sweep: tuple[Record, ...] = ()
     pool: PoolReport | None = None
+    baseline: Baseline | None = None
     model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
     version: int = VERSION

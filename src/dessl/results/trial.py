@@ -9,7 +9,15 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.evaluation.verdict import MARGIN, OVER_ROWS, Comparison, Verdict, not_used, verdict
+from dessl.evaluation.verdict import (
+    MARGIN,
+    OVER_ROWS,
+    Comparison,
+    Verdict,
+    no_verdict,
+    not_used,
+    verdict,
+)
 from dessl.recipes.trial import Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
@@ -82,6 +90,7 @@ def trial_facts(
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
         pool=fitted.pool,
+        baseline=fitted.baseline,
         warnings=warnings,
     )
 
@@ -161,9 +170,14 @@ def _verdict(
     case instead.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
+    baseline = fitted.baseline
     account = f"{'Every row has a label. ' if whole else ''}{fitted.account}"
+    if baseline and not baseline.trained:
+        return no_verdict(baseline.account)
+    if baseline and baseline.failures:
+        account = f"{account} {baseline.account}"
     if not comparisons:
-        return not_used("Every row has a label." if whole else account)
+        return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
     if found.outcome == "worse" and fitted.recipe.lam == "auto":
