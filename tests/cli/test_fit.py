@@ -257,6 +257,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert cli(*command)[0] == 0
     first = read_facts(tmp_path)
     models = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
+    (tmp_path / "training" / "finished.json").unlink()  # as if it had been killed just before
     assert cli(*command)[0] == 0
     assert read_facts(tmp_path).runs == first.runs
     again = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
@@ -277,6 +278,29 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
         assert "another run" in err
         assert told in err
     assert read_facts(tmp_path).runs == first.runs
+
+
+def test_a_finished_run_says_so_and_trains_nothing(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, table = tmp_path / "run", tmp_path / "people.csv"
+    table.write_bytes(people.read_bytes())
+    command = ("fit", table, "--label", "outcome", "--out", run, *QUICK, "--lam", 0)
+    code, first, err = cli(*command)
+    assert code == 0, err
+    with monkeypatch.context() as patch:
+        patch.setattr("dessl.cli.sources.training_data", None)  # nothing is read
+        code, again, err = cli(*command)
+        assert (code, again) == (0, first)
+        assert "is finished already: nothing was trained" in err
+        assert json.loads(cli(*command, "--json")[1]) == json.loads(
+            (run / "facts.json").read_text()
+        )
+    (run / "report.html").unlink()
+    assert "nothing was trained" not in cli(*command)[2]
+    assert (run / "report.html").exists()
+    table.write_text(people.read_text(encoding="utf-8") + "44.0,Oslo,ill\n", encoding="utf-8")
+    assert "nothing was trained" not in cli(*command)[2]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,7 @@ def test_a_damaged_note_of_a_network_s_run_is_refused(cli: Cli, tmp_path: Path) 
     assert fit(cli, tmp_path, tmp_path / "run")[0] == 0
     place = tmp_path / "run" / "training" / "complete_case-0" / "run.json"
     place.write_text("[]")
+    (tmp_path / "run" / "training" / "finished.json").unlink()
     says = f"{place}: expected the plan and data of the run there, as JSON; got '[]'."
     left_alone(cli, tmp_path, tmp_path / "run", says)
 

@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from dessl.cli.errors import command, resumable
 from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet, device_named
-from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
 
 if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
     from torch import Tensor
@@ -144,12 +144,13 @@ def fit(
 
     Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
-    from dessl.cli.fit_folder import own_folder
+    options = dict(locals())
+    from dessl.cli.fit_folder import is_finished, mark_finished, own_folder
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
     from dessl.recipes.trial import every_label, parts, refitted, run_trial, split
-    from dessl.results.facts import MODEL, REPORT, TRAINING
+    from dessl.results.facts import TRAINING, read_facts
     from dessl.results.trial import trial_facts
     from dessl.training.progress import whole_bar
 
@@ -158,6 +159,13 @@ def fit(
         raise ValueError(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
+    asked = _asked(options)
+    if resume and is_finished(out, asked):
+        say(
+            f"{out} is finished already: nothing was trained. To train again, choose another --out."
+        )
+        _show(out, read_facts(out), as_json=as_json)
+        return
     with resumable(out), noted_warnings() as notes:
         keep, labels_file = _labels(labels)
         rows = training_data(
@@ -203,6 +211,26 @@ def fit(
                 facts = _refitted(facts, whole.n_labelled, time.perf_counter() - started)
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
             _write(out, train, again or trial.fitted, facts, details)
+            mark_finished(out, asked)
+    _show(out, facts, as_json=as_json)
+
+
+def _asked(options: dict[str, Any]) -> dict[str, Any]:
+    """All that a run depends on: its options, the contents of its files, and this version."""
+    from dessl._version import __version__
+    from dessl.cli.sources import fingerprint
+
+    of_this_call = ("out", "resume", "as_json")
+    asked = {name: value for name, value in options.items() if name not in of_this_call}
+    texts = {value for value in asked.values() if isinstance(value, str)}
+    files = {text: fingerprint(text) for text in sorted(texts)}
+    return {"version": __version__, "options": asked, "files": files}
+
+
+def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
+    """Show what a finished run found, and what to do next."""
+    from dessl.results.facts import MODEL, REPORT
+
     if as_json:
         show_json(facts.as_dict())
         return

@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dessl._files import write_whole
+from dessl._files import sweep, write_whole
 from dessl.cli.errors import writable_folder
 from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
+FINISHED = "finished.json"  # what was asked for, once all of it is written
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
@@ -45,9 +46,26 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     if there is None:
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
     with locked_folder(out / TRAINING):
+        sweep(out / TRAINING / FINISHED)
         for name in (MODEL, TWIN):
             _settle(out / name)
         yield
+
+
+def is_finished(out: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether a folder has all that a run of these options writes."""
+    try:
+        found = json.loads((out / TRAINING / FINISHED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    there = all((out / name).is_file() for name in (FACTS, REPORT))
+    there = there and all(_is_model(out / name) for name in (MODEL, TWIN))
+    return bool(there and found == json.loads(json.dumps(asked)))
+
+
+def mark_finished(out: Path, asked: Mapping[str, Any]) -> None:
+    """Note that a folder has all that a run of these options writes."""
+    write_whole(out / TRAINING / FINISHED, json.dumps(dict(asked)) + "\n")
 
 
 def put_model(place: Path, saved: SavedModel) -> None:

@@ -226,6 +226,15 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
             got=f"only {data.class_names[trained.pop()]!r}",
             do="Label rows of the other classes too.",
         )
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:
         warnings.warn(
