@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dessl._files import write_whole
+from dessl._files import sweep, write_whole
 from dessl.cli.errors import writable_folder
 from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
@@ -47,6 +47,8 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     with locked_folder(out / TRAINING):
         for name in (MODEL, TWIN):
             _settle(out / name)
+        for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
+            sweep(place)
         yield
 
 
