@@ -49,6 +49,8 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         sweep(out / TRAINING / FINISHED)
         for name in (MODEL, TWIN):
             _settle(out / name)
+        for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
+            sweep(place)
         yield
 
 
