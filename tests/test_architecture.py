@@ -24,6 +24,7 @@ STOREYS = [
     ("evaluation",),
     ("training",),
     ("teachers",),
+    ("safety",),
     ("recipes",),
     ("saved",),
     ("export",),
@@ -149,9 +150,9 @@ def test_imports_go_one_way() -> None:
 
 def test_the_product_knows_only_the_commands_of_the_paper() -> None:
     assert paper_imports(SOURCE) == [
-        "cli/main.py imports dessl_paper.command",
-        "cli/main.py imports dessl_paper.demo",
+        "cli/report.py imports dessl_paper.writing",
         "cli/report.py imports dessl_paper.command",
+        "cli/report.py imports dessl_paper.writing",
     ]
 
 

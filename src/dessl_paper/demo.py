@@ -16,6 +16,7 @@ import typer
 from dessl.cli.errors import command, resumable, writable_folder
 from dessl.cli.options import LARGEST_SEED, AsJson
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.evaluation.verdict import verdict
 from dessl.report.page import write_report
 from dessl.results.comparisons import method_comparisons
 from dessl.results.facts import (
@@ -30,7 +31,6 @@ from dessl.results.facts import (
 )
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, read_records
-from dessl.results.verdict import verdict
 from dessl_paper.catalogue import DEMO, load_experiment
 from dessl_paper.results import EXPERIMENT
 from dessl_paper.run import run_experiment
@@ -136,7 +136,7 @@ def demo_facts(
         runs=runs,
         comparisons=comparisons,
         sweep=tuple(_number_of(known[cell.key]) for cell in cells if cell not in main),
-        verdict=verdict(primary, setting.labels),
+        verdict=verdict(primary),
         settings={DEMO: experiment.as_dict(), "training": main[0].plan(experiment).as_dict()},
         made_with=machine_facts(),
         seconds=round(seconds, 2),

@@ -1,27 +1,37 @@
 """``dessl evaluate``: evaluate a run's model on fully or partly labelled rows."""
 
 import math
+from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
+from dessl._json import finite
 from dessl.cli.options import AsJson, DataArgument, RunFolder
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
-from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
-from dessl.data import DataError, Part
-from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
-from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
-from dessl.evaluation.debiased.proxies import MetricName
-from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
-from dessl.saved import SavedModel
+
+if TYPE_CHECKING:
+    from dessl.data import Part
+    from dessl.evaluation import Metrics
+    from dessl.evaluation.debiased.estimate import MetricEstimate
+    from dessl.evaluation.debiased.proxies import MetricName
+    from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
+LabelsFile = Annotated[str | None, Option(help="File of the labels, for .npy files.")]
+Label = Annotated[str | None, Option(help="Column of the labels in that file, if it has several.")]
 
 
 def evaluate(
-    run: RunFolder, data: DataArgument, complete_case: Twin = False, as_json: AsJson = False
+    run: RunFolder,
+    data: DataArgument,
+    labels: LabelsFile = None,
+    label: Label = None,
+    complete_case: Twin = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on rows it was not trained on, with 95 % intervals.
 
@@ -29,10 +39,13 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv
     """
+    from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.data import DataError
+
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected)
+        rows, _ = new_rows(data, expected, labels_file=labels, label=label)
     check_labels_present(data, rows, expected)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
@@ -53,12 +66,15 @@ def evaluate(
         found = {name: one._asdict() for name, one in estimates.items()}
         for entry in found.values():
             entry["labelled_only"] = entry["labelled_only"]._asdict()
-        show_json({"labelled_rows": metrics.as_dict(), "estimates": found})
+        show_json(finite({"labelled_rows": metrics.as_dict(), "estimates": found}))
         return
     _show(data, rows, metrics, estimates)
 
 
-def _measured(model: SavedModel, rows: Part) -> tuple[Metrics, dict[str, MetricEstimate]]:
+def _measured(model: "SavedModel", rows: "Part") -> "tuple[Metrics, dict[str, MetricEstimate]]":
+    from dessl.evaluation import estimate_metric, metrics_from_probabilities
+    from dessl.evaluation.debiased.estimate import FEW_LABELS
+
     p, known = model.predict_proba(rows.x), rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
     names: tuple[MetricName, ...] = ("accuracy", "brier")
@@ -69,7 +85,11 @@ def _measured(model: SavedModel, rows: Part) -> tuple[Metrics, dict[str, MetricE
     }
 
 
-def _show(source: str, rows: Part, metrics: Metrics, estimates: dict[str, MetricEstimate]) -> None:
+def _show(
+    source: str, rows: "Part", metrics: "Metrics", estimates: "dict[str, MetricEstimate]"
+) -> None:
+    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
+
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
     beside = f" and {n_unlabelled} without" if n_unlabelled else ""
     table = Table(title=Text(f"{source}: {n} rows with a label{beside}"))

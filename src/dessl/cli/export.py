@@ -1,19 +1,17 @@
 """``dessl export``: a run's model as one graph for other programs, in ONNX or PyTorch's format."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from dessl.cli.options import AsJson, RunFolder
 from dessl.cli.output import show, show_json
 from dessl.cli.predict import Twin, run_model
-from dessl.export import export_model
-from dessl.export.files import Format
 
 Out = Annotated[Path, typer.Option(help="Write the graph to this .onnx or .pt2 file.")]
 FormatName = Annotated[
-    Format | None,
+    Literal["onnx", "pt2"] | None,
     typer.Option(
         "--format",
         help="onnx, or pt2 for torch.export; by the name of the file if not given.",
@@ -41,6 +39,8 @@ def export(
 
     Example: dessl export runs/people --out model.onnx
     """
+    from dessl.export import export_model
+
     model = run_model(run, complete_case=complete_case)
     found = export_model(out, model, format=format_, networks_only=networks_only)
     if as_json:

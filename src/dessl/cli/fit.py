@@ -1,47 +1,53 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import re
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import torch
-from torch import Tensor
 from typer import Option
 
 from dessl.cli.errors import command, resumable
-from dessl.cli.fit_folder import own_folder, put_model
 from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
 from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.cli.sources import (
-    Expected,
-    check_labels_present,
-    fingerprint,
-    new_rows,
-    training_data,
-)
-from dessl.data import DataError, Part, SemiData
-from dessl.recipes import PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
-from dessl.recipes.trial import Trial, run_trial, split
-from dessl.report.page import write_report
-from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
-from dessl.results.trial import trial_facts
-from dessl.saved import SavedModel
-from dessl.teachers import DEFAULT
+
+if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
+    from torch import Tensor
+
+    from dessl.data import Part, SemiData
+    from dessl.recipes import PooledPredictor, Predictor, Recipe
+    from dessl.recipes.defaults import Lam, Teachers
+    from dessl.recipes.trial import Trial
+    from dessl.results.facts import RunFacts
+    from dessl.saved import SavedModel
 
 HOLD_OUT = 0.2  # share of the rows to judge by
-TEACHERS: dict[bool | None, Teachers] = {None: "auto", True: DEFAULT, False: None}  # of --pool
+MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
+MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
-Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
 Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
 ]
+MissingLabel = Annotated[
+    list[str] | None,
+    Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
+]
+AllClasses = Annotated[
+    bool,
+    Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
+]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
-    int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+    str | None,
+    Option(
+        metavar="N|FILE",
+        help="A number: keep this many labels, drawn at random; hide the rest. A file: the labels "
+        "of .npy files.",
+    ),
 ]
 SurrogateName = Annotated[
     str | None,
@@ -74,9 +80,16 @@ Networks = Annotated[
     int | None,
     Option(
         min=1,
-        max=MEMBERS,
+        max=MOST_NETWORKS,
         help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
         "(grey ones above 32).",
+    ),
+]
+Margin = Annotated[
+    float,
+    Option(
+        min=0,
+        help="Differences of the Brier score within ± this do not matter: no practical difference.",
     ),
 ]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
@@ -89,6 +102,8 @@ def fit(
     label: Label = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
+    missing_label: MissingLabel = None,
+    all_classes: AllClasses = False,
     size: Size = None,
     labels: Labels = None,
     pool: Pool = None,
@@ -99,6 +114,7 @@ def fit(
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
     networks: Networks = None,
+    margin: Margin = MARGIN,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -117,23 +133,36 @@ def fit(
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
+
+    Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
+    from dessl.cli.fit_folder import own_folder
+    from dessl.cli.sources import fingerprint, training_data
+    from dessl.recipes import recipe_for
+    from dessl.recipes.defaults import DEFAULT_SURROGATE
+    from dessl.recipes.trial import split
+    from dessl.results.facts import MODEL, REPORT
+    from dessl.results.trial import trial_facts
+
     started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
     with resumable(out), noted_warnings() as notes:
+        keep, labels_file = _labels(labels)
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
+            missing_labels=missing_label or (), all_classes=all_classes,
+            labels=labels_file,
+        )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
-        train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
+        train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
-            steps=steps, seed=seed, members=networks,
+            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
+            steps=steps, seed=seed, networks=networks,
         )  # fmt: skip
         with own_folder(out, _settings(recipe), resume=resume):
             trial = _trained(train, test, recipe, out)
@@ -144,6 +173,8 @@ def fit(
                 seconds=time.perf_counter() - started,
                 settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
+                margin=margin,
+                share=held_out.get("hold_out", 1.0),
             )
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
             _write(out, trial, facts, details)
@@ -156,7 +187,7 @@ def fit(
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
 
-def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
+def _held_out(data: "SemiData", test_file: str | None, share: float) -> dict[str, float]:
     """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
     if test_file is None and data.test is None:
         return {"hold_out": share}
@@ -169,23 +200,41 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     return {}
 
 
-def _settings(recipe: Recipe) -> dict[str, object]:
+def _settings(recipe: "Recipe") -> dict[str, object]:
     pool = bool(recipe.teachers)
     return {
         "risk": recipe.plan.risk,
         "lam": recipe.lam,
-        "networks": recipe.members,
+        "networks": recipe.networks,
         "pool": pool,
     }
 
 
-def _trained(train: SemiData, test: Part, recipe: Recipe, out: Path) -> Trial:
+def _trained(train: "SemiData", test: "Part", recipe: "Recipe", out: Path) -> "Trial":
+    import torch
+
+    from dessl.recipes.trial import run_trial
+    from dessl.results.facts import TRAINING
+
     if not train.is_image:
         torch.set_num_threads(1)  # so small a network only waits for a second thread
     return run_trial(train, test, recipe, out=out / TRAINING)
 
 
-def _lam(text: str) -> Lam:
+def _teachers(pool: bool | None) -> "Teachers":
+    from dessl.teachers import DEFAULT
+
+    return "auto" if pool is None else DEFAULT if pool else None
+
+
+def _labels(text: str | None) -> tuple[int | None, str | None]:
+    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
+    if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text), None
+    return None, text
+
+
+def _lam(text: str) -> "Lam":
     if text == "auto":
         return "auto"
     try:
@@ -194,8 +243,11 @@ def _lam(text: str) -> Lam:
         raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
 
 
-def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
+def _test_rows(test_file: str, source: str, data: "SemiData") -> "Part":
     """Read the rows to judge by, refusing those that are trained on."""
+    from dessl.cli.sources import Expected, check_labels_present, new_rows
+    from dessl.data import DataError
+
     expected = Expected.of(data)
     rows, _ = new_rows(test_file, expected)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
@@ -211,19 +263,30 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
 
 def _is_same_file(one: str, other: str) -> bool:
     """Whether both are one file or folder, or copies of one. Data set names are not files."""
+    from dessl.cli.sources import fingerprint
+
     if not (Path(one).exists() and Path(other).exists()):
         return False
     return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
 
 
-def _equal(one: Tensor, other: Tensor) -> bool:
+def _equal(one: "Tensor", other: "Tensor") -> bool:
+    import torch
+
     return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
-def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | None]) -> None:
+def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str | None]) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
+    from dessl.cli.fit_folder import put_model
+    from dessl.report.page import write_report
+    from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
+
     fitted = trial.fitted
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
+    kept = (MODEL, fitted.model, fitted.lam)
+    if facts.verdict.outcome == "not used":
+        kept = (MODEL, fitted.complete_case, 0.0)
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
         put_model(out / name, _saved(trial, model, {**details, **more}))
     write_facts(out, facts)
@@ -231,8 +294,11 @@ def _write(out: Path, trial: Trial, facts: RunFacts, details: dict[str, str | No
 
 
 def _saved(
-    trial: Trial, model: Predictor | PooledPredictor, details: dict[str, object]
-) -> SavedModel:
+    trial: "Trial", model: "Predictor | PooledPredictor", details: dict[str, object]
+) -> "SavedModel":
+    from dessl.recipes.defaults import Architecture
+    from dessl.saved import SavedModel
+
     architecture, data = trial.fitted.recipe.model, trial.data
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")

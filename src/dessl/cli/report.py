@@ -7,9 +7,6 @@ import typer
 
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
-from dessl.report.page import shown_from, write_report
-from dessl.results.facts import FACTS, REPORT, read_facts
-from dessl_paper.command import is_reproduction, written_report
 
 
 def report(
@@ -31,6 +28,10 @@ def report(
 
     Example: dessl report results/mnist
     """
+    from dessl.report.page import shown_from, write_report
+    from dessl.results.facts import FACTS, REPORT, read_facts
+    from dessl_paper.writing import is_reproduction
+
     if any(map(is_reproduction, runs)):
         _report_reproductions(runs, out, as_json=as_json)
         return
@@ -49,6 +50,9 @@ def report(
 
 
 def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
+    from dessl_paper.command import written_report
+    from dessl_paper.writing import is_reproduction
+
     other = [str(folder) for folder in folders if not is_reproduction(folder)]
     if other:
         raise ValueError(

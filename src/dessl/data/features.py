@@ -108,7 +108,7 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
             f"got {numbers.dtype}. Convert images of 0 to 255 with .astype('uint8')."
         )
     floats = numbers.to(torch.float32)
-    if not bool(torch.isfinite(floats).all()):
+    if not all(bool(torch.isfinite(some).all()) for some in torch.split(floats, CHUNK)):
         bad = ~torch.isfinite(floats.flatten(1))
         columns = bad.any(0).nonzero().flatten().tolist()
         raise ValueError(

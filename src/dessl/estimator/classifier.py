@@ -61,7 +61,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             begins, or a function that builds one. By default an MLP for tables and a convolutional
             network for images.
         steps: Optimiser steps of each network; by the number of labels if not given.
-        members: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
+        networks: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
             pixels a side (grey ones up to 32), and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
@@ -100,7 +100,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         teachers: Teachers = "auto",
         module: nn.Module | Callable[[], nn.Module] | None = None,
         steps: int | None = None,
-        members: int | None = None,
+        networks: int | None = None,
         device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -111,7 +111,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.teachers = teachers
         self.module = module
         self.steps = steps
-        self.members = members
+        self.networks = networks
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -181,7 +181,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             steps=self.steps,
             seed=int(check_random_state(self.random_state).randint(SEEDS)),
             model=self._network(),
-            members=self.members,
+            networks=self.networks,
             copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
@@ -190,7 +190,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         fitted = fit(data, recipe, groups=labelled, callbacks=callbacks, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
-        self.verdict_ = fitted.verdict
+        self.verdict_ = fitted.verdict.sentence
         self.pool_ = fitted.pool
         self.taught_: TaughtReport | None = None
         self.history_ = [

@@ -22,7 +22,7 @@ from dessl.training import TrainPlan
 Lam = float | Literal["auto"]
 Teachers = Sequence[object] | Literal["auto"] | None
 
-MEMBERS = 5  # networks where they cost little, each with a fifth of the labels held out
+NETWORKS = 5  # networks where they cost little, each with a fifth of the labels held out
 LARGEST_TINY = 16  # side of the images for which they do, whatever their colours
 LARGEST_LENET = 32  # side of the grey images for which they do
 STEPS = 200  # with 100 labels or fewer
@@ -58,7 +58,7 @@ class Recipe:
         plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
         scaling: Of the inputs; what ``model`` sees is standardised with it.
         lam: A number, or ``"auto"``: estimated on held-out labels, 0 where it does not help.
-        members: Networks to train, each with another fifth of the labels held out; one alone where
+        networks: Networks to train, each with another fifth of the labels held out; one alone where
             :func:`fit` holds none out.
         teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
     """
@@ -68,7 +68,7 @@ class Recipe:
     plan: TrainPlan
     scaling: Scaling
     lam: Lam
-    members: int
+    networks: int
     teachers: tuple[object, ...] = ()
 
     @property
@@ -87,7 +87,7 @@ def recipe_for(
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
-    members: int | None = None,
+    networks: int | None = None,
     copies: int = 1,
 ) -> Recipe:
     """Return defaults for a data set, sized for two CPU cores and few labels.
@@ -125,13 +125,13 @@ def recipe_for(
         seed: Of weights, streams, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
-        members: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
+        networks: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
         copies: How many rows of the data stand for one, in the mean, where they are repeated by
             weight: steps and batches are sized for the rows that they stand for.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)
-    >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
+    >>> recipe.plan.steps, recipe.networks, type(recipe.model()).__name__
     (246, 5, 'MLP')
     >>> recipe.teachers, recipe_for(data).teachers
     ((), ('graph', 'linear', 'trees', 'kernel'))
@@ -142,8 +142,8 @@ def recipe_for(
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
     _checks.whole_number("copies", copies, low=1)
-    if members is not None:
-        _checks.whole_number("members", members, low=1, high=MEMBERS)
+    if networks is not None:
+        _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
@@ -159,7 +159,7 @@ def recipe_for(
         plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies),
         scaling=scaling,
         lam=lam,
-        members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
+        networks=networks or (NETWORKS if data.x.ndim == 2 or _small_images(data) else 1),
         teachers=pool,
     )
 

@@ -3,6 +3,12 @@
 Rows are held out with a label and without one, each by the same share, before anything is trained:
 a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
 both kinds compare two models without bias. Copies of one row are held out together.
+
+Labelled rows are held out class by class, in proportion: each class by its share, rounded up or
+down at random so that every row has the same probability to be held out, and means over the test
+rows stay unbiased. A class of so few labels that none might be held out gives one, so that every
+class with two labels is among the test rows; that is less than one row too many for each such
+class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
 import warnings
@@ -73,9 +79,10 @@ def split(
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
     if test is None:
-        labelled, beside = _test_rows(known, unknown, groups, share)
+        labelled, beside = _test_rows(data.y.cpu()[known], known, unknown, groups, share, generator)
         y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
@@ -119,15 +126,48 @@ def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
 
 
 def _test_rows(
-    known: Tensor, unknown: Tensor, groups: Tensor, share: float
+    y: Tensor,
+    known: Tensor,
+    unknown: Tensor,
+    groups: Tensor,
+    share: float,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """Which of the rows with a label and which of the others to hold out; copies go together."""
     n_test, n_beside = _counts(len(known), len(unknown), share)
-    labelled = whole_groups(known, groups, n_test)
+    labelled = torch.zeros(len(known), dtype=torch.bool)
+    for number, n in enumerate(_class_counts(y, groups[known], n_test, generator)):
+        own = y == number
+        if n:
+            labelled[own] = whole_groups(known[own], groups, n)
     beside = torch.isin(groups[unknown], groups[known[labelled]])
     free = ~torch.isin(groups[unknown], groups[known])
     beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
     return labelled, beside
+
+
+def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
+    """How many labels of each class to hold out, n in all or a few more.
+
+    In proportion, rounded at random with the right mean: cumulative shares plus one number in
+    [0, 1), rounded down. A class of two groups of copies or more gives one label at least, and
+    keeps one group.
+
+    Args:
+        y: (m,) the class of each labelled row.
+        groups: (m,) the group of each.
+        n: Labels to hold out.
+        generator: Of the number.
+    """
+    counts = y.bincount().double()
+    ends = (counts.cumsum(0) * n / len(y) + torch.rand((), generator=generator).double()).floor()
+    wanted = torch.diff(ends, prepend=ends.new_zeros(1)).long().tolist()
+    found = []
+    for number, count in enumerate(wanted):
+        sizes = groups[y == number].unique(return_counts=True)[1]
+        most = int(sizes.sum() - sizes.max()) if len(sizes) > 1 else 0
+        found.append(min(max(count, 1), most))
+    return found
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
@@ -149,6 +189,24 @@ def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
             f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
             "train on: the models know their labels, so these metrics are optimistic. Remove them "
             "from one of the two.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
+    """Warn of classes that have labels, none of which could be held out."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes)
+    held_out = test.y[test.labelled].cpu().bincount(minlength=data.n_classes)
+    alone = [
+        name
+        for name, count, n in zip(data.class_names, counts.tolist(), held_out.tolist(), strict=True)
+        if count and not n
+    ]
+    if alone:
+        warnings.warn(
+            f"the class(es) {few(alone)} have one label each (or copies of one row), which is "
+            "trained on: how well they are predicted cannot be judged. Label more of their rows.",
             UserWarning,
             stacklevel=3,
         )

@@ -59,6 +59,13 @@ def open_table(
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
     """
+    return as_table(Path(path), arrow_table(path, delimiter=delimiter, max_bytes=max_bytes))
+
+
+def arrow_table(
+    path: str | Path, *, delimiter: str | None = None, max_bytes: int = MAX_BYTES
+) -> Any:
+    """The same as Arrow has it: the columns of a CSV as text, those of Parquet in their types."""
     path = Path(path)
     size = file_size(path, "a CSV or Parquet table")
     check_limit(path, size, max_bytes)
@@ -71,9 +78,9 @@ def open_table(
             do="Check the path, or save the table again.",
         )
     if suffix in (".parquet", ".pq"):
-        return as_table(path, _parquet(path, max_bytes))
+        return _parquet(path, max_bytes)
     if suffix in (".csv", ".tsv", ".txt"):
-        return as_table(path, _csv(path, delimiter))
+        return _csv(path, delimiter)
     raise DataError.of(
         path,
         expected="a table named .csv, .tsv, .txt, .parquet or .pq",
