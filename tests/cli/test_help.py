@@ -21,6 +21,7 @@ COMMANDS = [
     ("fit",),
     ("predict",),
     ("evaluate",),
+    ("export",),
     ("report",),
     ("datasets", "list"),
     ("datasets", "fetch"),

@@ -16,7 +16,7 @@ from dessl.export import ExportError, export_model, files, serving_rows
 from dessl.recipes.predictor import Predictor
 from dessl.teachers import Graph, Kernel, Linear, Trees
 
-FAST = {"steps": 5, "members": 1, "lam": 0.5, "random_state": 0}
+FAST = {"steps": 5, "networks": 1, "lam": 0.5, "random_state": 0}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
+from dessl._json import finite
 from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
@@ -66,7 +67,7 @@ def evaluate(
         found = {name: one._asdict() for name, one in estimates.items()}
         for entry in found.values():
             entry["labelled_only"] = entry["labelled_only"]._asdict()
-        show_json({"labelled_rows": metrics.as_dict(), "estimates": found})
+        show_json(finite({"labelled_rows": metrics.as_dict(), "estimates": found}))
         return
     _show(data, rows, metrics, estimates)
 

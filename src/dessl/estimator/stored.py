@@ -5,6 +5,7 @@ A folder that :meth:`DeSSLClassifier.save` wrote has its parameters and what fit
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,11 +71,16 @@ def restored(saved: SavedModel) -> Stored:
         fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
         if details["feature_names_in_"] is not None:
             fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
-        return Stored(dict(details["params"]), fitted)
+        return Stored(_present_names(details["params"]), fitted)
     except (KeyError, TypeError, ValueError) as error:
         raise SavedModelError(
             f"the settings of this classifier are damaged: {error}. Train and save it again."
         ) from error
+
+
+def _present_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters under their present names: ``networks`` was ``members`` in earlier versions."""
+    return {"networks" if name == "members" else name: value for name, value in params.items()}
 
 
 def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
