@@ -171,11 +171,14 @@ def training_data(
         categorical=categorical,
         size=size,
         sheet=sheet,
-        missing_label=missing_labels,
-        no_missing_label=all_classes,
+        missing_label=None if kind == "npy" else missing_labels,
+        no_missing_label=kind != "npy" and all_classes,
     )
+    ask = _no_marks if all_classes else partial(_missing_among, labels or source, label)
     if kind == "npy" and labels is not None:
-        return SemiData.from_file(*npy_files(source), labels=labels, label=label)
+        return SemiData.from_file(
+            *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
+        )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -191,7 +194,7 @@ def training_data(
         categorical=categorical,
         sheet=sheet,
         missing_labels=missing_labels,
-        ask=_no_marks if all_classes else partial(_missing_among, source, label),
+        ask=ask,
     )
 
 
@@ -199,14 +202,14 @@ def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all ar
     return ()
 
 
-def _missing_among(source: str, label: str, marks: dict[str, int]) -> list[str]:
+def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> list[str]:
     """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
     listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
         raise DataError.of(
             source,
-            expected=f"classes in the label column {quoted(label)}",
+            expected=f"classes in {'the labels' if label is None else f'column {quoted(label)}'}",
             got=f"{listed}, which may mark a missing label",
             do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
         )
@@ -324,7 +327,9 @@ def _numbers(rows: Part) -> tuple[str, ...]:
     return tuple(map(str, range(len(rows.y))))
 
 
-def check_labels_present(source: str, rows: Part, model: Expected) -> None:
+def check_labels_present(
+    source: str, rows: Part, model: Expected, *, sheet: str | None = None
+) -> None:
     """Refuse rows without any label if the column, or the array of an npz file, is missing.
 
     If it is there and empty, the caller decides how many labels it needs.
@@ -337,7 +342,7 @@ def check_labels_present(source: str, rows: Part, model: Expected) -> None:
     kind = kind_of(source)
     wanted: tuple[str, ...]
     if kind == "table" and model.encoding is not None:
-        table = open_table(source)
+        table = open_table(source, sheet=sheet)
         wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
         what = "column"
     elif kind == "npz":

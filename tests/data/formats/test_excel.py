@@ -68,6 +68,12 @@ def test_a_workbook_is_read_as_the_csv_file_of_its_sheet(tmp_path: Path) -> None
     np.testing.assert_allclose(read_new_table(tmp_path / "a.xlsx", encoding).x, data.x, atol=2e-6)
 
 
+def test_long_sheets_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "a.xlsx", [["a", "b"], *([k, None] for k in range(7)), [None, "x"]])
+    monkeypatch.setattr("dessl.data.formats.excel.BLOCK", 3)
+    assert cells(path) == {"a": [*map(str, range(7)), ""], "b": [""] * 7 + ["x"]}
+
+
 def test_sheets_are_chosen_by_name(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.xlsx", [["a"], [1]], other=[[None, None], ["b"], [2]])
     assert cells(path) == {"a": ["1"]}
