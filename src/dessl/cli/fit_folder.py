@@ -106,7 +106,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and found.keys() == KINDS.keys()
     if ours and all(isinstance(found[name], kind) for name, kind in KINDS.items()):

@@ -256,7 +256,7 @@ def read_facts(folder: Path) -> RunFacts:
             got=f"no {FACTS}",
             do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError.of(
             path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
         ) from error
