@@ -182,6 +182,8 @@ def fit(
     fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
 
