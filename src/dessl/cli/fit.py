@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import dataclasses
 import shlex
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ from dessl.recipes.trial import Trial, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
 from dessl.results.trial import trial_facts
+from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 
@@ -130,6 +132,7 @@ def fit(
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
+        found = audit(train, cheap=True, seed=seed)
         train = train.to(device_named(device))
         recipe = recipe_for(
             train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
@@ -145,12 +148,14 @@ def fit(
                 settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
             )
+            facts = dataclasses.replace(facts, audit=found)
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
             _write(out, trial, facts, details)
     if as_json:
         show_json(facts.as_dict())
         return
     show_facts(facts)
+    show(f"Audit:  {found.sentence}")
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

@@ -14,11 +14,13 @@ from typing import Annotated
 import typer
 
 from dessl._version import __version__
+from dessl.cli.audit import audit
 from dessl.cli.datasets import datasets_app
 from dessl.cli.errors import MENDABLE, TYPED, complaint, stoppable
 from dessl.cli.evaluate import evaluate
 from dessl.cli.fit import fit
 from dessl.cli.output import say
+from dessl.cli.plan import plan
 from dessl.cli.predict import predict
 from dessl.cli.report import report
 from dessl_paper.command import reproduce
@@ -31,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(audit)
+app.command()(plan)
 app.command()(fit)
 app.command()(predict)
 app.command()(evaluate)

@@ -22,6 +22,7 @@ from dessl.results.averages import Average, average, values_of
 from dessl.results.comparisons import Comparison
 from dessl.results.record import Record
 from dessl.results.verdict import Verdict
+from dessl.safety import Audit
 from dessl.teachers import PoolReport
 
 VERSION = 2
@@ -141,6 +142,7 @@ class RunFacts:
         made_with: ``machine_facts()``.
         seconds: Time taken.
         warnings: Shown on the way, one line each.
+        audit: What was looked at before training; None if nothing was.
     """
 
     title: str
@@ -157,6 +159,7 @@ class RunFacts:
     sweep: tuple[Record, ...] = ()
     pool: PoolReport | None = None
     warnings: tuple[str, ...] = ()
+    audit: Audit | None = None
     version: int = VERSION
 
     @property
