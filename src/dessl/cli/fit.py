@@ -152,6 +152,7 @@ def fit(
     from dessl.recipes.trial import every_label, parts, refitted, run_trial, split
     from dessl.results.facts import TRAINING, read_facts
     from dessl.results.trial import trial_facts
+    from dessl.safety import audit
     from dessl.training.progress import whole_bar
 
     started = time.perf_counter()
@@ -176,6 +177,7 @@ def fit(
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
+        found = audit(train, cheap=True, seed=seed)
         train = train.to(device_named(device))
         recipe_of = partial(
             recipe_for, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
@@ -200,6 +202,7 @@ def fit(
                 margin=margin,
                 share=held_out.get("hold_out", 1.0),
             )
+            facts = replace(facts, audit=found)
             again = None
             if refit and held_out:
                 whole = every_label(rows, labels=keep, seed=seed).to(train.device)
@@ -235,6 +238,8 @@ def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
         show_json(facts.as_dict())
         return
     show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
     show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

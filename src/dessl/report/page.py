@@ -9,6 +9,7 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl.data import DataError
+from dessl.report.audit import audit_article, audit_section
 from dessl.report.calibration import calibration_section
 from dessl.report.chart import IN_PAGE, SETTINGS, drawing
 from dessl.report.classes import classes_section
@@ -17,6 +18,7 @@ from dessl.report.html import Child, Markup, element, named, section, shortened,
 from dessl.report.pool import pool_section
 from dessl.report.scores import differences, metrics_section, verdict
 from dessl.results.facts import RunFacts
+from dessl.safety import Audit
 
 # The page may load nothing and run nothing, even if a text were ever not escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -45,6 +47,18 @@ def report_html(runs: Sequence[RunFacts]) -> str:
         shown = [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)]
     body = element("main", _overview(runs) if len(runs) > 1 else None, shown)
     return whole_page(title, body, facts=[facts.as_dict() for facts in runs])
+
+
+def write_audit(path: str | Path, found: Audit) -> None:
+    """Write an audit as a page of its own, whole or not at all.
+
+    Args:
+        path: The HTML file.
+        found: What :func:`dessl.safety.audit` gave.
+    """
+    title = f"Audit of {found.name or 'the data'}"
+    page = whole_page(title, element("main", audit_article(found)), facts=found.as_dict())
+    write_whole(Path(path), page)
 
 
 @contextmanager
@@ -127,6 +141,7 @@ def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
         classes_section(facts),
         sweep_section(facts),
         learning_section(facts),
+        audit_section(facts.audit),
         repeat_section(facts),
         id=f"run-{number + 1}",
     )
