@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import with_error
@@ -94,6 +95,12 @@ class Fitted:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
         found = verdict(compared)
         return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
+
+    def _repr_html_(self) -> str:
+        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
+        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
+        pool = "" if self.pool is None else self.pool._repr_html_()
+        return card("Fitted", entries) + self.verdict._repr_html_() + pool
 
     @property
     def account(self) -> str:
