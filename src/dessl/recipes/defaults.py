@@ -28,6 +28,7 @@ LARGEST_LENET = 32  # side of the grey images for which they do
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
+IMPATIENT_AFTER = 0.25  # of the steps, at the earliest
 DEFAULT_SURROGATE = "pseudo_label"
 
 # Teachers by default: above these, they cost more than the networks.
@@ -270,6 +271,7 @@ def _plan(
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
+        patience_after=int(IMPATIENT_AFTER * length),
         seed=seed,
     )
 

@@ -298,10 +298,10 @@ class _Training:
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        select = plan.select if part.validation is not None else "last"
-        patience = plan.patience if part.validation is not None else None
-        seed = plan.seed + number
-        return dataclasses.replace(plan, seed=seed, select=select, patience=patience)
+        plan = dataclasses.replace(plan, seed=plan.seed + number)
+        if part.validation is not None:
+            return plan
+        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:
