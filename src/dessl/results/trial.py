@@ -10,6 +10,8 @@ from dessl.evaluation import compare_models, estimate_metric, metrics_from_logit
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
 from dessl.evaluation.verdict import MARGIN, OVER_ROWS, Comparison, Verdict, not_used, verdict
+from dessl.recipes import Recipe
+from dessl.recipes.defaults import Architecture
 from dessl.recipes.trial import Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
@@ -70,6 +72,7 @@ def trial_facts(
         verdict=found,
         model=ModelFacts(kept, trial.data.n_labelled, refitted=False),
         settings={
+            "network": _network(fitted.recipe),
             "networks": len(fitted.results),
             "teachers": [getattr(one, "name", one) for one in fitted.recipe.teachers],
             "surrogate": term,
@@ -84,6 +87,15 @@ def trial_facts(
         pool=fitted.pool,
         warnings=warnings,
     )
+
+
+def _network(recipe: Recipe) -> str:
+    """The network by name, with its options."""
+    model = recipe.model
+    if not isinstance(model, Architecture):
+        return getattr(model, "__name__", type(model).__name__)
+    options = ", ".join(f"{name} = {value}" for name, value in model.options.items())
+    return f"{model.name} ({options})" if options else model.name
 
 
 def _record(
