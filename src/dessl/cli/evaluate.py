@@ -12,11 +12,12 @@ from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from dessl.data import Part
     from dessl.evaluation import Metrics
     from dessl.evaluation.debiased.estimate import MetricEstimate
     from dessl.evaluation.debiased.proxies import MetricName
-    from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
 
@@ -31,6 +32,7 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv
     """
     from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.teaching import probabilities
     from dessl.data import DataError
 
     model = run_model(run, complete_case=complete_case)
@@ -52,7 +54,7 @@ def evaluate(
             got=f"{n_labelled}",
             do="Label some rows, or use dessl predict.",
         )
-    metrics, estimates = _measured(model, rows)
+    metrics, estimates = _measured(probabilities(model, data, rows.x), rows)
     if as_json:
         found = {name: one._asdict() for name, one in estimates.items()}
         for entry in found.values():
@@ -62,11 +64,11 @@ def evaluate(
     _show(data, rows, metrics, estimates)
 
 
-def _measured(model: "SavedModel", rows: "Part") -> "tuple[Metrics, dict[str, MetricEstimate]]":
+def _measured(p: "Tensor", rows: "Part") -> "tuple[Metrics, dict[str, MetricEstimate]]":
     from dessl.evaluation import estimate_metric, metrics_from_probabilities
     from dessl.evaluation.debiased.estimate import FEW_LABELS
 
-    p, known = model.predict_proba(rows.x), rows.labelled
+    known = rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
     names: tuple[MetricName, ...] = ("accuracy", "brier")
     if int(known.sum()) >= FEW_LABELS and math.isfinite(metrics.cross_entropy):
