@@ -137,7 +137,7 @@ def fit(
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
     """
     options = dict(locals())
-    from dessl.cli.fit_folder import is_finished, mark_finished, own_folder
+    from dessl.cli.fit_folder import FINISHED_ALREADY, is_finished, mark_finished, own_folder
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
@@ -155,9 +155,7 @@ def fit(
         _fit_taught(options, asked)
         return
     if resume and is_finished(out, asked):
-        say(
-            f"{out} is finished already: nothing was trained. To train again, choose another --out."
-        )
+        say(FINISHED_ALREADY.format(out=out))
         _show(out, read_facts(out), as_json=as_json)
         return
     with resumable(out), noted_warnings() as notes:

@@ -20,6 +20,9 @@ from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
 TAUGHT = "taught.json"  # what a run with teachers found
+FINISHED_ALREADY = (
+    "{out} is finished already: nothing was trained. To train again, choose another --out."
+)
 FINISHED = "finished.json"  # what was asked for, once all of it is written
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}

@@ -16,10 +16,17 @@ from torch import Tensor
 
 from dessl._files import write_whole
 from dessl.cli.errors import command, resumable
-from dessl.cli.fit_folder import TAUGHT, is_finished, mark_finished, own_folder, put_model
+from dessl.cli.fit_folder import (
+    FINISHED_ALREADY,
+    TAUGHT,
+    is_finished,
+    mark_finished,
+    own_folder,
+    put_model,
+)
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.sources import fingerprint, kind_of, training_data
-from dessl.data import SemiData
+from dessl.data import DataError, SemiData
 from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.tables import open_table
 from dessl.recipes.predictor import TaughtPredictor
@@ -51,10 +58,8 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     if kind_of(source) != "table":
         raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
     if options["resume"] and is_finished(out, asked, (TAUGHT,), (MODEL,)):
-        say(
-            f"{out} is finished already: nothing was trained. To train again, choose another --out."
-        )
-        _show(out, json.loads((out / TAUGHT).read_bytes()), as_json=options["as_json"])
+        say(FINISHED_ALREADY.format(out=out))
+        _show(out, read_taught(out), as_json=options["as_json"])
         return
     with resumable(out), noted_warnings() as notes:
         columns = _columns(source, options["teacher"])
@@ -80,6 +85,27 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
             write_whole(out / TAUGHT, json.dumps(entries, indent=1, allow_nan=False) + "\n")
             mark_finished(out, asked)
     _show(out, entries, as_json=options["as_json"])
+
+
+def read_taught(out: Path) -> dict[str, Any]:
+    """Read what a run with teachers found.
+
+    Raises:
+        DataError: The file is damaged.
+    """
+    place = out / TAUGHT
+    try:
+        found = json.loads(place.read_bytes())
+        if all(isinstance(line, str) for line in found["sentences"]):
+            return dict(found)
+    except (ValueError, RecursionError, LookupError, TypeError):
+        pass
+    raise DataError.of(
+        place,
+        expected="what a run with teachers found, as JSON",
+        got="something else",
+        do="Remove it and run the command again.",
+    )
 
 
 def answers_to(model: SavedModel, source: str) -> list[Answers] | None:
