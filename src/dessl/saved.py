@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._files import neighbour
+from dessl._files import naming, neighbour
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -135,7 +135,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     try:
         unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
-            with (unfinished / name).open("wb") as file:
+            with (unfinished / name).open("wb") as file, naming(place / name):
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

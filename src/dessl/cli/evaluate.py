@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dessl.evaluation.conformal import PredictionSets
     from dessl.evaluation.debiased.estimate import MetricEstimate
     from dessl.evaluation.debiased.proxies import MetricName
-    from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
 LEAST_IN_GROUP = 10  # labelled rows, for an interval worth showing
@@ -87,6 +86,7 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
     """
     from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.teaching import probabilities
     from dessl.data import DataError
 
     model = run_model(run, complete_case=complete_case)
@@ -117,7 +117,8 @@ def evaluate(
     )
     groups = None if by is None else _column(data, by, rows)
     with noted_warnings():
-        measured = _measured(model, rows, question, groups, sets)
+        p = probabilities(model, data, rows.x)
+        measured = _measured(p, rows, question, groups, sets)
     if as_json:
         show_json(measured.as_dict())
         return
@@ -152,7 +153,7 @@ class Measured(NamedTuple):
 
 
 def _measured(
-    model: "SavedModel",
+    p: "Tensor",
     rows: "Part",
     question: Question,
     groups: "NDArray[np.str_] | None",
@@ -162,7 +163,7 @@ def _measured(
 
     from dessl.evaluation import metrics_from_probabilities, prediction_sets
 
-    p, known = model.predict_proba(rows.x), rows.labelled
+    known = rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
     by_group: dict[str, dict[str, MetricEstimate]] = {}
     for name in sorted(set(groups.tolist())) if groups is not None else ():

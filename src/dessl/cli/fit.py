@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import inspect
 import re
 import shlex
 import time
@@ -60,6 +61,18 @@ SurrogateName = Annotated[
         show_default=False,
     ),
 ]
+Teacher = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COLUMN",
+        help="A teacher's answers to all rows, which may be wrong: a column of classes, or the "
+        "beginning of columns of probabilities named COLUMN(class) or COLUMN_class; repeatable.",
+    ),
+]
+AtPrediction = Annotated[
+    bool,
+    Option("--teacher-at-prediction", help="The teachers will answer the rows to predict too."),
+]
 Pool = Annotated[
     bool | None,
     Option(
@@ -113,6 +126,8 @@ def fit(
     sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
+    teacher: Teacher = None,
+    teacher_at_prediction: AtPrediction = False,
     pool: Pool = None,
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
@@ -140,12 +155,14 @@ def fit(
 
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
+    Example: dessl fit answers.csv --label gold --teacher llm_label --out runs/answers
+
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
 
     Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
     options = dict(locals())
-    from dessl.cli.fit_folder import is_finished, mark_finished, own_folder
+    from dessl.cli.fit_folder import FINISHED_ALREADY, is_finished, mark_finished, own_folder
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
@@ -161,10 +178,11 @@ def fit(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
     asked = _asked(options)
+    if teacher or teacher_at_prediction:
+        _fit_taught(options, asked)
+        return
     if resume and is_finished(out, asked):
-        say(
-            f"{out} is finished already: nothing was trained. To train again, choose another --out."
-        )
+        say(FINISHED_ALREADY.format(out=out))
         _show(out, read_facts(out), as_json=as_json)
         return
     with resumable(out), noted_warnings() as notes:
@@ -228,6 +246,16 @@ def _asked(options: dict[str, Any]) -> dict[str, Any]:
     texts = {value for value in asked.values() if isinstance(value, str)}
     files = {text: fingerprint(text) for text in sorted(texts)}
     return {"version": __version__, "options": asked, "files": files}
+
+
+def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
+    from dessl.cli.teaching import check_alone, fit_taught
+
+    if not options["teacher"]:
+        raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    check_alone(options, defaults)
+    fit_taught(options, asked)
 
 
 def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
