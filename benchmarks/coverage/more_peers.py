@@ -1,7 +1,7 @@
 """Other libraries' intervals for a mean from labelled rows and proxies of all rows.
 
-Each takes L and H of the labelled rows, H of the unlabelled ones and a confidence. A library that is
-not installed does not take part. glide-py asks for Python 3.12.
+Each takes L and H of the labelled rows, H of the unlabelled ones and a confidence. A library that
+is not installed does not take part. glide-py asks for Python 3.12.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 Interval = Callable[[Array, Array, Array, float], tuple[float, float]]
 
 PEERS: dict[str, Interval] = {
-    "Student t": lambda loss, h, h_u, confidence: student(loss, confidence),
+    "Student t": lambda loss, _, __, confidence: student(loss, confidence),
     "ppi-python": tuned_ppi,
     "glide-py": glide_ppi,
 }

@@ -183,7 +183,7 @@ def _keys(file: Path) -> list[str]:
     """The cells of a begun training; none if the file cannot be read, so that it starts again."""
     try:
         keys = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     known = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
     return keys if known else []

@@ -78,6 +78,9 @@ class TestChoice:
         table = recipe_for(SemiData(torch.rand(40, 3), torch.arange(40) % 2))
         assert isinstance(table.model(), MLP)
         assert table.networks == 5
+        for columns, hidden in ((4096, 512), (10_000, 209), (1_000_000, 16)):
+            wide = SemiData(torch.zeros(1, columns).expand(20, columns), torch.arange(20) % 2)
+            assert recipe_for(wide).model.options["hidden"] == [hidden]
         images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
         small = recipe_for(images)
         assert isinstance(small.model(), LeNet)

@@ -57,7 +57,7 @@ def estimator() -> None:
     chance = np.random.default_rng(0)
     y = np.arange(60) % 2
     x = chance.normal(size=(60, 3)) + y[:, None]
-    classifier = DeSSLClassifier(steps=4, members=1, teachers=None, lam=0.5, random_state=0)
+    classifier = DeSSLClassifier(steps=4, teachers=None, lam=0.5, random_state=0)
     classifier.fit(x, np.where(np.arange(60) < 40, y, -1))
     with contextlib.suppress(FileExistsError):
         classifier.save("model")

@@ -1,5 +1,6 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
+import inspect
 import re
 import shlex
 import time
@@ -60,6 +61,18 @@ SurrogateName = Annotated[
         show_default=False,
     ),
 ]
+Teacher = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COLUMN",
+        help="A teacher's answers to all rows, which may be wrong: a column of classes, or the "
+        "beginning of columns of probabilities named COLUMN(class) or COLUMN_class; repeatable.",
+    ),
+]
+AtPrediction = Annotated[
+    bool,
+    Option("--teacher-at-prediction", help="The teachers will answer the rows to predict too."),
+]
 Pool = Annotated[
     bool | None,
     Option(
@@ -113,6 +126,8 @@ def fit(
     sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
+    teacher: Teacher = None,
+    teacher_at_prediction: AtPrediction = False,
     pool: Pool = None,
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
@@ -140,18 +155,21 @@ def fit(
 
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
+    Example: dessl fit answers.csv --label gold --teacher llm_label --out runs/answers
+
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
 
     Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
     options = dict(locals())
-    from dessl.cli.fit_folder import is_finished, mark_finished, own_folder
+    from dessl.cli.fit_folder import FINISHED_ALREADY, is_finished, mark_finished, own_folder
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
     from dessl.recipes.trial import every_label, parts, refitted, run_trial, split
     from dessl.results.facts import TRAINING, read_facts
     from dessl.results.trial import trial_facts
+    from dessl.safety import audit
     from dessl.training.progress import whole_bar
 
     started = time.perf_counter()
@@ -160,10 +178,11 @@ def fit(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
     asked = _asked(options)
+    if teacher or teacher_at_prediction:
+        _fit_taught(options, asked)
+        return
     if resume and is_finished(out, asked):
-        say(
-            f"{out} is finished already: nothing was trained. To train again, choose another --out."
-        )
+        say(FINISHED_ALREADY.format(out=out))
         _show(out, read_facts(out), as_json=as_json)
         return
     with resumable(out), noted_warnings() as notes:
@@ -176,6 +195,7 @@ def fit(
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
+        found = audit(train, cheap=True, seed=seed)
         train = train.to(device_named(device))
         recipe_of = partial(
             recipe_for, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
@@ -200,6 +220,7 @@ def fit(
                 margin=margin,
                 share=held_out.get("hold_out", 1.0),
             )
+            facts = replace(facts, audit=found)
             again = None
             if refit and held_out:
                 whole = every_label(rows, labels=keep, seed=seed).to(train.device)
@@ -227,6 +248,16 @@ def _asked(options: dict[str, Any]) -> dict[str, Any]:
     return {"version": __version__, "options": asked, "files": files}
 
 
+def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
+    from dessl.cli.teaching import check_alone, fit_taught
+
+    if not options["teacher"]:
+        raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    check_alone(options, defaults)
+    fit_taught(options, asked)
+
+
 def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
     """Show what a finished run found, and what to do next."""
     from dessl.results.facts import MODEL, REPORT
@@ -235,6 +266,8 @@ def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
         show_json(facts.as_dict())
         return
     show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
     show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

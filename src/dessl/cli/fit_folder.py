@@ -7,7 +7,7 @@ contents is replaced; all else is the user's, and refused before anything is tra
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,10 @@ from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
+TAUGHT = "taught.json"  # what a run with teachers found
+FINISHED_ALREADY = (
+    "{out} is finished already: nothing was trained. To train again, choose another --out."
+)
 FINISHED = "finished.json"  # what was asked for, once all of it is written
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
@@ -54,14 +58,19 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         yield
 
 
-def is_finished(out: Path, asked: Mapping[str, Any]) -> bool:
+def is_finished(
+    out: Path,
+    asked: Mapping[str, Any],
+    files: Sequence[str] = (FACTS, REPORT),
+    models: Sequence[str] = (MODEL, TWIN),
+) -> bool:
     """Whether a folder has all that a run of these options writes."""
     try:
         found = json.loads((out / TRAINING / FINISHED).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    there = all((out / name).is_file() for name in (FACTS, REPORT))
-    there = there and all(_is_model(out / name) for name in (MODEL, TWIN))
+    there = all((out / name).is_file() for name in files)
+    there = there and all(_is_model(out / name) for name in models)
     return bool(there and found == json.loads(json.dumps(asked)))
 
 
@@ -106,7 +115,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and found.keys() == KINDS.keys()
     if ours and all(isinstance(found[name], kind) for name, kind in KINDS.items()):
@@ -120,7 +129,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
 
 def _check_free(out: Path) -> None:
     """Refuse a folder where something that is not ours has one of our names."""
-    taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
+    taken = [name for name in (MODEL, TWIN, FACTS, REPORT, TAUGHT) if os.path.lexists(out / name)]
     if _holds_something(out / TRAINING):
         taken.append(TRAINING)
     if taken:

@@ -178,9 +178,10 @@ def _predicted(
 ) -> "tuple[tuple[str, ...], Tensor]":
     """The names of all rows, and their probabilities."""
     from dessl.cli.sources import Expected, new_rows
+    from dessl.cli.teaching import probabilities
 
     rows, names = new_rows(source, Expected.of(model), labels=False, sheet=sheet)
-    return names, model.predict_proba(rows.x)
+    return names, probabilities(model, source, rows.x)
 
 
 def _columns(

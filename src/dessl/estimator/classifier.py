@@ -303,7 +303,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         saved = load_model(model_folder(path), module=module)
         stored = restored(saved)
-        new = cls(**stored.params if module is None else stored.params | {"module": module})
+        known, formerly = cls._get_param_names(), {"members": "networks"}  # of older versions
+        params = {
+            name if name in known else formerly.get(name, name): value
+            for name, value in stored.params.items()
+        }
+        if odd := sorted(set(params) - set(known)):
+            raise ValueError(f"{path} has parameters that this version lacks: {odd}.")
+        new = cls(**params if module is None else params | {"module": module})
         for name, value in stored.fitted.items():
             setattr(new, name, value)
         model = saved.model

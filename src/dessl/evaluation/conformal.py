@@ -11,9 +11,9 @@ Unlabelled rows make t more precise. The share of labels with a score up to t is
     F̂(t) = mean_L 1[s_y ≤ t] + λ ( mean_U H_t − mean_L H_t )
 
 estimates it without bias, and t is the smallest s_y from which on F̂(t) ≥ c (n + 1)/n, as in split
-conformal prediction, with n the number of labels that F̂ is worth: m divided by the share of variance
-that H_t leaves. With λ = 0 the rule is split conformal prediction's. With λ > 0 its coverage is no
-longer exact in finite samples; benchmarks/coverage/more.py measures it.
+conformal prediction, with n the number of labels that F̂ is worth: m divided by the share of
+variance that H_t leaves. With λ = 0 the rule is split conformal prediction's. With λ > 0 its
+coverage is no longer exact in finite samples; benchmarks/coverage/more.py measures it.
 """
 
 import math
@@ -23,7 +23,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.debiased.inputs import checked_confidence, noticed_shift
 from dessl.evaluation.debiased.proxies import METRICS, sampled
@@ -92,16 +91,17 @@ def prediction_sets(
     (0.3, [[True, False]])
     """
     coverage = checked_confidence(coverage)
-    others = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
+    given = probabilities_unlabelled
+    others = () if given is None else (given,)
     sample = sampled(METRICS["error"], (probabilities_labelled,), y, others)
     shift = noticed_shift(sample, None, check_shift)
     p, labels = (one.cpu() for one in checked_pair(probabilities_labelled, y))
     m, unlabelled = len(p), len(sample.unlabelled.h)
     own = 1 - p[torch.arange(m), labels]
     split = _split_threshold(own, coverage)
-    if not unlabelled or split == 1.0:
+    if given is None or not unlabelled or split == 1.0:
         return PredictionSets(split, coverage, 0.0, m, unlabelled, shift.p_value)
-    p_u = checked_probabilities(_checks.numbers("probabilities", others[0])).cpu()
+    p_u = checked_probabilities(given).cpu()
     threshold, lam = _debiased_threshold(own, p, p_u, coverage)
     return PredictionSets(threshold, coverage, lam, m, unlabelled, shift.p_value)
 
@@ -125,7 +125,7 @@ def _debiased_threshold(
     own: Tensor, p: Tensor, p_u: Tensor, coverage: float
 ) -> tuple[float, float]:
     """The smallest threshold from which on the debiased coverage is large enough, and its λ."""
-    candidates = own.unique()  # sorted; F̂ jumps there
+    candidates = own.sort().values  # F̂ jumps there
     expected_u = _expected_below(p_u.flatten(), candidates, len(p_u))
     best, best_lam = 1.0, 0.0
     for t, h_u in zip(candidates.flip(0).tolist(), expected_u.flip(0).tolist(), strict=True):

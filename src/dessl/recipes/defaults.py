@@ -25,9 +25,12 @@ Teachers = Sequence[object] | Literal["auto"] | None
 NETWORKS = 5  # networks where they cost little, each with a fifth of the labels held out
 LARGEST_TINY = 16  # side of the images for which they do, whatever their colours
 LARGEST_LENET = 32  # side of the grey images for which they do
+HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
+MOST_WEIGHTS = 512 * 4096  # of its first layer: of more columns, it has fewer units
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
+IMPATIENT_AFTER = 0.25  # of the steps, at the earliest
 DEFAULT_SURROGATE = "pseudo_label"
 
 # Teachers by default: above these, they cost more than the networks.
@@ -95,7 +98,8 @@ def recipe_for(
     ============ ============================================ ==============================
     data         network                                      augmentation
     ============ ============================================ ==============================
-    table        MLP, 512 hidden, dropout 0.3; five of them   none
+    table        MLP, 512 hidden, dropout 0.3; five of them;  none
+                 above 4,096 columns fewer hidden units
     grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
                  pixels a side five of them, trained longer
@@ -200,7 +204,9 @@ def _architecture(
     if data.x.ndim == 4:
         options["in_channels"] = data.x.shape[1]
     if name == "mlp":
-        options |= {"n_features": data.x.shape[1], "hidden": [512], "dropout": 0.3}
+        columns = data.x.shape[1]
+        width = min(HIDDEN, max(LEAST_HIDDEN, MOST_WEIGHTS // columns))
+        options |= {"n_features": columns, "hidden": [width], "dropout": 0.3}
     elif name == "lenet":
         options["size"] = tuple(data.x.shape[2:])
     elif name == "fast_cifar":
@@ -270,6 +276,7 @@ def _plan(
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
+        patience_after=int(IMPATIENT_AFTER * length),
         seed=seed,
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import with_error
@@ -94,6 +95,12 @@ class Fitted:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
         found = verdict(compared)
         return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
+
+    def _repr_html_(self) -> str:
+        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
+        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
+        pool = "" if self.pool is None else self.pool._repr_html_()
+        return card("Fitted", entries) + self.verdict._repr_html_() + pool
 
     @property
     def account(self) -> str:
@@ -291,10 +298,10 @@ class _Training:
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        select = plan.select if part.validation is not None else "last"
-        patience = plan.patience if part.validation is not None else None
-        seed = plan.seed + number
-        return dataclasses.replace(plan, seed=seed, select=select, patience=patience)
+        plan = dataclasses.replace(plan, seed=plan.seed + number)
+        if part.validation is not None:
+            return plan
+        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:

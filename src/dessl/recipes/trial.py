@@ -88,6 +88,8 @@ def split(
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
+    else:
+        _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -216,6 +218,19 @@ def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
+def _check_single(data: SemiData, known: Tensor) -> None:
+    """Warn of classes with a single label, where no rows are held out of the data."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _check_classes(data: SemiData, known: Tensor) -> None:
     """Refuse labels to train on that are all of one class; warn of a class that has none."""
     trained = set(data.y.cpu()[known].tolist())
@@ -225,15 +240,6 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
             expected="labels of two classes at least to train on",
             got=f"only {data.class_names[trained.pop()]!r}",
             do="Label rows of the other classes too.",
-        )
-    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
-    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
-    if single:
-        warnings.warn(
-            f"the class(es) {few(single)} have a single label to train on, so no other label can "
-            "tell whether they are learnt. Label more of their rows.",
-            UserWarning,
-            stacklevel=3,
         )
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:

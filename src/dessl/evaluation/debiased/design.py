@@ -24,7 +24,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.fit import LAM_RANGE, Fit
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, without_rounding
 from dessl.evaluation.debiased.proxies import Sample
 from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
@@ -177,7 +177,7 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
         degrees=max(1.0, labels - len(inside) - bool(lam)),
         labels=labels,
         plain=plain,
-        loss_variance=float(a @ (sample.loss - plain).square()),
+        loss_variance=without_rounding(float(a @ (sample.loss - plain).square())),
         seen_variance=float(a @ (h - a @ h).square()),
         designed=True,
     )
