@@ -107,3 +107,15 @@ def test_dates_may_be_categories_and_odd_ones_are_explained(tmp_path: Path) -> N
         read_table(written(path, list(DAYS.strftime("%m/%d/%Y"))), label="y")
     with pytest.warns(UserWarning, match="dropped 'seen' .constant"):
         read_table(written(path, ["2024-01-01"] * 20), label="y")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"parts": ["x"]}, {"means": []}, {"means": ["nan"]}, {"median": 1e999}, {"indicator": 0}],
+)
+def test_damaged_entries_are_refused(tmp_path: Path, damage: dict) -> None:
+    path = written(tmp_path / "a.csv", ["2024-01-01", "2025-01-01"] * 10)
+    entries = read_table(path, label="y")[1].as_dict()
+    entries["columns"][0] |= damage
+    with pytest.raises(DataError, match="a table encoding of version 1"):
+        TableEncoding.from_dict(entries)
