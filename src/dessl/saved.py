@@ -236,7 +236,7 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SavedModelError(f"{place} is not a whole saved model: {error}.") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__

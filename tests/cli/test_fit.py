@@ -148,6 +148,35 @@ def test_no_spreadsheet_runs_a_class_name(cli: Cli, tmp_path: Path) -> None:
     assert {row["prediction"] for row in read_predictions(out)} == {"'=1+1", "benign"}
 
 
+def test_embeddings_with_a_file_of_labels(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    x = random.normal(size=(160, 8)) + 2 * y[:, None]
+    np.save(tmp_path / "a.npy", x[:, :5].astype(np.float32))
+    np.save(tmp_path / "b.npy", x[:, 5:].astype(np.float16))
+    names = np.array(["cat", "dog"])[y]
+    lines = ["row,animal", *(f"{row},{names[row]}" for row in range(60))]
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    both, run = f"{tmp_path}/a.npy,{tmp_path}/b.npy", tmp_path / "run"
+    options = ("--labels", tmp_path / "labels.csv", "--out", run, *QUICK, "--lam", 0)
+    assert cli("fit", both, *options)[0] == 0
+    assert cli("predict", run, both, "--out", tmp_path / "p.csv")[0] == 0
+    right = [row["prediction"] for row in read_predictions(tmp_path / "p.csv")] == names
+    assert right.mean() > 0.9
+    (tmp_path / "all.csv").write_text("\n".join(["animal", *names]) + "\n")
+    code, out, err = cli("evaluate", run, both, "--labels", tmp_path / "all.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["labelled_rows"]["accuracy"] == pytest.approx(right.mean())
+    for command, message in (
+        (("evaluate", run, both), "Pass --labels FILE"),
+        (("predict", run, tmp_path / "a.npy", "--out", tmp_path / "q.csv"), "rows of shape (8,)"),
+        (("fit", both, "--out", tmp_path / "other"), "Which file has them"),
+        (("fit", "digits", "--labels", "x.csv", "--out", tmp_path / "other"), "a whole number"),
+    ):
+        code, _, err = cli(*command)
+        assert (code, message in " ".join(err.split())) == (2, True), err
+
+
 def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     cli: Cli, tmp_path: Path
 ) -> None:

@@ -225,3 +225,16 @@ def test_a_kill_at_any_moment_leaves_a_model(
     with own_folder(tmp_path, SETTINGS, resume=True):
         assert load_model(place).details == {"verdict": kept}
         assert hidden(tmp_path) == []
+
+
+def test_what_a_killed_process_left_half_is_swept(tmp_path: Path) -> None:
+    with own_folder(tmp_path, SETTINGS, resume=True):
+        pass
+    for name in (
+        ".facts.json.0123abcd",
+        ".report.html.0123abcd",
+        "training/.settings.json.0a1b2c3d",
+    ):
+        (tmp_path / name).write_text("half")
+    with own_folder(tmp_path, SETTINGS, resume=True):
+        assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".*")} == set()

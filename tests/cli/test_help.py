@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from dessl import SURROGATES, SemiData, recipe_for
+from dessl.cli import fit
 from dessl.cli.app import COMMANDS as TABLE
 from dessl.cli.app import imported
-from dessl.cli.fit import MOST_NETWORKS
+from dessl.evaluation.verdict import MARGIN
 from dessl.recipes.defaults import NETWORKS
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -20,6 +21,7 @@ COMMANDS = [
     ("fit",),
     ("predict",),
     ("evaluate",),
+    ("export",),
     ("report",),
     ("datasets", "list"),
     ("datasets", "fetch"),
@@ -100,5 +102,6 @@ def test_help_and_version_need_no_torch() -> None:
     assert shown.stdout.splitlines()[-1] == "[]"
 
 
-def test_the_option_knows_how_many_networks_there_can_be() -> None:
-    assert MOST_NETWORKS == NETWORKS
+def test_options_know_the_library_s_own_numbers() -> None:
+    assert fit.MOST_NETWORKS == NETWORKS
+    assert fit.MARGIN == MARGIN

@@ -317,6 +317,7 @@ def test_propensities_stay_with_their_rows() -> None:
         (np.array([0.5, 0.0, 0.5]), r"\(0, 1\] for labelled rows.*1 of 2 do not.*row 1: 0\."),
         (np.array([0.5, np.nan, 0.5]), "row 1: nan"),
         (np.array([1.5, 0.5, 0.5]), "row 0: 1.5"),
+        (np.array([0.5, 0.5, 0.0]), "is 0 for 1 rows without a label, the first in row 2.*never"),
         (np.array([0.5, 0.5]), r"one number for each row, shape \(3,\)"),
         (np.array([1, 1, 1]), "one number for each row"),
     ],

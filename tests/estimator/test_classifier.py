@@ -238,7 +238,7 @@ class TestWeights:
         weights = 1 + spread * np.random.default_rng(0).random(200)
         for case in (None, weights, np.where(few >= 0, 3.0, 1.0)):
             clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=case)
-            assert "of 8 held-out labels" in clf.verdict_
+            assert "n = 8;" in clf.verdict_
 
     def test_training_is_sized_for_the_rows_that_came(
         self, rows: tuple, monkeypatch: pytest.MonkeyPatch
@@ -641,3 +641,18 @@ def test_times_in_seconds_are_not_rounded_away_in_silence() -> None:
     y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
     with pytest.warns(UserWarning, match="digits that float32 does not keep"):
         DeSSLClassifier(steps=2).fit(x, y)
+
+
+class TestVerbose:
+    @pytest.mark.parametrize(("level", "lines"), [(0, 0), (1, 2), (2, 17)])
+    def test_it_says_what_it_does(
+        self, rows: tuple, capsys: pytest.CaptureFixture[str], level: int, lines: int
+    ) -> None:
+        X, few, _ = rows
+        options = {**FAST, "risk": "complete_case", "verbose": level}
+        clf = DeSSLClassifier(**options).fit(X, few)
+        shown = capsys.readouterr().out
+        assert len(shown.splitlines()) == lines
+        if level:
+            assert shown.startswith("Network 1: at most 15 steps\n")
+            assert clf.verdict_ in shown

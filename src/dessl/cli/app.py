@@ -15,9 +15,8 @@ from dessl._version import __version__
 HELP = "Safe semi-supervised learning through a debiased risk."
 COMMANDS = {  # the function, or the Typer of several, and the first line of its help
     "demo": (
-        "dessl_paper.demo:demo",
-        "Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a "
-        "report.",
+        "dessl_paper.demo_command:demo",
+        "Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.",
     ),
     "fit": (
         "dessl.cli.fit:fit",
@@ -30,6 +29,10 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
     "evaluate": (
         "dessl.cli.evaluate:evaluate",
         "Evaluate a model on rows it was not trained on, with 95 % intervals.",
+    ),
+    "export": (
+        "dessl.cli.export:export",
+        "Write a model as one graph from rows to probabilities, for serving.",
     ),
     "report": (
         "dessl.cli.report:report",

@@ -1,32 +1,36 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
 import inspect
+import re
 import shlex
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from dessl.cli.errors import command, resumable
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet, device_named
 from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
 
 if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
     from torch import Tensor
 
     from dessl.data import Part, SemiData
-    from dessl.recipes import PooledPredictor, Predictor, Recipe
+    from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe
     from dessl.recipes.defaults import Lam, Teachers
-    from dessl.recipes.trial import Trial
     from dessl.results.facts import RunFacts
     from dessl.saved import SavedModel
 
+REFIT = "refit"  # its runs, within those of training
 HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
+MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
-Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
 Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
@@ -41,7 +45,12 @@ AllClasses = Annotated[
 ]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
-    int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+    str | None,
+    Option(
+        metavar="N|FILE",
+        help="A number: keep this many labels, drawn at random; hide the rest. A file: the labels "
+        "of .npy files.",
+    ),
 ]
 SurrogateName = Annotated[
     str | None,
@@ -91,6 +100,17 @@ Networks = Annotated[
         "(grey ones above 32).",
     ),
 ]
+Margin = Annotated[
+    float,
+    Option(
+        min=0,
+        help="Differences of the Brier score within ± this do not matter: no practical difference.",
+    ),
+]
+Refit = Annotated[
+    bool,
+    Option(help="Train the winner again on all labels, those held out to judge it included."),
+]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
@@ -103,6 +123,7 @@ def fit(
     categorical: Categorical = None,
     missing_label: MissingLabel = None,
     all_classes: AllClasses = False,
+    sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
     teacher: Teacher = None,
@@ -115,6 +136,8 @@ def fit(
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
     networks: Networks = None,
+    margin: Margin = MARGIN,
+    refit: Refit = True,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -135,15 +158,18 @@ def fit(
     Example: dessl fit answers.csv --label gold --teacher llm_label --out runs/answers
 
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
+
+    Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
     options = dict(locals())
     from dessl.cli.fit_folder import FINISHED_ALREADY, is_finished, mark_finished, own_folder
     from dessl.cli.sources import fingerprint, training_data
     from dessl.recipes import recipe_for
     from dessl.recipes.defaults import DEFAULT_SURROGATE
-    from dessl.recipes.trial import split
-    from dessl.results.facts import read_facts
+    from dessl.recipes.trial import every_label, parts, refitted, run_trial, split
+    from dessl.results.facts import TRAINING, read_facts
     from dessl.results.trial import trial_facts
+    from dessl.training.progress import whole_bar
 
     started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
@@ -159,20 +185,29 @@ def fit(
         _show(out, read_facts(out), as_json=as_json)
         return
     with resumable(out), noted_warnings() as notes:
+        keep, labels_file = _labels(labels)
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
             missing_labels=missing_label or (), all_classes=all_classes,
+            labels=labels_file, sheet=sheet,
         )  # fmt: skip
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
-        train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
+        train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
         train = train.to(device_named(device))
-        recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
+        recipe_of = partial(
+            recipe_for, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
             steps=steps, seed=seed, networks=networks,
         )  # fmt: skip
-        with own_folder(out, _settings(recipe), resume=resume):
-            trial = _trained(train, test, recipe, out)
+        recipe = recipe_of(train)
+        fits = 2 if refit and held_out else 1
+        if not train.is_image:
+            _one_thread()
+        with (
+            own_folder(out, _settings(recipe), resume=resume),
+            whole_bar(fits * parts(recipe), shown=True),
+        ):
+            trial = run_trial(train, test, recipe, out=out / TRAINING)
             facts = trial_facts(
                 trial,
                 surrogate=surrogate or DEFAULT_SURROGATE,
@@ -180,9 +215,20 @@ def fit(
                 seconds=time.perf_counter() - started,
                 settings={"lam_asked_for": lam, **held_out},
                 warnings=tuple(notes),
+                margin=margin,
+                share=held_out.get("hold_out", 1.0),
             )
+            again = None
+            if refit and held_out:
+                whole = every_label(rows, labels=keep, seed=seed).to(train.device)
+                lost = facts.verdict.outcome == "not used"
+                again = refitted(
+                    trial, whole, recipe_of(whole), complete_case=lost, out=out / TRAINING / REFIT
+                )
+            if again:
+                facts = _refitted(facts, whole.n_labelled, time.perf_counter() - started)
             details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
-            _write(out, trial, facts, details)
+            _write(out, train, again or trial.fitted, facts, details)
             mark_finished(out, asked)
     _show(out, facts, as_json=as_json)
 
@@ -217,7 +263,7 @@ def _show(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
         show_json(facts.as_dict())
         return
     show_facts(facts)
-    show(f"Model:  {out / MODEL}")
+    show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
 
@@ -245,21 +291,42 @@ def _settings(recipe: "Recipe") -> dict[str, object]:
     }
 
 
-def _trained(train: "SemiData", test: "Part", recipe: "Recipe", out: Path) -> "Trial":
+def _one_thread() -> None:
+    """So small a network only waits for a second thread."""
     import torch
 
-    from dessl.recipes.trial import run_trial
-    from dessl.results.facts import TRAINING
+    torch.set_num_threads(1)
 
-    if not train.is_image:
-        torch.set_num_threads(1)  # so small a network only waits for a second thread
-    return run_trial(train, test, recipe, out=out / TRAINING)
+
+def _refitted(facts: "RunFacts", labels: int, seconds: float) -> "RunFacts":
+    """The same measurements, with the model that is saved."""
+    if facts.model is None:
+        raise TypeError("the facts of a trial say which model is saved.")
+    model = replace(facts.model, labels=labels, refitted=True)
+    return replace(facts, model=model, seconds=round(seconds, 2))
+
+
+def _trained_on(facts: "RunFacts") -> str:
+    if not facts.model or not facts.model.refitted:
+        return f"trained on {facts.data.labelled + facts.data.validation:,} labels"
+    before = facts.data.labelled + facts.data.validation
+    return (
+        f"trained again on all {facts.model.labels:,} labels; the numbers above are of the model "
+        f"before that, with {before:,}"
+    )
 
 
 def _teachers(pool: bool | None) -> "Teachers":
     from dessl.teachers import DEFAULT
 
     return "auto" if pool is None else DEFAULT if pool else None
+
+
+def _labels(text: str | None) -> tuple[int | None, str | None]:
+    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
+    if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text), None
+    return None, text
 
 
 def _lam(text: str) -> "Lam":
@@ -304,27 +371,34 @@ def _equal(one: "Tensor", other: "Tensor") -> bool:
     return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
-def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str | None]) -> None:
+def _write(
+    out: Path, data: "SemiData", fitted: "Fitted", facts: "RunFacts", details: dict[str, str | None]
+) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     from dessl.cli.fit_folder import put_model
     from dessl.report.page import write_report
     from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
 
-    fitted = trial.fitted
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), (MODEL, fitted.model, fitted.lam)):
+    kept = (MODEL, fitted.model, fitted.lam)
+    if facts.verdict.outcome == "not used":
+        kept = (MODEL, fitted.complete_case, 0.0)
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
         more = {"lam": lam, "verdict": facts.verdict.sentence}
-        put_model(out / name, _saved(trial, model, {**details, **more}))
+        put_model(out / name, _saved(data, fitted, model, {**details, **more}))
     write_facts(out, facts)
     write_report(out / REPORT, facts)
 
 
 def _saved(
-    trial: "Trial", model: "Predictor | PooledPredictor", details: dict[str, object]
+    data: "SemiData",
+    fitted: "Fitted",
+    model: "Predictor | PooledPredictor",
+    details: dict[str, object],
 ) -> "SavedModel":
     from dessl.recipes.defaults import Architecture
     from dessl.saved import SavedModel
 
-    architecture, data = trial.fitted.recipe.model, trial.data
+    architecture = fitted.recipe.model
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")
     return SavedModel(

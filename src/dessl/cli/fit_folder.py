@@ -53,6 +53,8 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         sweep(out / TRAINING / FINISHED)
         for name in (MODEL, TWIN):
             _settle(out / name)
+        for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
+            sweep(place)
         yield
 
 
@@ -113,7 +115,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and found.keys() == KINDS.keys()
     if ours and all(isinstance(found[name], kind) for name, kind in KINDS.items()):

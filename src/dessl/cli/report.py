@@ -30,10 +30,14 @@ def report(
     """
     from dessl.report.page import shown_from, write_report
     from dessl.results.facts import FACTS, REPORT, read_facts
+    from dessl_paper.demo import is_demo
     from dessl_paper.writing import is_reproduction
 
     if any(map(is_reproduction, runs)):
         _report_reproductions(runs, out, as_json=as_json)
+        return
+    if any(map(is_demo, runs)):
+        _report_demo(runs, out, as_json=as_json)
         return
     if out is None and len(runs) > 1:
         raise ValueError("a report of several runs needs an output file. Pass --out FILE.html.")
@@ -47,6 +51,25 @@ def report(
     for one in facts:
         show(f"{one.title} {one.verdict.sentence}")
     show(f"Report: {place}")
+
+
+def _report_demo(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
+    if len(folders) > 1 or out is not None:
+        raise ValueError(
+            "a folder from dessl demo is reported alone, into its own report.html. Give it without "
+            "other folders and without --out."
+        )
+    from dessl.report.page import shown_from
+    from dessl_paper.demo import DEMO, read_demo, show_demo, write_demo
+
+    (folder,) = folders
+    facts = read_demo(folder)
+    with shown_from(folder / DEMO):
+        place = write_demo(folder, facts)
+    if as_json:
+        show_json({"report": str(place)})
+        return
+    show_demo(facts, folder)
 
 
 def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: bool) -> None:

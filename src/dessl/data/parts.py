@@ -214,6 +214,13 @@ def row_propensity(
             f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
         )
     given = given.to(device=x.device, dtype=torch.float32)
+    if (given == 0).any() and not bool((given[labelled] == 0).any()):
+        row = int((given == 0).nonzero()[0])
+        raise ValueError(
+            f"propensity is 0 for {int((given == 0).sum())} rows without a label, the first in row "
+            f"{row}: no labelled row can stand for a row that could never get one. Leave such rows "
+            "out, or give NaN where the probability is not known."
+        )
     bad = ~((given[labelled] > 0) & (given[labelled] <= 1))
     if bad.any():
         row = int(labelled[bad][0])

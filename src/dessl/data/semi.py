@@ -139,22 +139,31 @@ class SemiData:
         return data
 
     @classmethod
-    def from_file(cls, path: str | Path, **options: Any) -> Self:
-        """Read one file of your own: ``.npz``, or a table (``.csv``, ``.tsv``, ``.parquet``).
+    def from_file(cls, path: str | Path, *beside: str | Path, **options: Any) -> Self:
+        """Read a file of your own: a table, ``.npz``, or embeddings in one or several ``.npy``.
 
         Args:
             path: The file; its name becomes the name of the data.
-            options: Of :func:`~dessl.data.formats.npz.read_npz`, or of
-                :func:`~dessl.data.formats.fitting.read_table`, which needs ``label=``, the name
-                of the column of labels. An empty label is a missing one.
+            beside: More ``.npy`` files, whose columns are put beside those of the first.
+            options: Of :func:`~dessl.data.formats.npz.read_npz`; of
+                :func:`~dessl.data.formats.npy.read_embeddings`, which needs ``labels=``, a file
+                of the labels; or of :func:`~dessl.data.formats.fitting.read_table`, which needs
+                ``label=``, the name of the column of labels. An empty label is a missing one.
         """
         from dessl.data.formats.fitting import read_table
+        from dessl.data.formats.npy import read_embeddings
         from dessl.data.formats.npz import read_npz
         from dessl.data.formats.reading import check_name
 
-        check_name(path)
+        for file in (path, *beside):
+            check_name(file)
         name = Path(path).stem
-        if Path(path).suffix.lower() == ".npz":
+        suffix = Path(path).suffix.lower()
+        if suffix == ".npy":
+            return cls.from_raw(read_embeddings([path, *beside], **options), name=name)
+        if beside:
+            raise ValueError(f"several files are read side by side if all are .npy; got {path}.")
+        if suffix == ".npz":
             return cls.from_raw(read_npz(path, **options), name=name)
         raw, encoding = read_table(path, **options)
         data = cls.from_raw(raw, name=name)

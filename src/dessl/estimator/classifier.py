@@ -5,36 +5,35 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from torch import nn
 
 from dessl import _checks
 from dessl.data import SemiData
-from dessl.data.features import feature_tensor
-from dessl.estimator.targets import (
-    UNLABELLED,
-    codes_and_classes,
-    labelled_accuracy,
-    teachers_answers,
-)
+from dessl.data.formats.encoding import TableEncoding
+from dessl.estimator.callers import warn_of_numbered, warn_of_scored
+from dessl.estimator.inputs import Inputs, new_rows, with_missing
+from dessl.estimator.stored import class_texts, model_folder, restored, stored_details
+from dessl.estimator.targets import codes_and_classes, labelled_accuracy, teachers_answers
+from dessl.estimator.verbose import Progress
 from dessl.estimator.weights import WeightedRows, weighted_rows
+from dessl.export import Exported, export_model
+from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
-from dessl.saved import SavedModel, SavedModelError, load_model, save_model
+from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
 from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
 
 SEEDS = 2**31 - 1
-PLAIN = (str, int, float, bool, type(None), np.generic)
-FITTED = ("lam_", "used_unlabelled_", "verdict_", "n_iter_", "n_features_in_", "history_")
 
 
 class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,6 +65,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             pixels a side (grey ones up to 32), and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
+        verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
+            network's evaluations too.
 
     Attributes:
         classes_: The classes, sorted, (classes,).
@@ -102,6 +103,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         networks: int | None = None,
         device: str | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.surrogate = surrogate
         self.risk = risk
@@ -112,6 +114,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.networks = networks
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(
         self,
@@ -142,36 +145,30 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 used only if labels vouch for it (:func:`dessl.teachers.learn_from_answers`).
             at_prediction: Whether the teachers will answer new rows too: see :meth:`predict_proba`.
         """
-        rows = self._rows(X, reset=True)
+        warn_of_numbered()
+        given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
-        if len(codes) != len(rows):
+        if len(codes) != given.n:
             raise ValueError(
                 "X and y must have the same number of rows; got inconsistent numbers of samples, "
-                f"{len(rows)} and {len(codes)}."
+                f"{given.n} and {len(codes)}."
             )
         _checks.unmasked("sample_weight", sample_weight)
         weights = _check_sample_weight(
-            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+            sample_weight, codes, dtype=np.float64, ensure_non_negative=True
         )
-        if X_unlabelled is not None:
-            more = self._rows(X_unlabelled, reset=False)
-            if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
-                raise ValueError(
-                    f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
-                    f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
-                    "in the same way as X."
-                )
-            rows = np.concatenate([rows, more])
-            codes = np.concatenate([codes, np.full(len(more), UNLABELLED, np.int64)])
-            weights = np.concatenate([weights, np.ones(len(more))])
+        codes = with_missing(codes, given.n_more)
+        weights = np.concatenate([weights, np.ones(given.n_more)])
+        rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
-            return self._fit_taught(rows, codes, teachers, sample_weight, at_prediction)
+            check_alone(self, sample_weight)
+            return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
-        return self._fit(weighted_rows(rows, codes, weights, self.classes_))
+        return self._fit(weighted_rows(rows, codes, weights, self.classes_), encoding)
 
-    def _fit(self, rows: WeightedRows) -> Self:
-        names = [str(name) for name in self.classes_]
+    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None) -> Self:
+        names = class_texts(self.classes_)
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU
             data = data.to(_checks.device("device", self.device))
@@ -188,10 +185,12 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        fitted = fit(data, recipe, groups=labelled, progress=False)
+        progress = Progress(self.verbose)
+        callbacks = (progress,) if self.verbose else ()
+        fitted = fit(data, recipe, groups=labelled, callbacks=callbacks, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
-        self.verdict_ = fitted.verdict
+        self.verdict_ = fitted.verdict.sentence
         self.pool_ = fitted.pool
         self.taught_: TaughtReport | None = None
         self.history_ = [
@@ -205,21 +204,22 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             tuple(data.x.shape[1:]),
             image=data.is_image,
             architecture=built_in,
+            encoding=encoding,
         )
+        progress.end(self.verdict_)
         return self
 
     def _fit_taught(
         self,
         rows: NDArray[Any],
         codes: NDArray[np.int64],
+        encoding: TableEncoding | None,
         teachers: Any,
-        sample_weight: Any,
         at_prediction: bool,
     ) -> Self:
-        check_alone(self, sample_weight)
-        names = tuple(str(name) for name in self.classes_)
+        names = class_texts(self.classes_)
         data = SemiData(rows, codes, class_names=names)
-        setting = NetworkSetting()
+        progress, setting = Progress(self.verbose), NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
         taught = learn_from_answers(
@@ -234,7 +234,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.verdict_ = " ".join(str(taught.report).splitlines())
         self.history_ = []
         self.n_iter_ = taught.setting.student_steps
-        self._saved = SavedModel(TaughtPredictor(taught), names, rows.shape[1:], image=False)
+        self._saved = SavedModel(
+            TaughtPredictor(taught), names, rows.shape[1:], image=False, encoding=encoding
+        )
+        progress.end(self.verdict_)
         return self
 
     def predict_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
@@ -246,7 +249,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 without them the student answers alone.
         """
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
+        warn_of_scored()
+        rows = new_rows(self, X, self._saved.encoding)
         if teachers is not None:
             teachers = teachers_answers(teachers, self._saved.class_names)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
@@ -265,33 +269,48 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | Path) -> Path:
         """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""
         check_is_fitted(self)
-        saved = self._saved
-        details = stored_details(self)
-        return save_model(
-            path,
-            SavedModel(
-                saved.model,
-                saved.class_names,
-                saved.shape,
-                image=saved.image,
-                architecture=saved.architecture,
-                details=details,
-            ),
-        )
+        return save_model(path, dataclasses.replace(self._saved, details=stored_details(self)))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002 (what it is called everywhere)
+        networks_only: bool = False,
+    ) -> Exported:
+        """Write the fitted classifier as one graph, in ONNX or PyTorch's format.
+
+        Args:
+            path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
+                rows, are beside it as ``.json``.
+            format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
+            networks_only: Whether to leave a pool's teachers out; see
+                :func:`dessl.export.export_model`.
+        """
+        check_is_fitted(self)
+        return export_model(path, self._saved, format=format, networks_only=networks_only)
 
     @classmethod
     def from_pretrained(
         cls, path: str | Path, *, module: Callable[[], nn.Module] | None = None
     ) -> Self:
-        """Read a classifier that :meth:`save` wrote, ready to predict.
+        """Load a classifier, ready to predict, that :meth:`save` or ``dessl fit`` wrote.
 
         Args:
-            path: The folder.
+            path: The folder that was saved, or the folder of a run of ``dessl fit``. A model that
+                was trained on a table takes data frames with the columns of that table.
             module: Builds the network, where it was one of your own.
         """
-        saved = load_model(path, module=module)
+        saved = load_model(model_folder(path), module=module)
         stored = restored(saved)
-        new = cls(**stored.params if module is None else stored.params | {"module": module})
+        known, formerly = cls._get_param_names(), {"members": "networks"}  # of older versions
+        params = {
+            name if name in known else formerly.get(name, name): value
+            for name, value in stored.params.items()
+        }
+        if odd := sorted(set(params) - set(known)):
+            raise ValueError(f"{path} has parameters that this version lacks: {odd}.")
+        new = cls(**params if module is None else params | {"module": module})
         for name, value in stored.fitted.items():
             setattr(new, name, value)
         model = saved.model
@@ -303,20 +322,6 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _network(self) -> Callable[[], nn.Module] | None:
         module = self.module
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
-
-    def _rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """X as uint8 images with channels first, or as finite floats."""
-        _checks.unmasked("X", X)
-        images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
-        rows: NDArray[Any] = validate_data(
-            self,
-            feature_tensor("X", X).numpy(force=True) if images else X,
-            reset=reset,
-            dtype=np.uint8 if images else [np.float64, np.float32],
-            order="C",
-            allow_nd=True,
-        )
-        return rows if images else feature_tensor("X", rows).numpy()
 
 
 def check_alone(classifier: Any, sample_weight: Any) -> None:
@@ -331,72 +336,3 @@ def check_alone(classifier: Any, sample_weight: Any) -> None:
             f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
             "answers, which have a way of their own. Leave the default."
         )
-
-
-class Stored(NamedTuple):
-    """A saved classifier's parameters, and its fitted attributes by name."""
-
-    params: dict[str, Any]
-    fitted: dict[str, Any]
-
-
-def stored_details(classifier: Any) -> dict[str, Any]:
-    """Return the parameters that JSON can hold, and what fitting found.
-
-    A surrogate, network or teacher that is an object is left out: predictions do not need it.
-    """
-    params = {
-        name: value
-        for name, value in classifier.get_params(deep=False).items()
-        if isinstance(value, PLAIN) or _names(value)
-    }
-    names = getattr(classifier, "feature_names_in_", None)
-    fitted = {name: getattr(classifier, name) for name in FITTED}
-    details = {
-        "estimator": "DeSSLClassifier",
-        "params": params,
-        "classes": {"kind": classifier.classes_.dtype.kind},
-        "feature_names_in_": None if names is None else [str(name) for name in names],
-        **fitted,
-    }
-    plain: dict[str, Any] = json.loads(json.dumps(details, default=_plain))
-    return plain
-
-
-def restored(saved: SavedModel) -> Stored:
-    """Return what :func:`stored_details` kept."""
-    details = saved.details
-    if details.get("estimator") != "DeSSLClassifier":
-        raise SavedModelError(
-            "this folder has a model that was not saved by DeSSLClassifier. Read it with "
-            "dessl.saved.load_model."
-        )
-    try:
-        fitted = {name: details[name] for name in FITTED}
-        fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
-        if details["feature_names_in_"] is not None:
-            fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
-        return Stored(dict(details["params"]), fitted)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SavedModelError(
-            f"the settings of this classifier are damaged: {error}. Train and save it again."
-        ) from error
-
-
-def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
-    """The classes as they were in y: numbers, truth values or text."""
-    if kind == "b":
-        return np.array([name == "True" for name in names])
-    if kind in "iu":
-        return np.array([int(name) for name in names], np.int64 if kind == "i" else np.uint64)
-    if kind == "f":
-        return np.array([float(name) for name in names])
-    return np.array(names, dtype=object if kind == "O" else None)
-
-
-def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else str(value)

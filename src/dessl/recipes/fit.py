@@ -12,8 +12,11 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
+from dessl.evaluation.metrics.vocabulary import with_error
+from dessl.evaluation.verdict import OUTCOMES, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
+from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.held_out import (
     HeldOutCheck,
@@ -21,6 +24,7 @@ from dessl.recipes.held_out import (
     held_out_check,
     held_out_lambda,
     held_out_parts,
+    loss_comparison,
     losses_and_h,
 )
 from dessl.recipes.pool import Networks, with_teachers
@@ -51,6 +55,7 @@ class Fitted:
         results: Of the networks of ``model``.
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
+        baseline: Whether the complete case trained; None where labels are too few to tell.
     """
 
     model: Predictor | PooledPredictor
@@ -61,6 +66,7 @@ class Fitted:
     results: tuple[TrainResult, ...]
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
+    baseline: Baseline | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -74,35 +80,57 @@ class Fitted:
         return self.lam > 0 or any(one.uses_unlabelled and one.weight for one in members)
 
     @property
-    def verdict(self) -> str:
-        """What happened to the unlabelled rows, in a sentence or two."""
-        if self.pool is None:
-            return self._networks_verdict
-        alone = RISKS[self.recipe.plan.risk].unlabelled and self._networks_verdict
-        return f"{alone} {self.pool.verdict}" if alone else self.pool.verdict
+    def verdict(self) -> Verdict:
+        """What labels held out in training say of ``model`` beside the complete case."""
+        if self.baseline and not self.baseline.trained:
+            return no_verdict(self.baseline.account)
+        if self.model is self.complete_case:
+            return not_used(self.account)
+        compared = None if self.check is None else self.check.comparison
+        if self.pool:
+            gain = self.pool.total
+            compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
+        if compared is None:
+            return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
+        found = verdict(compared)
+        return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
 
     @property
-    def _networks_verdict(self) -> str:
-        unlabelled = RISKS[self.recipe.plan.risk].unlabelled
-        if self.recipe.teachers and not unlabelled:
+    def account(self) -> str:
+        """What became of the unlabelled rows and why, in a sentence or two."""
+        uses = RISKS[self.recipe.plan.risk].unlabelled
+        if self.pool:
+            return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
+        if self.recipe.teachers and not uses:
             return (
                 f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
                 "teachers by."
             )
-        if not unlabelled:
-            return "The complete case: no unlabelled row was used."
+        return self._networks_account if uses else "No method that uses them was asked for."
+
+    @property
+    def _networks_account(self) -> str:
         if self.recipe.lam == 0:
-            return "The unlabelled rows were left out, as λ = 0 asks."
+            return "The networks were trained without unlabelled rows, as λ = 0 asks."
         if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
             return (
-                "The unlabelled rows were left out: debiased, this surrogate's risk is not bounded "
-                "below at any λ above 0."
+                "Debiased, this surrogate's risk is not bounded below at any λ above 0, so the "
+                "networks were trained without unlabelled rows."
             )
+        kept = f"The networks were trained with λ = {self.lam:.3g}"
+        if not self.lam:
+            kept = "The networks were trained without unlabelled rows"
         if self.check is None:
-            kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
-            return f"The unlabelled rows were {kept}; no labels were held out to judge by."
-        kept = f"kept, with λ = {self.lam:.3g}" if self.lam else "left out"
-        return f"The unlabelled rows {self.check.finding}: they were {kept}."
+            return f"{kept}; no labels were held out to judge by."
+        if self.recipe.lam != "auto":
+            return f"{kept}."
+        rule = "lowered" if self.lam else "did not lower"
+        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        return (
+            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels "
+            f"changed by {change} (± standard error), "
+            f"which {rule} it by more than one standard error."
+        )
 
 
 def fit(
@@ -149,12 +177,36 @@ def fit(
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
-    complete = training.members(COMPLETE_CASE, 0.0)
+    training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _complete_case(
+    training: "_Training", data: SemiData, parts: HeldOutParts
+) -> tuple["_Training", Networks, Baseline | None]:
+    """Train the complete case, again if it failed; what comes after is trained in the same way."""
+    references, first = References.of(data, parts), training
+    complete = training.members(COMPLETE_CASE, 0.0)
+    if references is None:
+        return training, complete, None
+    found = references.judged(_held_out_logits(complete.results, parts, training.recipe))
+    for number in range(1, RESTARTS + 1):
+        if found.trained:
+            break
+        place = None if first.out is None else Path(first.out) / f"restart-{number}"
+        recipe = restarted(first.recipe, number)
+        training = dataclasses.replace(first, recipe=recipe, out=place)
+        complete = training.members(COMPLETE_CASE, 0.0)
+        logits = _held_out_logits(complete.results, parts, training.recipe)
+        found = references.judged(logits, found.failures)
+    return training, complete, found
 
 
 def _networks(
@@ -292,15 +344,19 @@ def _check(
     parts: HeldOutParts,
     recipe: Recipe,
 ) -> HeldOutCheck:
+    y = torch.cat([part.validation.y for part in parts.data if part.validation is not None])
     first, second = (
-        torch.cat([_losses(r.model, x, recipe) for r, x in zip(results, parts.data, strict=True)])
-        for results in (complete, ours)
+        cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
     return held_out_check(first, second, parts.groups)
 
 
-def _losses(model: nn.Module, data: SemiData, recipe: Recipe) -> Tensor:
-    if data.validation is None:
-        raise ValueError("every part must hold rows out.")
-    x, y = data.validation
-    return cross_entropy(predicted_logits(model, x, transform=recipe.transform).float(), y)
+def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:
+    """Logits (n, classes) of the held-out rows, part after part, by the network of the part."""
+    return torch.cat(
+        [
+            predicted_logits(result.model, part.validation.x, transform=recipe.transform).float()
+            for result, part in zip(results, parts.data, strict=True)
+            if part.validation is not None
+        ]
+    )

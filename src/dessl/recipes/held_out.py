@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData
+from dessl.evaluation.verdict import OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import LambdaEstimate, correlation
 from dessl.theory.centre import centred
@@ -24,6 +25,7 @@ FOLDS = 5
 FEWEST_LABELS = 10  # with fewer, none is held out
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
 CONFIDENCE = 0.95
+METHOD = "training with unlabelled rows"
 LEAST_LABELS = 3  # for a slope with an error
 
 
@@ -51,41 +53,37 @@ class HeldOutCheck:
         return self.difference < -self.standard_error
 
     @property
-    def half_interval(self) -> float:
-        """Half of the difference's 95 % t-interval; with one row there is none, and it is inf."""
-        from scipy import special
+    def comparison(self) -> Comparison:
+        """The difference with its t-interval, for a verdict; with one label there is no interval.
 
-        if self.n < 2:
-            return math.inf
-        return float(special.stdtrit(self.n - 1, (1 + CONFIDENCE) / 2)) * self.standard_error
-
-    @property
-    def clearly_hurt(self) -> bool:
-        """Whether they raised the cross-entropy, and the 95 % interval leaves 0 out."""
-        return self.difference > self.half_interval
-
-    @property
-    def finding(self) -> str:
-        """What they did, in words; "clearly" where the 95 % interval leaves 0 out.
-
-        >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).finding  # doctest: +NORMALIZE_WHITESPACE
-        'lowered the cross-entropy of 60 held-out labels by more than one standard error
-        (0.546 to 0.539, difference -0.007, standard error 0.005)'
+        >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).comparison.outcome()
+        'cannot tell yet'
         """
-        half = self.half_interval
-        what, how, spread = "did not clearly lower", "", f" ± {half:.3f}"
-        if self.difference < -half:
-            what = "clearly lowered"
-        elif self.clearly_hurt:
-            what = "clearly raised"
-        elif self.helped:
-            what, how = "lowered", " by more than one standard error"
-            spread = f", standard error {self.standard_error:.3f}"
-        return (
-            f"{what} the cross-entropy of {self.n} held-out labels{how} "
-            f"({self.complete_case:.3f} to {self.with_unlabelled:.3f}, difference "
-            f"{self.difference:+.3f}{spread})"
-        )
+        return loss_comparison(METHOD, self.difference, self.standard_error, self.n)
+
+
+def loss_comparison(method: str, difference: float, standard_error: float, n: int) -> Comparison:
+    """Return a difference of cross-entropies on n held-out labels, with Student's interval.
+
+    Args:
+        method: Whose cross-entropy is compared with the complete case's.
+        difference: Its mean.
+        standard_error: Of the mean.
+        n: Labels.
+    """
+    from scipy import special
+
+    half, p_value = math.nan, math.nan
+    if n > 1 and math.isfinite(standard_error):
+        half = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * standard_error
+        p_value = 1.0
+    if standard_error > 0 and not math.isnan(half):
+        p_value = 2 * float(special.stdtr(n - 1, -abs(difference) / standard_error))
+    low, high = difference - half, difference + half
+    return Comparison(
+        "cross_entropy", method, "complete case", difference, low, high, p_value, CONFIDENCE,
+        OVER_LABELS, n,
+    )  # fmt: skip
 
 
 def held_out_check(

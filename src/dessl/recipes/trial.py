@@ -3,8 +3,15 @@
 Rows are held out with a label and without one, each by the same share, before anything is trained:
 a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
 both kinds compare two models without bias. Copies of one row are held out together.
+
+Labelled rows are held out class by class, in proportion: each class by its share, rounded up or
+down at random so that every row has the same probability to be held out, and means over the test
+rows stay unbiased. A class of so few labels that none might be held out gives one, so that every
+class with two labels is among the test rows; that is less than one row too many for each such
+class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +83,10 @@ def split(
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
     if test is None:
-        labelled, beside = _test_rows(known, unknown, groups, share)
+        labelled, beside = _test_rows(data.y.cpu()[known], known, unknown, groups, share, generator)
         y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
@@ -122,15 +130,48 @@ def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
 
 
 def _test_rows(
-    known: Tensor, unknown: Tensor, groups: Tensor, share: float
+    y: Tensor,
+    known: Tensor,
+    unknown: Tensor,
+    groups: Tensor,
+    share: float,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """Which of the rows with a label and which of the others to hold out; copies go together."""
     n_test, n_beside = _counts(len(known), len(unknown), share)
-    labelled = whole_groups(known, groups, n_test)
+    labelled = torch.zeros(len(known), dtype=torch.bool)
+    for number, n in enumerate(_class_counts(y, groups[known], n_test, generator)):
+        own = y == number
+        if n:
+            labelled[own] = whole_groups(known[own], groups, n)
     beside = torch.isin(groups[unknown], groups[known[labelled]])
     free = ~torch.isin(groups[unknown], groups[known])
     beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
     return labelled, beside
+
+
+def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
+    """How many labels of each class to hold out, n in all or a few more.
+
+    In proportion, rounded at random with the right mean: cumulative shares plus one number in
+    [0, 1), rounded down. A class of two groups of copies or more gives one label at least, and
+    keeps one group.
+
+    Args:
+        y: (m,) the class of each labelled row.
+        groups: (m,) the group of each.
+        n: Labels to hold out.
+        generator: Of the number.
+    """
+    counts = y.bincount().double()
+    ends = (counts.cumsum(0) * n / len(y) + torch.rand((), generator=generator).double()).floor()
+    wanted = torch.diff(ends, prepend=ends.new_zeros(1)).long().tolist()
+    found = []
+    for number, count in enumerate(wanted):
+        _, sizes = torch.unique(groups[y == number], return_counts=True)
+        most = int(sizes.sum() - sizes.max()) if len(sizes) > 1 else 0
+        found.append(min(max(count, 1), most))
+    return found
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
@@ -152,6 +193,24 @@ def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
             f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
             "train on: the models know their labels, so these metrics are optimistic. Remove them "
             "from one of the two.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
+    """Warn of classes that have labels, none of which could be held out."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes)
+    held_out = test.y[test.labelled].cpu().bincount(minlength=data.n_classes)
+    alone = [
+        name
+        for name, count, n in zip(data.class_names, counts.tolist(), held_out.tolist(), strict=True)
+        if count and not n
+    ]
+    if alone:
+        warnings.warn(
+            f"the class(es) {few(alone)} have one label each (or copies of one row), which is "
+            "trained on: how well they are predicted cannot be judged. Label more of their rows.",
             UserWarning,
             stacklevel=3,
         )
@@ -186,6 +245,28 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
+    """Return the data with the labels that :func:`split` divided, all of them to train on.
+
+    Args:
+        data: What was split.
+        labels: As in :func:`split`.
+        seed: As in :func:`split`.
+
+    >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
+    >>> train, test = split(data, labels=40)
+    >>> whole = every_label(data, labels=40)
+    >>> whole.n_labelled, train.n_labelled + int(test.labelled.sum()), whole.n_unlabelled
+    (40, 40, 60)
+    """
+    known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+
+
 def run_trial(
     data: SemiData,
     test: Part,
@@ -203,11 +284,7 @@ def run_trial(
         out: Folder for checkpoints, from which training is resumed.
         progress: Whether to show a progress bar, where there is a terminal.
     """
-    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
-    most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    with whole_bar(_parts(recipe), shown=progress):
-        fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
@@ -215,8 +292,52 @@ def run_trial(
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
 
 
-def _parts(recipe: Recipe) -> float:
+def parts(recipe: Recipe) -> float:
     """How long a fit is likely to be, in networks: some may be left out, or stop early."""
     both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
     teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
     return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
+
+
+def refitted(
+    trial: Trial,
+    whole: SemiData,
+    recipe: Recipe,
+    *,
+    complete_case: bool = False,
+    out: Path | None = None,
+    progress: bool = True,
+) -> Fitted | None:
+    """Train what won a trial again on all labels, those that judged it included.
+
+    It is the same recipe: networks with other folds of all labels held out, and a pool weighed on
+    them. What was decided stays: the λ of the trial is kept, and no method that it left out comes
+    back. Nothing is left to judge the result by; the trial's measurements are those of the model
+    before. None where the complete case trained in the trial, but not here.
+
+    Args:
+        trial: Of :func:`run_trial`.
+        whole: Of :func:`every_label`.
+        recipe: For ``whole``, with the options of the trial's recipe.
+        complete_case: Whether the complete case won.
+        out: Folder for checkpoints, from which training is resumed.
+        progress: Whether to show progress bars, where there is a terminal.
+    """
+    lam = 0.0 if complete_case else trial.fitted.lam
+    if RISKS[recipe.plan.risk].unlabelled:
+        plan = dataclasses.replace(recipe.plan, lam=lam)
+        recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
+    if complete_case or not trial.fitted.pool:
+        recipe = dataclasses.replace(recipe, teachers=())
+    found = _fitted(whole, recipe, out, progress)
+    before, after = trial.fitted.baseline, found.baseline
+    worse = after is not None and not after.trained and not (before and not before.trained)
+    return None if worse else found
+
+
+def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    with whole_bar(parts(recipe), shown=progress):
+        return fit(data, recipe, groups=groups, out=out, progress=progress)

@@ -130,17 +130,21 @@ class Chart:
 
     def label(self, name: str, colour: str) -> None:
         """Put a name above the upper right corner."""
-        x, y = 1.0, 1 + 12 / (self._height - 64)
+        x, y = 1.0, 1 + 12 / (self._size[1] - 64)
         self._name(name, 24, x, y, self.axes.transAxes, color=colour, weight="bold")
 
     def row_label(self, name: str, y: float, left: int) -> None:
         """Put a name left of the frame at a height of the vertical axis."""
         at = self.axes.get_yaxis_transform()
-        self._name(name, (left - 8) // 7, -6 / (360 - left - 16), y, at, color=SOFT, va="center")
+        inner = self._size[0] - left - 16
+        self._name(name, (left - 8) // 7, -6 / inner, y, at, color=SOFT, va="center")
 
     @property
-    def _height(self) -> float:
-        return float(self.axes.get_figure(root=True).get_figheight() * 72)  # type: ignore[union-attr]
+    def _size(self) -> tuple[float, float]:
+        """Width and height."""
+        figure = self.axes.get_figure(root=True)
+        assert figure is not None  # noqa: S101 (it was made with one)
+        return float(figure.get_figwidth() * 72), float(figure.get_figheight() * 72)
 
     def _name(self, name: str, most: int, x: float, y: float, at: Any, **look: Any) -> None:
         place = f"name-{len(self.names)}"

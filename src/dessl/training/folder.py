@@ -192,7 +192,7 @@ def _read_identity(place: Path) -> dict[str, Any]:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict) and all(
         isinstance(found.get(part, {}), dict) for part in ("plan", "data")

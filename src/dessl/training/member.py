@@ -103,6 +103,7 @@ class Member:
         validation: dict[str, float | None] | None,
         correlation: float | None = None,
         lam_opt: float | None = None,
+        lam: float | None = None,
     ) -> Event:
         """Add an event to the history, select, and end the run where patience has run out.
 
@@ -113,6 +114,7 @@ class Member:
             validation: Metrics on the validation rows, where there are any.
             correlation: ρ(L, H) over them.
             lam_opt: The λ of least variance that they suggest.
+            lam: λ of the last step, where it is not the plan's.
         """
         plan, best = self.plan, False
         steps = plan.total_steps(self.n_labelled)
@@ -125,7 +127,7 @@ class Member:
             steps=steps,
             epoch=done / plan.epoch_steps(self.n_labelled),
             learning_rate=plan.learning_rate_at(done - 1, steps),
-            lam=plan.lam_at(done - 1, steps),
+            lam=plan.lam_at(done - 1, steps) if lam is None else lam,
             steps_per_second=pace,
             validation=validation,
             correlation=correlation,
@@ -134,7 +136,8 @@ class Member:
             **means,
         )
         self.history.append(event)
-        if plan.patience is not None and self.selection.waited >= plan.patience:
+        begun = (done - plan.patience_after) // plan.evaluation_interval(self.n_labelled)
+        if plan.patience is not None and min(self.selection.waited, begun) >= plan.patience:
             self.ended = done
         return event
 

@@ -49,6 +49,7 @@ def test_the_three_parts_are_read_as_written(tmp_path: Path, channels: int | Non
         ({"test_labels": np.full((5, 1), -1, np.int8)}, "got label -1"),
         ({"train_images": np.zeros((9, 28, 28, 28), np.uint8)}, "2D image set"),
         ({"train_images": np.zeros((9, 28, 28, 3))}, "uint8 images .* got float64"),
+        ({"val_images": np.zeros((4, 28, 28, 3), np.uint8, "F")}, "columns first.*contiguous"),
         ({"val_images": np.zeros((4, 28, 28), np.uint8)}, "images of one shape"),
     ],
 )

@@ -1,9 +1,9 @@
-"""One column of a table as features, standardised or one-hot, or as the classes to predict."""
+"""One column of a table as features, numbers or one-hot, or as the classes to predict."""
 
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,15 @@ class ColumnFeatures(NamedTuple):
 class NumericColumn:
     """(value - mean) / scale; a missing value becomes the median and is marked by an indicator.
 
+    The mean is subtracted in float64, so that float32 keeps the digits in which rows differ. What
+    trains on the features scales them.
+
     Attributes:
         name: The column.
         median: Replaces a missing value.
         mean: Of the observed values.
-        scale: Their standard deviation, or 1 if they do not vary.
+        scale: 1, or a power of two for values that float32 could not hold. Encodings saved by
+            older versions have the standard deviation here.
         indicator: Whether a 0/1 feature says that the value was missing.
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
     """
@@ -59,10 +63,10 @@ class NumericColumn:
         comma = has_decimal_comma(column)
         values = numbers(table, column, comma=comma, known=known)
         missing = np.isnan(values)
-        scaled = (np.where(missing, self.median, values) - self.mean) / self.scale
+        centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
-            return ColumnFeatures(np.stack([scaled, missing], axis=1), 0)
-        return ColumnFeatures(scaled[:, None], int(missing.sum()))
+            return ColumnFeatures(np.stack([centred, missing], axis=1), 0)
+        return ColumnFeatures(centred[:, None], int(missing.sum()))
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,6 @@ class CategoricalColumn:
                 UserWarning,
                 stacklevel=2,
             )
-
-
-EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
 
 
 def as_text(column: Column) -> Column:

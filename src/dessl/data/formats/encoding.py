@@ -5,28 +5,38 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
-from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
+from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
+from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
+from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
+EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TextColumn
+KINDS: dict[str, type[EncodedColumn]] = {
+    "numeric": NumericColumn,
+    "categorical": CategoricalColumn,
+    "date": DateColumn,
+    "text": TextColumn,
+}
 
 
 @dataclass(frozen=True)
 class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
-    Numbers are standardised, a missing one replaced by the median and marked in a feature of its
-    own. Categories become one 0/1 feature each; a category that was too rare to be kept, or did not
-    occur when the encoding was fitted (with a warning), gives zeros in all of them. A column that
-    was complete when the encoding was fitted has no mark: a warning counts later gaps.
+    Numbers have their mean subtracted, a missing one is replaced by the median and marked in a
+    feature of its own; what trains on the features scales them. Categories become one 0/1 feature
+    each; a category that was too rare to be kept, or did not occur when the encoding was fitted
+    (with a warning), gives zeros in all of them. A column that was complete when the encoding was
+    fitted has no mark: a warning counts later gaps.
 
     Attributes:
         label: The column of the labels.
@@ -80,7 +90,7 @@ class TableEncoding:
                 raise DataError.of(
                     table.source,
                     expected=f"numbers of ordinary size in column {quoted(column.name)}",
-                    got="some that do not fit into float32 after scaling",
+                    got="some that float32 cannot hold",
                     do="Correct them, or take their logarithm.",
                 )
             start += width
@@ -163,28 +173,42 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
 
 
 def _column_dict(column: EncodedColumn) -> dict[str, Any]:
-    kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
-    entries = {"kind": kind} | asdict(column)
+    kind = next(name for name, one in KINDS.items() if isinstance(column, one))
+    own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
+    entries = {"kind": kind} | own
     return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
 
 def _column(entries: Any) -> EncodedColumn:
     values = dict(entries)
     kind = values.pop("kind")
+    if kind not in KINDS:
+        raise ValueError(f"a column of kind {quoted(kind)}")
     flags = (values["indicator"], values.get("decimal_comma", False))  # older files have but one
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])
+    if kind == "text":
+        return TextColumn.from_dict(values)
+    for name in {"median", "mean", "scale"} & set(values):
+        values[name] = _number(values[name])
+    if kind == "numeric" and values["scale"] <= 0:
+        raise ValueError(f"scale {values['scale']}")
     if kind == "categorical":
         values["categories"] = tuple(_text(category) for category in values["categories"])
-        return CategoricalColumn(**values)
-    if kind != "numeric":
-        raise ValueError(f"a column of kind {quoted(kind)}")
-    for name in ("median", "mean", "scale"):
-        values[name] = float(values[name])
-        if not math.isfinite(values[name]) or (name == "scale" and values[name] <= 0):
-            raise ValueError(f"{name} {values[name]}")
-    return NumericColumn(**values)
+    if kind == "date":
+        values["parts"] = tuple(values["parts"])
+        values["means"] = tuple(map(_number, values["means"]))
+        if set(values["parts"]) - set(PARTS) or len(values["parts"]) != len(values["means"]):
+            raise ValueError(f"the parts {values['parts']} of a date")
+    return KINDS[kind](**values)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} in place of a number")
+    return number
 
 
 def _text(value: Any) -> str:
