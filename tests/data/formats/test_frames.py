@@ -70,6 +70,14 @@ def test_categories_of_numbers_are_categories(people: pd.DataFrame) -> None:
     assert fitted.feature_names[-3:] == ("ward=7", "ward=8", "ward=9")
 
 
+def test_categories_and_texts_as_polars_hands_them_out() -> None:
+    texts = pa.array(["a", "b", None], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), texts[:2])
+    frame = read_frame(pa.table({"text": texts, "category": coded}))
+    assert frame.categorical == ("category",)
+    assert frame.arrow.to_pydict() == {"text": ["a", "b", None], "category": ["b", "a", None]}
+
+
 def test_objects_of_several_kinds_are_their_texts() -> None:
     odd = pd.DataFrame({"odd": [1, "x", None, 2.5]})
     assert read_frame(odd).arrow["odd"].to_pylist() == ["1", "x", None, "2.5"]

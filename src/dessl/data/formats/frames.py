@@ -57,7 +57,8 @@ class Frame(NamedTuple):
     def followed_by(self, other: "Frame") -> "Frame":
         """The rows of both, with the columns of this one."""
         arrow = arrow_module()
-        with reading(self.source, "columns of one type in all rows", arrow.ArrowException):
+        expected = "columns of the same types in X and X_unlabelled"
+        with reading(self.source, expected, arrow.ArrowException, do=HOW):
             rows = [self.arrow, other.arrow.select(self.arrow.column_names)]
             both = arrow.concat_tables(rows, promote_options="permissive")
         return Frame(self.source, both, self.categorical)
@@ -93,7 +94,9 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
             {name: _of_pandas(source, name, x.iloc[:, k]) for k, name in enumerate(names)}
         )
     else:
-        with reading(source, "a data frame that Arrow can read", arrow.ArrowException, TypeError):
+        with reading(
+            source, "a data frame that Arrow can read", arrow.ArrowException, TypeError, do=HOW
+        ):
             given = hasattr(x, "__arrow_c_stream__")
             table = arrow.table(x) if given else arrow.interchange.from_dataframe(x)
         check_names(source, table.column_names)
@@ -160,10 +163,10 @@ def _plain(source: Path, table: Any) -> Any:
     arrow = arrow_module()
     types, compute = arrow.types, arrow.compute
     columns = {}
-    with reading(source, "columns of numbers or text", arrow.ArrowException):
+    with reading(source, "columns of numbers or text", arrow.ArrowException, do=HOW):
         for name, values in zip(table.column_names, table.columns, strict=True):
             if types.is_dictionary(values.type):
-                values = values.cast(values.type.value_type)
+                values = arrow.chunked_array([_decoded(chunk) for chunk in values.chunks])
             if types.is_string_view(values.type):
                 values = values.cast(arrow.string())
             if types.is_floating(values.type):
@@ -172,6 +175,15 @@ def _plain(source: Path, table: Any) -> Any:
                 values = _days(values)
             columns[name] = values
     return arrow.table(columns)
+
+
+def _decoded(categories: Any) -> Any:
+    """Categories as their values; texts as Arrow's usual ones, since views cannot be looked up."""
+    arrow = arrow_module()
+    distinct = categories.dictionary
+    if arrow.types.is_string_view(distinct.type):
+        distinct = distinct.cast(arrow.string())
+    return arrow.DictionaryArray.from_arrays(categories.indices, distinct).dictionary_decode()
 
 
 def _days(values: Any) -> Any:
