@@ -19,7 +19,6 @@ from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.frames import Frame, frame_encoding, is_frame, read_frame
-from dessl.data.labels import MISSING
 
 LABEL = "label"  # of a table, where y has no name
 
@@ -68,11 +67,6 @@ class Inputs(NamedTuple):
         label = name if isinstance(name, str) and name else LABEL
         encoding = frame_encoding(self.frame, codes, label=label, class_names=class_names)
         return encoding.features(self.frame.table()), encoding
-
-
-def with_missing(codes: NDArray[np.int64], n_more: int) -> NDArray[np.int64]:
-    """Return codes followed by those of rows without a label."""
-    return np.concatenate([codes, np.full(n_more, MISSING, np.int64)]) if n_more else codes
 
 
 def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[Any]:
