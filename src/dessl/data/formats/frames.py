@@ -54,6 +54,11 @@ class Frame(NamedTuple):
         """The columns as those of a file, before any encoding."""
         return as_table(self.source, self.arrow)
 
+    def only(self, name: str) -> "Frame":
+        """One of the columns."""
+        categorical = tuple(one for one in self.categorical if one == name)
+        return Frame(self.source, self.arrow.select([name]), categorical)
+
     def followed_by(self, other: "Frame") -> "Frame":
         """The rows of both, with the columns of this one."""
         arrow = arrow_module()
@@ -86,8 +91,7 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     (['age', 'town'], False)
     """
     arrow = arrow_module()
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(x, pandas.DataFrame):
+    if _is_pandas(x):
         names = [str(name) for name in x.columns]
         check_names(source, names)
         table = arrow.table(
@@ -105,21 +109,38 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     return Frame(source, _plain(source, table), categorical)
 
 
+def is_numbers(x: Any) -> bool:
+    """Whether a data frame has only numbers without gaps, and is as good as an array.
+
+    Most large frames of pandas do, and are not copied to find out.
+    """
+    if not _is_pandas(x) or not all(
+        isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in x.dtypes
+    ):
+        return read_frame(x).all_numbers
+    return not any(x.iloc[:, k].isna().any() for k in range(x.shape[1]))
+
+
 def frame_encoding(
-    frame: Frame, codes: Labels, *, label: str, class_names: Sequence[str]
+    table: Table,
+    codes: Labels,
+    *,
+    label: str,
+    class_names: Sequence[str],
+    categorical: Sequence[str] = (),
 ) -> TableEncoding:
     """The encoding of a frame's columns, fitted as that of a file is, on all rows.
 
     Args:
-        frame: All rows, labelled or not.
+        table: All rows of the frame, labelled or not.
         codes: (n,) class numbers of its rows, -1 for missing.
         label: What the column of labels is called in later tables.
         class_names: The classes, in the order of their numbers.
+        categorical: Columns that the frame calls categories.
 
     Raises:
         DataError: A cell does not fit its column, or no feature is left.
     """
-    table = frame.table()
     while label in table.columns or label in table.unread:
         label += "_"
     numbers = np.where(codes < 0, np.nan, codes)
@@ -128,18 +149,23 @@ def frame_encoding(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # told below
-            fitted = fit_encoding(whole, label=label, categorical=frame.categorical)
+            fitted = fit_encoding(whole, label=label, categorical=categorical)
     except DataError as error:
         raise DataError(f"{error} {HOW}") from error
     if fitted.left_out:
         dropped = [f"{quoted(name)} ({why})" for name, why in fitted.left_out.items()]
         warnings.warn(
-            f"{frame.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
+            f"{table.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
             "this.",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )
     return dataclasses.replace(fitted, class_names=tuple(class_names))
+
+
+def _is_pandas(x: object) -> bool:
+    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
+    return pandas is not None and isinstance(x, pandas.DataFrame)
 
 
 def _of_pandas(source: Path, name: str, column: Any) -> Any:
