@@ -149,12 +149,12 @@ def fit(
     Each network has a different fifth of the labels held out, which select its step. With fewer
     than ten labels, or fewer than five that share their class with another, one network is trained
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
-    is ``"auto"``, the twin's held-out L and H give the λ to try, and the result is kept if it lowers
-    the held-out cross-entropy by more than one standard error; otherwise the twin is kept. A twin
+    is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
+    the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
     that did not train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
 
     Args:
-        data: With its labels; tables are not scaled yet, since the recipe's scaling is applied here.
+        data: With its labels; not scaled yet, since the recipe's scaling is applied here.
         recipe: From :func:`recipe_for` with this data.
         groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
             together and count as one held-out label.
