@@ -26,8 +26,11 @@ from benchmarks.machine import machine
 from dessl._files import write_whole
 from dessl.evaluation.conformal import prediction_sets
 from dessl.evaluation.debiased.compare import compare_models
-from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit, estimate_metric
-from dessl.evaluation.debiased.intervals import tail_of
+from dessl.evaluation.debiased.design import best_design, designed
+from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
+from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.inputs import Asked, HowLabelled, prepared
+from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import CLIP, METRICS, Proxies, Sample, sampled
 from dessl.evaluation.debiased.rates import rate_metric
 from dessl.evaluation.debiased.shift import shift_test
@@ -41,6 +44,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 REPLICATIONS = 1000
 UNLABELLED = 2000
 CONFIDENCES = (0.90, 0.95)
+AT_RANDOM = HowLabelled()
 
 Record = dict[str, Any]
 Cell = Callable[[int], list[Record]]  # replications → records
@@ -141,35 +145,42 @@ def options_of(metric: str, classes: int) -> dict[str, Any]:
     return {"positive": 1} if metric == "auc" and classes == 2 else {}
 
 
+def two_bounds(
+    asked: Asked, p: Any, y: Any, others: Any, how: HowLabelled = AT_RANDOM
+) -> tuple[list[Bounds], float, float]:
+    """Bounds at both confidences by one fit, the labelled rows' width at 95 %, effective labels."""
+    sample, kind, design = prepared(asked, (p,), y, (others,), how)
+    fit = chosen_fit(sample, kind, "score") if design is None else best_design(sample, design)
+    alone = fitted(sample.alone) if design is None else designed(sample.alone, design)
+    source = torch.Generator()
+    tails = [tail_of(confidence, "two-sided") for confidence in CONFIDENCES]
+    bounds = [bounds_of(fit, sample, kind, tail, "score", 99, source) for tail in tails]
+    low, high = bounds_of(alone, sample.alone, kind, tails[-1], "score", 99, source)
+    return bounds, high - low, fit.labels
+
+
 def of_rates(key: Key, replications: int) -> list[Record]:
-    """Rates, by estimate_metric itself; a draw without rows of a class is drawn again."""
+    """Rates; a draw without rows of a class is drawn again."""
     p, y = population(key.population)[1:]
     options = options_of(key.what, p.shape[1])
+    asked = Asked(key.what, **options)
     kind, _ = rate_metric(key.what, p, y, **options)
     truth = float(kind.values(p)[torch.arange(len(y)), y].mean())
     generator = torch.Generator().manual_seed(key.labels)
-    found, redrawn = [], 0
+    found, widths, redrawn = [], [], 0
     while len(found) < replications:
         known, others = (
             torch.randint(len(y), (n,), generator=generator) for n in (key.labels, UNLABELLED)
         )
         try:
-            found.append(
-                [
-                    estimate_metric(
-                        key.what, p[known], y[known], p[others],
-                        confidence=c, check_shift=False, **options,
-                    )
-                    for c in CONFIDENCES
-                ]
-            )  # fmt: skip
+            bounds, width, _ = two_bounds(asked, p[known], y[known], p[others])
         except ValueError:
             redrawn += 1
-    bounds = np.array([[(one.low, one.high) for one in pair] for pair in found])
-    alone = np.array([[one.labelled_only.high - one.labelled_only.low for one in p] for p in found])
-    records = summarised(key, truth, bounds, redrawn=redrawn)
-    for record, width in zip(records, alone.mean(axis=0), strict=True):
-        record["labelled_only_width"] = float(width)
+            continue
+        found.append(bounds)
+        widths.append(width)
+    records = summarised(key, truth, np.array(found), redrawn=redrawn)
+    records[-1]["labelled_only_width"] = float(np.mean(widths))
     return records
 
 
@@ -209,22 +220,16 @@ def of_designs(key: Key, replications: int) -> list[Record]:
     p, y = source.probabilities.numpy(), source.y.numpy()
     truth = float(sampled(METRICS[key.what], (p,), y, ()).loss.mean())
     rng = np.random.default_rng(key.labels)
-    told, naive = (np.empty((replications, len(CONFIDENCES), 2)) for _ in range(2))
-    labels = 0.0
-    for r in range(replications):
+    told, naive, labels = [], [], []
+    for _ in range(replications):
         known, others, how = design_rows(key, source, rng)
-        for k, confidence in enumerate(CONFIDENCES):
-            one, other = (
-                estimate_metric(
-                    key.what, p[known], y[known], p[others],
-                    confidence=confidence, check_shift=False, **options,
-                )
-                for options in (how, {})
-            )  # fmt: skip
-            told[r, k], naive[r, k] = (one.low, one.high), (other.low, other.high)
-        labels += one.effective_labels / replications
-    records = summarised(key, truth, told, effective_labels=labels)
-    for record, plain in zip(records, summarised(key, truth, naive), strict=True):
+        rows = (Asked(key.what), p[known], y[known], p[others])
+        bounds, _, effective = two_bounds(*rows, HowLabelled(**how))
+        told.append(bounds)
+        labels.append(effective)
+        naive.append(two_bounds(*rows)[0])
+    records = summarised(key, truth, np.array(told), effective_labels=float(np.mean(labels)))
+    for record, plain in zip(records, summarised(key, truth, np.array(naive)), strict=True):
         record["naive_coverage"] = plain["coverage"]
     return records
 
@@ -344,7 +349,6 @@ def of_peers(key: Key, replications: int) -> list[Record]:
     rows = sampled(metric, (source.probabilities,), source.y, ())
     generator = torch.Generator().manual_seed(key.labels)
     bounds: dict[str, list[Any]] = {}
-    seconds: dict[str, float] = {}
 
     def taken(index: torch.Tensor) -> Proxies:
         return Proxies(rows.labelled.h[index], rows.labelled.moments[:, index])
@@ -363,11 +367,9 @@ def of_peers(key: Key, replications: int) -> list[Record]:
         ]
         bounds.setdefault("score", []).append(ours)
         for name, interval in PEERS.items():
-            started = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 two = [interval(*arrays, confidence) for confidence in CONFIDENCES]
-            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
             bounds.setdefault(name, []).append(two)
     truth = float(rows.loss.mean())
     records = []

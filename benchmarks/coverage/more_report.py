@@ -118,11 +118,7 @@ def markdown(report: dict[str, Any]) -> str:
         text = "With propensities or strata; the last column is coverage at 95 % without them."
         lines += section("Labels drawn by design", text, intervals(found, more))
     if found := some("compared"):
-        more = {
-            "width / labelled only": lambda r: (
-                ratio_to_labels(r) if "labelled_only_width" in r else ""
-            )
-        }
+        more = {"width / labelled only": ratio_to_labels}
         text = "A model and one with noisier logits."
         lines += section("Differences of two models", text, intervals(found, more))
     if found := some("peers"):

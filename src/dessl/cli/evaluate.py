@@ -117,8 +117,9 @@ def evaluate(
     )
     groups = None if by is None else _column(data, by, rows)
     with noted_warnings():
-        p = probabilities(model, data, rows.x)
-        measured = _measured(p, rows, question, groups, sets)
+        measured = _measured(
+            probabilities(model, data, rows.x, sheet=sheet), rows, question, groups, sets
+        )
     if as_json:
         show_json(measured.as_dict())
         return

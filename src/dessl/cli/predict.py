@@ -181,7 +181,7 @@ def _predicted(
     from dessl.cli.teaching import probabilities
 
     rows, names = new_rows(source, Expected.of(model), labels=False, sheet=sheet)
-    return names, probabilities(model, source, rows.x)
+    return names, probabilities(model, source, rows.x, sheet=sheet)
 
 
 def _columns(

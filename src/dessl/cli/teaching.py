@@ -36,8 +36,10 @@ from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.training.progress import whole_bar
 
-ONLY = ("data", "out", "label", "ignore", "categorical", "missing_label", "all_classes", "teacher",
-        "teacher_at_prediction", "steps", "seed", "device", "resume", "as_json")  # fmt: skip
+ONLY = {
+    "data", "out", "label", "ignore", "categorical", "missing_label", "all_classes", "sheet",
+    "teacher", "teacher_at_prediction", "steps", "seed", "device", "resume", "as_json",
+}  # fmt: skip
 SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the run's folder
 
 
@@ -62,7 +64,7 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         _show(out, read_taught(out), as_json=options["as_json"])
         return
     with resumable(out), noted_warnings() as notes:
-        columns = _columns(source, options["teacher"])
+        columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
         with own_folder(out, SETTINGS, resume=options["resume"]):
             torch.set_num_threads(1)  # so small a network only waits for a second thread
@@ -108,11 +110,11 @@ def read_taught(out: Path) -> dict[str, Any]:
     )
 
 
-def answers_to(model: SavedModel, source: str) -> list[Answers] | None:
+def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> list[Answers] | None:
     """Read the teachers' answers to new rows, for a model that takes them; None for the student."""
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
-    table, columns = open_table(source), model.details["teachers"]
+    table, columns = open_table(source, sheet=sheet), model.details["teachers"]
     absent = [one for names in columns.values() for one in names if one not in table.columns]
     if absent:
         say(f"Note: {source} has no column {absent[0]!r}: the student answers without its teacher.")
@@ -121,17 +123,17 @@ def answers_to(model: SavedModel, source: str) -> list[Answers] | None:
     return _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
 
 
-def probabilities(model: SavedModel, source: str, x: Tensor) -> Tensor:
+def probabilities(model: SavedModel, source: str, x: Tensor, *, sheet: str | None = None) -> Tensor:
     """Return probabilities (n, classes) of rows of DATA, with its teachers' answers if it can."""
-    return model.predict_proba(x, answers_to(model, source))
+    return model.predict_proba(x, answers_to(model, source, sheet=sheet))
 
 
 def _answers(read: Mapping[str, Any], class_names: Sequence[str]) -> list[Answers]:
     return [Answers.of(values, class_names, name=name) for name, values in read.items()]
 
 
-def _columns(source: str, names: Sequence[str]) -> dict[str, list[str]]:
-    table = open_table(source)
+def _columns(source: str, names: Sequence[str], sheet: str | None) -> dict[str, list[str]]:
+    table = open_table(source, sheet=sheet)
     known = [*table.columns, *table.unread]
     return {name: list(teacher_columns(known, name, source)) for name in names}
 
@@ -147,9 +149,11 @@ def _gold_rows(
         categorical=options["categorical"] or (),
         missing_labels=options["missing_label"] or (),
         all_classes=options["all_classes"],
+        sheet=options["sheet"],
     )
     missing = () if data.encoding is None else data.encoding.missing_labels
-    read = read_answers(open_table(source), columns, data.class_names, missing)
+    table = open_table(source, sheet=options["sheet"])
+    read = read_answers(table, columns, data.class_names, missing)
     data.teachers = read
     return data
 

@@ -1,4 +1,4 @@
-"""fit: train a recipe, with the complete case beside it, and keep what held-out labels prefer."""
+"""fit: train a recipe and its complete case, and keep what held-out labels prefer."""
 
 import copy
 import dataclasses
@@ -131,12 +131,11 @@ class Fitted:
             return f"{kept}; no labels were held out to judge by."
         if self.recipe.lam != "auto":
             return f"{kept}."
-        rule = "lowered" if self.lam else "did not lower"
+        rule = "a fall" if self.lam else "not a fall"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
         return (
-            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels "
-            f"changed by {change} (± standard error), "
-            f"which {rule} it by more than one standard error."
+            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
+            f"{change} (± standard error), {rule} of more than one standard error."
         )
 
 
@@ -151,25 +150,24 @@ def fit(
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
 
-    By default the twin's networks are pooled with teachers (:mod:`dessl.teachers`), some of which
-    use the unlabelled rows, by weights that held-out labels give; the pool is the model. With a
-    surrogate or a λ of your own, and no ``teachers``, the model is what the debiased risk trained.
+    By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
+    of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
+    your own, and no ``teachers``, the model is trained on the debiased risk.
 
-    Each network has another fifth of the labels held out, by which its step is selected; with fewer
-    than ten labels, or fewer than five whose class has another one, one network is trained on all
-    of them and nothing is selected. A validation
-    part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
-    held-out L and H give the λ to try, and the result is kept if it lowers the held-out
-    cross-entropy by more than one standard error; otherwise the twin is. Test rows are never
-    looked at.
+    Each network has a different fifth of the labels held out, which select its step. With fewer
+    than ten labels, or fewer than five that share their class with another, one network is trained
+    on all of them and no step is selected. A validation part of the data replaces the folds. If λ
+    is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
+    the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
+    that did not train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
 
     Args:
-        data: With its labels; tables as they come, since the recipe's scaling is applied here.
-        recipe: What :func:`recipe_for` gave for this data.
+        data: With its labels; not scaled yet, since the recipe's scaling is applied here.
+        recipe: From :func:`recipe_for` with this data.
         groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
-        out: Folder for runs that can be resumed, one subfolder for each network.
+        out: Folder for resumable runs, one subfolder for each network and restart.
         progress: Whether to show progress, where there is a terminal: a bar for each network, or
             one for all within :func:`dessl.training.progress.whole_bar`.
 

@@ -1,7 +1,7 @@
-"""Labels held out in folds, and what they say: the λ to try, and whether unlabelled rows helped.
+"""Labels held out in folds, the λ they suggest, and whether unlabelled rows helped.
 
-Rows of one group, such as copies of one row, say one thing: a group weighs as many rows as it has
-in every mean, and counts as one label in every standard error.
+Rows of one group, such as copies of one row, are not independent: in every mean a group counts as
+many rows as it has, and in every standard error it counts as one label.
 """
 
 import copy
@@ -95,7 +95,7 @@ def held_out_check(
 
         standard error = √(n / (n − 1) · Σ w² (d − d̄)²) / Σ w,
 
-    which is that of a plain mean where all groups have as many rows.
+    which is that of a plain mean if all groups have the same number of rows.
 
     Args:
         complete_case: Losses of the complete case.
@@ -146,7 +146,7 @@ def losses_and_h(
     found = []
     for model, data in zip(models, parts, strict=True):
         if data.validation is None:
-            raise ValueError("every part must hold rows out.")
+            raise ValueError("every part must have held-out rows.")
         own = copy.deepcopy(surrogate)
         own.prepare(model, id_range(data), data.n_classes)
         own.to(data.device)
@@ -161,19 +161,19 @@ def held_out_lambda(
     """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
     None where the labels are too few to tell. The error, the variance ratio and the range are those
-    of the risk over the rows that are going to be trained on.
+    of the risk over the rows to train on.
 
     Args:
         loss: L of held-out rows, (m,).
         h: H of the same rows, (m,).
-        data: Whose labelled and unlabelled rows are going to be trained on.
-        bound: Up to which λ the risk is bounded below.
+        data: Its labelled and unlabelled rows are the ones to train on.
+        bound: The largest λ for which the risk is bounded below.
         groups: (m,) numbers; each row its own group if not given.
     """
     loss, h = loss.double(), h.double()
     if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
-    # The slope is of held-out rows; the numbers of rows are those that λ is going to be used with.
+    # The slope is of held-out rows; the numbers of rows are those that λ will be used with.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
         _slope(loss, h, groups),
@@ -256,7 +256,7 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
 def held_out_parts(
     data: SemiData, groups: Tensor | None, *, members: int, seed: int
 ) -> HeldOutParts:
-    """Return the data of each network: another fold held out, or the validation part it came with.
+    """Return the data of each network, with one fold or the data's own validation part held out.
 
     Args:
         data: With its labels.
@@ -272,7 +272,7 @@ def held_out_parts(
         return HeldOutParts((data,), own, none, numbers)
     if numbers.shape != y.shape:
         raise ValueError(
-            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
+            f"groups must have one number for each of the {len(y)} labelled rows, shape "
             f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
         )
     folds = fold_numbers(y, numbers, seed)

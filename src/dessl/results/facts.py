@@ -1,4 +1,4 @@
-"""RunFacts: what ``facts.json`` of a run folder has, and all that a report is made of.
+"""RunFacts: the content of ``facts.json`` in a run folder, from which reports are made.
 
 RUN/facts.json        the facts
 RUN/report.html       made from facts.json alone; ``dessl report RUN`` writes it again
@@ -40,15 +40,15 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data set, as it was trained on.
+    """The data set, as used for training.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         rows: All rows except those of ``test``.
         labelled: Rows trained on with their label.
         unlabelled: Rows trained on without a label.
-        validation: Labelled rows that chose which step of a run is kept.
-        test: Labelled rows that were used once, at the end.
+        validation: Labelled rows that selected the step of a run.
+        test: Labelled test rows, used once, at the end.
         test_unlabelled: Unlabelled test rows, which sharpen the comparison.
         class_names: The classes in order.
         shape: Of one row: (channels, height, width) or (features,).
@@ -148,7 +148,7 @@ class RunFacts:
 
     Attributes:
         title: One line.
-        command: The command line that made it.
+        command: The command line of the run.
         data: The data set.
         methods: In the order of the tables; the complete case is the first.
         runs: One record for each method and seed. What all runs share (settings, versions) is

@@ -1,4 +1,4 @@
-"""A trial's facts: both models on the test rows, their comparison, and the verdict."""
+"""The facts of a trial: metrics of both models on the test rows, comparisons, the verdict."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def trial_facts(
     Args:
         trial: Of :func:`dessl.recipes.trial.run_trial`.
         surrogate: Its name in ``dessl.SURROGATES``.
-        command: The command line that made it.
+        command: The command line of the run.
         seconds: Time taken.
         settings: Other settings, by name.
         warnings: Shown on the way.
