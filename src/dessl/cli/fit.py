@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,12 +14,14 @@ from typer import Option
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import own_folder, put_model
 from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
-from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
 from dessl.cli.sources import (
     Expected,
     check_labels_present,
     fingerprint,
+    kind_of,
     new_rows,
+    propensity_column,
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
@@ -29,6 +32,7 @@ from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
 from dessl.results.trial import trial_facts
 from dessl.safety import audit
+from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 
@@ -67,6 +71,15 @@ LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels."
 RiskName = Annotated[
     Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
 ]
+PropensityName = Annotated[
+    str | None,
+    Option(
+        "--propensity",
+        metavar="COLUMN|estimate-x|estimate-y",
+        help="For labels that are not missing at random: the column with each row's probability to "
+        "get its label, or estimate it from the row or from the class.",
+    ),
+]
 TestFile = Annotated[
     str | None, Option(help="Rows to judge by; by default some are held out of DATA.")
 ]
@@ -97,6 +110,7 @@ def fit(
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
     risk: RiskName = "debiased",
+    propensity: PropensityName = None,
     test_file: TestFile = None,
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
@@ -127,8 +141,11 @@ def fit(
         )
     with resumable(out), noted_warnings() as notes:
         rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
+            data, label=label, categorical=categorical or (), size=size,
+            ignore=_ignored(data, ignore, propensity),
+        )  # fmt: skip
+        if propensity is not None:
+            rows = _weighed(rows, data, propensity, seed)
         test = None if test_file is None else _test_rows(test_file, data, rows)
         held_out = _held_out(rows, test_file, hold_out)
         train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
@@ -159,6 +176,29 @@ def fit(
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+
+
+def _ignored(source: str, ignore: list[str] | None, propensity: str | None) -> list[str]:
+    """Columns to drop: a row's probability to get its label is no feature of it."""
+    own = propensity is not None and propensity not in ESTIMATES and kind_of(source) == "table"
+    return [*(ignore or ()), *([propensity] if own and propensity else [])]
+
+
+def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiData:
+    """The data with the probability of each row to get its label, known or estimated."""
+    given = (
+        propensity if propensity in ESTIMATES else propensity_column(source, propensity, len(rows))
+    )
+    found = propensity_of(rows, given, seed=seed)
+    say(found.sentence)
+    if rows.test is None:
+        warnings.warn(
+            "test rows are held out of the labelled rows, and metrics on them are not weighed by "
+            "1/π: they describe the labelled rows. Pass --test-file with rows labelled at random.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found.on(rows)
 
 
 def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:

@@ -21,6 +21,7 @@ from dessl.data.features import feature_tensor
 from dessl.estimator.targets import (
     UNLABELLED,
     codes_and_classes,
+    given_propensity,
     labelled_accuracy,
     teachers_answers,
 )
@@ -28,6 +29,7 @@ from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
+from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, SavedModelError, load_model, save_model
 from dessl.surrogates import Surrogate
 from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
@@ -74,6 +76,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verdict_: What happened to the unlabelled rows, in a sentence or two.
         pool_: Each member's weight and held-out score, and what the unlabelled rows brought
             (:class:`dessl.teachers.PoolReport`); None where there is no pool.
+        propensity_: The labelling probabilities that labels were weighed by, and the effective
+            number of labels (:class:`dessl.safety.Propensity`); None where none were given.
         taught_: How good the teachers are, what was kept and why
             (:class:`dessl.teachers.TaughtReport`); None where no answers were given.
         history_: For each network, what each of its evaluations found, a list of dicts.
@@ -120,6 +124,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         X_unlabelled: Any = None,
+        propensity: Any = None,
         teachers: Any = None,
         at_prediction: bool = False,
     ) -> Self:
@@ -135,6 +140,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 two rows, and is two in memory too; weights that are not whole multiples of one
                 number make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, like those of X, each of weight 1.
+            propensity: For labels that are not missing completely at random, the probability of
+                each row to get its label, (n,), NaN where an unlabelled row's is not known; or
+                ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
+                then weighed by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers of somebody who may be wrong, such as a language model, to all rows
                 of X and then of X_unlabelled: classes (n,), None where there is none, or
                 probabilities (n, classes) in the order of the sorted classes; a list with one
@@ -168,11 +177,21 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._fit_taught(rows, codes, teachers, sample_weight, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
-        return self._fit(weighted_rows(rows, codes, weights, self.classes_))
+        if propensity is not None and sample_weight is not None:
+            raise ValueError(
+                "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
+                "are weighed by 1/π."
+            )
+        return self._fit(weighted_rows(rows, codes, weights, self.classes_), propensity)
 
-    def _fit(self, rows: WeightedRows) -> Self:
+    def _fit(self, rows: WeightedRows, propensity: Any = None) -> Self:
         names = [str(name) for name in self.classes_]
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
+        self.propensity_: Propensity | None = None
+        if propensity is not None:
+            given = given_propensity(propensity, rows.ids, (rows.codes < 0).sum())
+            self.propensity_ = propensity_of(data, given)
+            data = self.propensity_.on(data)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU
             data = data.to(_checks.device("device", self.device))
         recipe = recipe_for(
@@ -230,6 +249,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             setting=setting,
         )
         self.lam_, self.pool_, self.taught_ = 0.0, None, taught.report
+        self.propensity_ = None
         self.used_unlabelled_ = taught.report.student.kept
         self.verdict_ = " ".join(str(taught.report).splitlines())
         self.history_ = []
@@ -297,6 +317,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = saved.model
         new.pool_ = model.pool.report if isinstance(model, PooledPredictor) else None
         new.taught_ = model.taught.report if isinstance(model, TaughtPredictor) else None
+        new.propensity_ = None
         new._saved = saved
         return new
 

@@ -5,6 +5,7 @@ a network makes H small on the rows it was trained on, labelled or not, so that 
 both kinds compare two models without bias. Copies of one row are held out together.
 """
 
+import copy
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,9 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    if (shared := data.propensity) is not None and len(known) < data.n_labelled:
+        data = copy.copy(data)  # hiding labels at random makes each as much rarer
+        data.propensity = shared * (len(known) / data.n_labelled)
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -89,6 +93,8 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        if data.propensity is not None:  # as large a share of both kinds, so that π stays
+            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
