@@ -337,7 +337,7 @@ def test_what_was_worse_is_not_saved(
         model = dataclasses.replace(facts.model, method="complete case")
         return dataclasses.replace(facts, verdict=not_used("It is worse."), model=model)
 
-    monkeypatch.setattr("dessl.results.trial.trial_facts", lost)
+    monkeypatch.setattr("dessl.cli.fit_run.trial_facts", lost)
     run = tmp_path / "run"
     code, _, err = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 20)
     assert code == 0, err
@@ -365,7 +365,7 @@ def test_a_finished_run_says_so_and_trains_nothing(
     code, first, err = cli(*command)
     assert code == 0, err
     with monkeypatch.context() as patch:
-        patch.setattr("dessl.cli.sources.training_data", None)  # nothing is read
+        patch.setattr("dessl.cli.fit_run.training_data", None)  # nothing is read
         code, again, err = cli(*command)
         assert (code, again) == (0, first)
         assert "is finished already: nothing was trained" in err
@@ -382,10 +382,10 @@ def test_a_finished_run_says_so_and_trains_nothing(
 @pytest.mark.parametrize(
     "at",
     [
-        "dessl.cli.sources.training_data",
-        "dessl.recipes.trial.run_trial",
-        "dessl.results.trial.trial_facts",
-        "dessl.report.page.write_report",
+        "dessl.cli.fit_run.training_data",
+        "dessl.cli.fit_run.run_trial",
+        "dessl.cli.fit_run.trial_facts",
+        "dessl.cli.fit_run.write_report",
     ],
 )
 def test_ctrl_c_at_any_time_says_how_to_go_on(

@@ -11,6 +11,7 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import copy
 import dataclasses
 import warnings
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    data = _thinned(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -102,6 +104,8 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        if data.propensity is not None:  # as large a share of both kinds, so that π stays
+            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -116,6 +120,15 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     other[known] = False
     unknown = other.nonzero().flatten()
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
+
+
+def _thinned(data: SemiData, labels: int) -> SemiData:
+    """The data with the propensities of labels of which only some are kept, at random."""
+    if data.propensity is None or labels == data.n_labelled:
+        return data
+    thinned = copy.copy(data)
+    thinned.propensity = data.propensity * (labels / data.n_labelled)
+    return thinned
 
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
@@ -266,6 +279,7 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     (40, 40, 60)
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _thinned(data, len(known))
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)

@@ -180,6 +180,8 @@ def _near(distances: Tensor, limit: float) -> Tensor:
 
 
 def _test_columns(data: SemiData, test: Tensor) -> Tensor:
+    if not len(test):
+        return torch.empty(0, 0)
     return image_columns(test).cpu() if data.is_image else as_columns(test).float()
 
 
