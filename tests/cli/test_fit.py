@@ -65,7 +65,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert (facts.data.unlabelled, facts.data.test_unlabelled) == (115, 29)  # and of 144
     assert cli("predict", run, people, "--out", out)[0] == 0
     rows = read_predictions(out)
-    assert list(rows[0]) == ["row", "prediction", "p(ill)", "p(well)"]
+    assert list(rows[0]) == ["row", "prediction", "confidence", "p(ill)", "p(well)"]
     assert len(rows) == 240
     for row in rows:
         p = {"ill": float(row["p(ill)"]), "well": float(row["p(well)"])}
