@@ -87,7 +87,7 @@ def expected_accuracy(facts: RunFacts, model: ModelFacts) -> str:
 
 def _estimates_table(facts: RunFacts) -> Table:
     first = facts.estimates[0]
-    title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates) from"
+    title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
     table = Table(title=Text(f"{title} {facts.data.test} held-out labels"))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
