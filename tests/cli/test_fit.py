@@ -356,19 +356,22 @@ def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow  # a kill is tested anyway, and without waiting
-@pytest.mark.parametrize("more", [("--lam", 0.5), ()])
+@pytest.mark.parametrize(
+    ("more", "within"),
+    [(("--lam", 0.5), "training"), ((), "training"), ((), "training/refit")],
+)
 def test_ctrl_c_leaves_a_run_that_goes_on(
-    cli: Cli, people: Path, tmp_path: Path, more: tuple[object, ...]
+    cli: Cli, people: Path, tmp_path: Path, more: tuple[object, ...], within: str
 ) -> None:
     run = tmp_path / "run"
-    options = ("--label", "outcome", "--steps", 600, "--networks", 1, *more)
+    options = ("--label", "outcome", "--steps", 300, "--networks", 1, *more)
     arguments = [str(option) for option in ("fit", people, "--out", run, *options)]
     process = subprocess.Popen(
         [sys.executable, "-c", "from dessl.cli.main import main; main()", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 600
-    while not list(run.glob("training/*/checkpoints/step-*")) and time.monotonic() < deadline:
+    while not list(run.glob(f"{within}/*/checkpoints/step-*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=600)
