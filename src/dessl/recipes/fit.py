@@ -181,7 +181,8 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    seen = _as_networks_see(data, recipe)
+    # Floats are standardised once, here; uint8 images by their views.
+    seen = data if data.is_image else standardised_data(data, recipe.scaling)
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
@@ -345,11 +346,6 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
             f"(n, {data.n_classes}); got {tuple(logits.shape)} for {len(rows)} rows. Change its "
             "last layer."
         )
-
-
-def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:
-    """Standardise floats once; uint8 images are standardised by their views."""
-    return data if data.is_image else standardised_data(data, recipe.scaling)
 
 
 def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
