@@ -33,6 +33,8 @@ from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
+# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """How many rows with and without a label are held out, and may at most be copies of one."""
-    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+    judged = max(LEAST_TEST, round(share * n_labelled))
+    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
@@ -225,15 +228,6 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
             expected="labels of two classes at least to train on",
             got=f"only {data.class_names[trained.pop()]!r}",
             do="Label rows of the other classes too.",
-        )
-    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
-    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
-    if single:
-        warnings.warn(
-            f"the class(es) {few(single)} have a single label to train on, so no other label can "
-            "tell whether they are learnt. Label more of their rows.",
-            UserWarning,
-            stacklevel=3,
         )
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:
