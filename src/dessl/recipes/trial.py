@@ -34,6 +34,8 @@ from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
+# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def _thinned(data: SemiData, labels: int) -> SemiData:
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """How many rows with and without a label are held out, and may at most be copies of one."""
-    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+    judged = max(LEAST_TEST, round(share * n_labelled))
+    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
