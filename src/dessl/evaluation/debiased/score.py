@@ -35,6 +35,10 @@ and mean_L H (:attr:`Fit.shortfall`). The bounds of such losses are centred on �
 A negative shortfall comes from one row far from the others in H, which shrinking λ and clipping it
 to [0, 1] already corrects; it is then ignored.
 
+Rows drawn by strata have bounds in each stratum, and the distances d_s of these from the stratum's
+mean are added up to √Σ (share_s d_s)² (the MOVER of Zou and Donner): the residuals of a stratum
+whose rows are all right say nothing of how wrong it may be.
+
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
 tails (:func:`_shared`). If small losses are rare, the roles are swapped.
@@ -160,13 +164,31 @@ class _Side(NamedTuple):
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
     centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
-    below, above = _sides(fit, sample, metric, centre)
     p = tail.probability
+    if fit.strata and not metric.smooth and p <= 0.5:
+        return _by_strata(fit, metric, p)
+    below, above = _sides(fit, sample, metric, centre)
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
     sharing = tail.low and tail.high
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _by_strata(fit: Fit, metric: Metric, probability: float) -> Bounds:
+    """Add up the distances of the strata's own bounds as independent errors are added up.
+
+    A stratum whose few rows are all right has no observed variance, but it has a bound.
+    """
+    from scipy import special
+
+    squares = [float(special.ndtri(probability)) ** 2 * fit.unlabelled_variance] * 2
+    for stratum in fit.strata:
+        one = stratum.fit
+        centre = _rate(one.value) if metric.binary else one.value
+        for k, side in enumerate(_sides(one, stratum.sample, metric, centre)):
+            squares[k] += (stratum.share * side.at(probability)) ** 2
+    return Bounds(fit.value - math.sqrt(squares[0]), fit.value + math.sqrt(squares[1]))
 
 
 def _rate(value: float) -> float:
