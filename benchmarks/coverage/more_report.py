@@ -134,6 +134,8 @@ def markdown(report: dict[str, Any]) -> str:
     if found := some("peers"):
         text = "The same draws; bounds are cut to the metric's range."
         lines += section("Peers", f"{text} {runs_of(found)}", intervals(found, {}))
+    if found := some("ece"):
+        lines += section("Calibration error", f"{ECE} {runs_of(found)}", _ece(found))
     if found := some("shift"):
         lines += section("The warning of a shift", f"{SHIFT} {runs_of(found)}", _shifts(found))
     if found := some("sets"):
@@ -150,6 +152,21 @@ SETS = (
     "Mean coverage of the sets of new rows, its standard deviation over draws of the labels, how "
     "often it is below 85 %, and the mean number of classes in a set."
 )
+
+
+ECE = "Mean estimate beside the truth in as many bins, and the plug-in estimate's mean."
+
+
+def _ece(records: list[Record]) -> list[str]:
+    rows = [
+        [
+            r["population"], str(r["labels"]), f"{r['truth']:.3f}",
+            f"{r['value']:.3f} ± {r['value_error']:.3f}", f"{r['plug_in']:.3f}", covered(r),
+        ]
+        for r in records
+    ]  # fmt: skip
+    heads = ("population", "m", "truth", "mean estimate", "plug-in", "coverage, 95 %")
+    return table(heads, rows)
 
 
 def _shifts(records: list[Record]) -> list[str]:

@@ -19,9 +19,10 @@ between λ and 1, which adds a quarter of that to v.
 
 The estimate v is too small in samples that lack large losses, and then the upper bound misses. Its
 q is therefore from Student's t, with m − 2 degrees of freedom. So is that of both bounds of 0–1
-losses with λ > 0 and fewer than 50 labels, or with weights, and of rates such as a recall or an
-AUC. A rate has the variance of n tosses of a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for
-n/s tosses.
+losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n tosses of
+a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. An AUC or an average over classes
+rests on its smallest class: for k rows of it, V(θ̂) is multiplied by k/(k − 1), and q is Student's t
+with k − 1 degrees of freedom.
 
 θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
 with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
@@ -224,8 +225,12 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     if metric.binary:
         share, counted = fit.unexplained, _counted(fit, sample, metric)
         v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
-        few = (fit.lam and counted < FEW_LABELS) or metric.smooth or fit.designed
+        few = (fit.lam and counted < FEW_LABELS) or fit.designed
         degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
+        if not metric.share and fit.loss_variance:
+            rows = max(2.0, fit.labels * sample.n_labels / len(sample.loss))
+            share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
+            v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
         below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
