@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._files import neighbour
+from dessl._files import naming, neighbour
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -135,7 +135,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     try:
         unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
-            with (unfinished / name).open("wb") as file:
+            with (unfinished / name).open("wb") as file, naming(place / name):
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -236,7 +236,7 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SavedModelError(f"{place} is not a whole saved model: {error}.") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__

@@ -125,3 +125,17 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
         split(one)
+
+
+def _trained_rows(data: SemiData, seed: int) -> list[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return split(data, seed=seed)[0].labelled_rows.tolist()
+
+
+def test_a_class_with_a_single_label_is_noted() -> None:
+    y = torch.cat((torch.zeros(30), torch.ones(30), torch.tensor([2.0]), torch.full((9,), -1.0)))
+    data = SemiData(torch.rand(70, 2), y.long())
+    rest = Part(torch.rand(9, 2), torch.arange(9) % 3)
+    with pytest.warns(UserWarning, match=r"the class\(es\) 2 have a single label"):
+        split(data, test=rest)

@@ -15,9 +15,12 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet), an .npz file, .npy files (a.npy,b.npy are put side "
-        "by side), a folder of images, or a name from dessl datasets list.",
+        help="A table (.csv, .tsv, .parquet, .xlsx), an .npz file, .npy files (a.npy,b.npy are put "
+        "side by side), a folder of images, or a name from dessl datasets list.",
     ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="Sheet of an Excel workbook; the first if not given.")
 ]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 

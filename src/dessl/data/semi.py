@@ -1,7 +1,7 @@
 """SemiData: one copy of the features, and which of their rows have a label."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +22,7 @@ from dessl.data.parts import (
     as_pair,
     dataset_arrays,
     labelled_part,
+    named_answers,
     row_ids,
     row_propensity,
 )
@@ -50,6 +51,9 @@ class SemiData:
             0, ..., n - 1 when not given.
         propensity: (n,) the probability of each row to be among the labelled rows, for labels that
             are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
+        teachers: Answers of somebody who may be wrong to all rows, by name or as a list: classes
+            (n,), None for no answer, or probabilities (n, classes). What
+            :func:`dessl.teachers.learn_from_answers` learns from; nothing else looks at them.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
 
@@ -71,6 +75,7 @@ class SemiData:
         test: "tuple[Any, Any] | None" = None,
         ids: "Tensor | NDArray[Any] | None" = None,
         propensity: "Tensor | NDArray[Any] | None" = None,
+        teachers: "Mapping[str, Any] | Sequence[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
     ) -> None:
@@ -98,6 +103,7 @@ class SemiData:
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
         self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
+        self.teachers = named_answers(teachers, len(self.x))
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
 

@@ -46,6 +46,7 @@ OUTCOMES: dict[Outcome, str] = {
 MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
 POWER = 0.8  # probability that the labels asked for decide
 MOST_NEEDED = 10_000_000
+MANY = 100  # times as many, from which on a larger margin is proposed
 STEP = 1.02  # from one number of labels tried to the next
 
 OVER_SEEDS = "paired t-test over seeds"
@@ -216,6 +217,8 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
         more = f"About {count:,} more labels, {held_out:,} of them held out, would decide it."
     else:
         more = f"About {count:,} more {unit} would decide it."
+    if count > MANY * comparison.n:
+        more = f"{more} A larger margin needs fewer."
     return Verdict(outcome, f"{found}. {more}", margin, count)
 
 

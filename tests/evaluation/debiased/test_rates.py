@@ -97,3 +97,14 @@ def test_an_average_over_classes_needs_rows_of_each(predictions) -> None:
     p, y = predictions()
     with pytest.raises(ValueError, match="needs labelled rows of class 2; got none"):
         estimate_metric("macro_f1", p[y != 2], y[y != 2])
+
+
+def test_a_rate_of_one_with_unequal_weights_has_bounds() -> None:
+    p = torch.tensor([[0.1, 0.9]] * 20 + [[0.9, 0.1]] * 30)
+    y = [1] * 20 + [0] * 30
+    chances = np.random.default_rng(0).uniform(0.1, 0.9, 50)
+    for name in ("recall", "auc", "macro_f1", "balanced_accuracy", "precision"):
+        estimate = estimate_metric(name, p, y, p, propensity=chances, check_shift=False)
+        assert estimate.value == pytest.approx(1)
+        assert 0.5 < estimate.low < 0.99
+        assert estimate.high == pytest.approx(1)

@@ -47,9 +47,10 @@ def read_table(
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[RawData, TableEncoding]:
-    r"""A CSV or Parquet table as data, and the encoding by which later tables become the same.
+    r"""A table as data, and the encoding by which later tables become the same.
 
     Args:
         path: The file; see :func:`dessl.data.formats.tables.open_table`.
@@ -60,6 +61,7 @@ def read_table(
         ask: Called with labels that look like such a mark and are not named, and how often each
             occurs; returns those that are one. If None, they are classes, with a warning.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
@@ -78,7 +80,7 @@ def read_table(
     >>> data.x[1].tolist(), data.y.tolist(), data.class_names
     ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
     encoding = fit_encoding(
         table,
         label=label,
@@ -96,6 +98,7 @@ def read_new_table(
     *,
     labels: bool = True,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """A later table, encoded as the first one was; its label column may be missing.
@@ -105,12 +108,13 @@ def read_new_table(
         encoding: From :func:`read_table`.
         labels: Whether to read the label column; otherwise every label is missing.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Raises:
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
 
 

@@ -10,8 +10,8 @@ estimates the mean of L over the population. Row i moves it by
     c_i = a_i (r_i − r̄) + λ (H_i − mean_all H)/n,    r = L − λH,
 
 without the first term if it is unlabelled, where r̄ is the weighted mean of r over the labelled rows
-of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ makes that smallest: it is
-a regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
+of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ makes that smallest: it
+is a regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
 missing at random.
 """
 
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.fit import LAM_RANGE, Fit
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, without_rounding
 from dessl.evaluation.debiased.proxies import Sample
 from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
@@ -177,7 +177,7 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
         degrees=max(1.0, labels - len(inside) - bool(lam)),
         labels=labels,
         plain=plain,
-        loss_variance=float(a @ (sample.loss - plain).square()),
+        loss_variance=without_rounding(float(a @ (sample.loss - plain).square())),
         seen_variance=float(a @ (h - a @ h).square()),
         designed=True,
     )

@@ -24,6 +24,7 @@ from dessl.theory.lambda_estimate import ONE_SIDED_95
 LAM_RANGE = (0.0, 1.0)
 SEEN_OFF_LINE = 3.0  # Σr² needed before residuals of 0–1 losses give the slope's standard error
 ROUNDING = 1e-9  # fraction of a sum of squares that may be rounding
+LEAST_VARIANCE = 1e-24  # of L; less is rounding of weighted sums
 
 
 class Fit(NamedTuple):
@@ -140,9 +141,14 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
         degrees=len(h) - (2 if lam else 1),
         labels=float(len(h)),
         plain=float(loss.mean()),
-        loss_variance=float(loss.var()),
+        loss_variance=without_rounding(float(loss.var())),
         seen_variance=float(h.var()),
     )
+
+
+def without_rounding(variance: float) -> float:
+    """A variance, 0 where it is only rounding."""
+    return variance if variance > LEAST_VARIANCE else 0.0
 
 
 def steepest(sample: Sample) -> float:
@@ -231,6 +237,6 @@ def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
         degrees=len(h) - 1,
         labels=float(len(h)),
         plain=float(loss.mean()),
-        loss_variance=float(loss.var()),
+        loss_variance=without_rounding(float(loss.var())),
         seen_variance=float(h.var()),
     )

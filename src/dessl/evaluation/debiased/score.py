@@ -159,7 +159,7 @@ class _Side(NamedTuple):
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
-    centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value + max(0.0, fit.shortfall)
+    centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
     below, above = _sides(fit, sample, metric, centre)
     p = tail.probability
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
@@ -167,6 +167,12 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     sharing = tail.low and tail.high
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _rate(value: float) -> float:
+    """A share in [0, 1]; 0 or 1 if it is that but for rounding."""
+    nearest = float(round(value))
+    return min(1.0, max(0.0, nearest if abs(value - nearest) < ROUNDING else value))
 
 
 def _most_unseen(probability: float, labels: float) -> float:
@@ -210,8 +216,9 @@ def _counted(fit: Fit, sample: Sample, metric: Metric) -> float:
     """The number of coin tosses with a mean as variable as that of the rows' L."""
     if not (metric.smooth and fit.loss_variance):
         return fit.labels * sample.n_labels / len(sample.loss)
-    mean = min(1.0, max(0.0, fit.plain))
-    return fit.labels * mean * (1 - mean) / fit.loss_variance
+    mean = _rate(fit.plain)
+    tosses = fit.labels * mean * (1 - mean) / fit.loss_variance
+    return tosses or fit.labels * sample.n_labels / len(sample.loss)
 
 
 def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:

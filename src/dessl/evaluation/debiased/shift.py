@@ -111,13 +111,13 @@ def warn_of_shift(test: ShiftTest, *, designed: bool = False, stacklevel: int = 
     else:
         found = "the unlabelled rows do not look like the labelled ones"
         do = (
-            "If you know how rows were chosen for labelling, pass propensity= or strata=. "
-            "Otherwise label a random sample of all rows, or leave the unlabelled rows out and "
-            "report the metric for rows like the labelled ones only"
+            "If you know how rows were chosen for labelling, pass propensity= or strata= "
+            "(--propensity, --strata). Otherwise label a random sample of all rows, or leave the "
+            "unlabelled rows out and report the metric for rows like the labelled ones only"
         )
     warnings.warn(
         f"{found} (p = {test.p_value:.2g}), so the estimate and its interval may be wrong: they "
-        f"assume that rows were labelled at random. {do}. check_shift=False turns this test off.",
+        f"assume that rows were labelled at random. {do}.",
         ShiftWarning,
         stacklevel=stacklevel + 1,
     )
