@@ -318,7 +318,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
-                rows, are beside it as ``.json``.
+                rows, are beside it, in a file with ``.json`` after that name.
             format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
             networks_only: Whether to leave a pool's teachers out; see
                 :func:`dessl.export.export_model`.
