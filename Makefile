@@ -7,7 +7,7 @@ DEMO_OUT ?= runs/demo
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
 
-.PHONY: demo test lint types docs unit explore format clean
+.PHONY: demo test lint types docs unit explore torture lock format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dessl demo --out $(DEMO_OUT)
@@ -31,6 +31,20 @@ unit: $(VENV)/.installed-dev
 # Property tests with new random examples each time. Add what they find to the tests as fixed cases.
 explore: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS) -m explore --hypothesis-profile explore
+
+# Kills, fuzzing, full disks and damaged folders, for about TORTURE seconds each. The counts are added to
+# benchmarks/results/torture.json, and an input that fails becomes a file of tests/torture/corpus.
+TORTURE ?= 300
+SEED ?= $(shell date +%s)
+torture: $(VENV)/.installed-dev
+	$(PYTEST) -m torture tests/torture
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/kills.py --kills 1000 --seconds $(TORTURE) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/fuzz.py --seconds $(TORTURE) --seed $(SEED)
+
+# What a release pins: run after a change of constraints.txt.
+lock: $(VENV)/.installed-dev
+	$(BIN)/python release/lock.py
+	$(BIN)/python release/sbom.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

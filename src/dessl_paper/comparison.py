@@ -4,8 +4,8 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
+from dessl.evaluation import verdict
 from dessl.evaluation.statistics import holm
-from dessl.results import comparisons
 from dessl.results.comparisons import by_seed, over_seeds
 from dessl.risk import RISKS
 from dessl_paper.results import Block, Results
@@ -15,7 +15,7 @@ CLEAR = 0.05
 
 
 @dataclass(frozen=True)
-class Comparison(comparisons.Comparison):
+class Comparison(verdict.Comparison):
     """A metric of one method minus another's, split by split.
 
     Attributes:

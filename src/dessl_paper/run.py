@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from dessl._files import write_whole
+from dessl._files import sweep, write_whole
 from dessl.data import DataError
 from dessl.data.errors import few
-from dessl.results.record import write_record
+from dessl.results.record import RUNS, write_record
 from dessl.training.folder import LOCK, locked_folder
 from dessl_paper.kinds import kind_of
 from dessl_paper.results import (
@@ -90,6 +90,8 @@ def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
         begin(out, experiment, resume=resume)
     with locked_folder(training):
         begin(out, experiment, resume=True)
+        for left in (out / RUNS).glob(".*.json.*"):  # of a process that was killed
+            sweep(left.with_name(left.name[1:].rpartition(".")[0]))
         yield
         for file in training.glob(f"*/{CELLS}"):  # begun in other groups
             shutil.rmtree(file.parent, ignore_errors=True)
@@ -181,7 +183,7 @@ def _keys(file: Path) -> list[str]:
     """The cells of a begun training; none if the file cannot be read, so that it starts again."""
     try:
         keys = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return []
     known = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
     return keys if known else []

@@ -1,25 +1,31 @@
 """From a file to predictions in two commands: a mixed table, a folder of PNGs, an npz."""
 
 import csv
+import dataclasses
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from scipy import stats
 
-from dessl.results.facts import read_facts
+from dessl.evaluation.verdict import not_used
+from dessl.results.facts import ModelFacts, read_facts
+from dessl.results.trial import trial_facts
 from dessl.saved import load_model
 
 Cli = Callable[..., tuple[int, str, str]]
-QUICK = ("--steps", 40, "--networks", 1)
+QUICK = ("--steps", 40, "--networks", 1, "--no-refit")
 
 
 def write_people(path: Path, seed: int) -> Path:
@@ -148,6 +154,35 @@ def test_no_spreadsheet_runs_a_class_name(cli: Cli, tmp_path: Path) -> None:
     assert {row["prediction"] for row in read_predictions(out)} == {"'=1+1", "benign"}
 
 
+def test_embeddings_with_a_file_of_labels(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    x = random.normal(size=(160, 8)) + 2 * y[:, None]
+    np.save(tmp_path / "a.npy", x[:, :5].astype(np.float32))
+    np.save(tmp_path / "b.npy", x[:, 5:].astype(np.float16))
+    names = np.array(["cat", "dog"])[y]
+    lines = ["row,animal", *(f"{row},{names[row]}" for row in range(60))]
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    both, run = f"{tmp_path}/a.npy,{tmp_path}/b.npy", tmp_path / "run"
+    options = ("--labels", tmp_path / "labels.csv", "--out", run, *QUICK, "--lam", 0)
+    assert cli("fit", both, *options)[0] == 0
+    assert cli("predict", run, both, "--out", tmp_path / "p.csv")[0] == 0
+    right = [row["prediction"] for row in read_predictions(tmp_path / "p.csv")] == names
+    assert right.mean() > 0.9
+    (tmp_path / "all.csv").write_text("\n".join(["animal", *names]) + "\n")
+    code, out, err = cli("evaluate", run, both, "--labels", tmp_path / "all.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["labelled_rows"]["accuracy"] == pytest.approx(right.mean())
+    for command, message in (
+        (("evaluate", run, both), "Pass --labels FILE"),
+        (("predict", run, tmp_path / "a.npy", "--out", tmp_path / "q.csv"), "rows of shape (8,)"),
+        (("fit", both, "--out", tmp_path / "other"), "Which file has them"),
+        (("fit", "digits", "--labels", "x.csv", "--out", tmp_path / "other"), "a whole number"),
+    ):
+        code, _, err = cli(*command)
+        assert (code, message in " ".join(err.split())) == (2, True), err
+
+
 def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     cli: Cli, tmp_path: Path
 ) -> None:
@@ -228,6 +263,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert cli(*command)[0] == 0
     first = read_facts(tmp_path)
     models = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
+    (tmp_path / "training" / "finished.json").unlink()  # as if it had been killed just before
     assert cli(*command)[0] == 0
     assert read_facts(tmp_path).runs == first.runs
     again = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
@@ -250,14 +286,115 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert read_facts(tmp_path).runs == first.runs
 
 
-@pytest.mark.parametrize("at", ["training_data", "run_trial", "trial_facts", "write_report"])
+def test_the_winner_is_refitted_on_all_labels_and_judged_before(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    command = ("fit", people, "--label", "outcome", "--steps", 40, "--networks", 1)
+    plain, again = tmp_path / "plain", tmp_path / "again"
+    assert cli(*command, "--no-refit", "--out", plain)[0] == 0
+    code, shown, err = cli(*command, "--out", again)
+    assert code == 0, err
+    before, after = read_facts(plain), read_facts(again)
+    metrics = [[run.metrics for run in facts.runs] for facts in (before, after)]
+    assert metrics[0] == metrics[1]  # the honest estimate is that of the model before
+    assert after.verdict == before.verdict
+    assert before.model == ModelFacts(after.model.method, 77, refitted=False)
+    assert after.model == ModelFacts(after.model.method, 96, refitted=True)
+    assert "trained again on all 96 labels" in shown
+    one, two = (load_model(run / "model") for run in (plain, again))
+    rows = torch.randn(20, *one.shape)
+    assert not torch.equal(one.predict_proba(rows), two.predict_proba(rows))
+    weights = (again / "model" / "model.safetensors").read_bytes()
+    checkpoints = list(again.glob("training/refit/*/checkpoints"))
+    assert checkpoints
+    for place in checkpoints:  # as a process leaves it that is killed within the refit
+        shutil.rmtree(place)
+    shutil.rmtree(again / "model")
+    assert cli(*command, "--out", again)[0] == 0
+    assert (again / "model" / "model.safetensors").read_bytes() == weights
+
+
+def test_test_rows_from_elsewhere_are_never_trained_on(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    others = write_people(tmp_path / "others.csv", seed=1)
+    options = ("--label", "outcome", "--steps", 5, "--networks", 1, "--test-file", others)
+    code, shown, err = cli("fit", people, "--out", tmp_path / "run", *options)
+    assert code == 0, err
+    assert read_facts(tmp_path / "run").model.refitted is False
+    assert not (tmp_path / "run" / "training" / "refit").exists()
+    assert "(trained on 96 labels)" in shown
+
+
+def test_what_was_worse_is_not_saved(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is made to say so; that it does, of worse models, is tested with it."""
+    true = trial_facts
+
+    def lost(*arguments: Any, **named: Any) -> Any:
+        facts = true(*arguments, **named)
+        model = dataclasses.replace(facts.model, method="complete case")
+        return dataclasses.replace(facts, verdict=not_used("It is worse."), model=model)
+
+    monkeypatch.setattr("dessl.results.trial.trial_facts", lost)
+    run = tmp_path / "run"
+    code, _, err = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 20)
+    assert code == 0, err
+    model, twin = (load_model(run / name) for name in ("model", "complete-case"))
+    rows = torch.randn(20, *model.shape)
+    assert torch.equal(model.predict_proba(rows), twin.predict_proba(rows))
+    assert read_facts(run).model == ModelFacts("complete case", 96, refitted=True)
+
+
+def test_a_margin_is_the_users(cli: Cli, people: Path, tmp_path: Path) -> None:
+    run = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
+    code, shown, err = cli(*run, "--margin", 2)
+    assert code == 0, err
+    assert read_facts(tmp_path / "run").verdict.outcome == "no practical difference"
+    assert "within the margin of ±2" in shown
+    assert "Expected accuracy: " in shown
+
+
+def test_a_finished_run_says_so_and_trains_nothing(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, table = tmp_path / "run", tmp_path / "people.csv"
+    table.write_bytes(people.read_bytes())
+    command = ("fit", table, "--label", "outcome", "--out", run, *QUICK, "--lam", 0)
+    code, first, err = cli(*command)
+    assert code == 0, err
+    with monkeypatch.context() as patch:
+        patch.setattr("dessl.cli.sources.training_data", None)  # nothing is read
+        code, again, err = cli(*command)
+        assert (code, again) == (0, first)
+        assert "is finished already: nothing was trained" in err
+        assert json.loads(cli(*command, "--json")[1]) == json.loads(
+            (run / "facts.json").read_text()
+        )
+    (run / "report.html").unlink()
+    assert "nothing was trained" not in cli(*command)[2]
+    assert (run / "report.html").exists()
+    table.write_text(people.read_text(encoding="utf-8") + "44.0,Oslo,ill\n", encoding="utf-8")
+    assert "nothing was trained" not in cli(*command)[2]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "dessl.cli.sources.training_data",
+        "dessl.recipes.trial.run_trial",
+        "dessl.results.trial.trial_facts",
+        "dessl.report.page.write_report",
+    ],
+)
 def test_ctrl_c_at_any_time_says_how_to_go_on(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["dessl.cli.fit"], at, interrupted)
+    monkeypatch.setattr(at, interrupted)
     arguments = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
     code, out, err = cli(*arguments)
     assert (code, out) == (130, "")

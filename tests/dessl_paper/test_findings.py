@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from dessl.evaluation.verdict import OVER_SEEDS
 from dessl.results.averages import Average
-from dessl.results.comparisons import OVER_SEEDS
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.comparison import Comparison
 from dessl_paper.findings import Finding, Level, agreement, counted, direction_finding, with_sign

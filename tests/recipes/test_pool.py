@@ -98,7 +98,7 @@ class TestFit:
         right = (torch.arange(len(y)), y)
         assert pool[right].mean() > twin[right].mean()
         assert torch.allclose(pool.exp().sum(1), torch.ones(500, dtype=torch.float64))
-        assert "30 held-out labels" in fitted.verdict
+        assert "30 held-out labels" in fitted.verdict.sentence
 
     def test_the_pool_is_the_weighted_sum_of_its_members(self, fitted: Fitted) -> None:
         _, x, _ = moons()
@@ -162,14 +162,14 @@ class TestFit:
 
     def test_a_surrogate_and_teachers_go_together(self) -> None:
         data, x, _ = moons()
-        recipe = recipe_for(data, lam=0.5, teachers=["graph", GaussianNB()], steps=20, members=2)
+        recipe = recipe_for(data, lam=0.5, teachers=["graph", GaussianNB()], steps=20, networks=2)
         found = fit(data, recipe, progress=False)
         assert found.pool.members[0].name == "cc"
         assert {"GaussianNB"} < {one.name for one in found.pool.members}
         assert found.lam == 0.5
         assert found.check is not None
         assert torch.equal(
-            found.model.networks(x), fit(data, recipe_for(data, lam=0.5, steps=20, members=2),
+            found.model.networks(x), fit(data, recipe_for(data, lam=0.5, steps=20, networks=2),
                                          progress=False).model(x)
         )  # fmt: skip
 
@@ -178,7 +178,8 @@ class TestFit:
         recipe = recipe_for(data, lam=0.5, teachers=["graph"], steps=5)
         found = fit(data, recipe, progress=False)
         assert found.pool is None
-        assert "used with λ = 0.5; no labels were held out" in found.verdict
+        assert found.verdict.outcome == "cannot tell yet"
+        assert "λ = 0.5; no labels were held out" in found.verdict.sentence
 
     def test_a_validation_part_judges(self) -> None:
         data, x, y = moons()
@@ -204,7 +205,7 @@ class TestFit:
 
 class TestResume:
     def recipe(self, data: SemiData) -> object:
-        return recipe_for(data, steps=20, members=2)
+        return recipe_for(data, steps=20, networks=2)
 
     def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(self, tmp_path: Path) -> None:
         data, x, _ = moons()

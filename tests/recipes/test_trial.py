@@ -87,15 +87,41 @@ def test_too_few_labels_are_refused() -> None:
         split(rows(), share=1.0)
 
 
-def test_classes_without_a_label_to_train_on_are_said() -> None:
+def test_every_class_with_two_labels_is_trained_on_and_judged() -> None:
+    y = torch.full((400,), -1)
+    y[:200], y[197:200], y[200:202] = 0, 1, 2
+    data = SemiData(torch.arange(400.0)[:, None], y)
+    for seed in range(20):
+        train, test = split(data, seed=seed)
+        held_out = test.y[test.labelled].bincount(minlength=3).tolist()
+        assert held_out[1:] == [1, 1]
+        assert held_out[0] in (39, 40)  # a fifth of 197
+        assert train.y[train.labelled_rows].bincount().tolist() == [197 - held_out[0], 2, 1]
+
+
+def test_classes_are_held_out_in_proportion_and_rows_equally_often() -> None:
+    y = torch.arange(90) % 3 % 2  # 60 of one class, 30 of the other
+    counts, shares = torch.zeros(90), []
+    for seed in range(400):
+        _, test = split(SemiData(torch.arange(90.0)[:, None], y), share=0.15, seed=seed)
+        counts[test.x[:, 0].long()] += 1
+        shares.append(int(test.y.sum()))
+    assert set(shares) == {4, 5}  # 14 of 90: 4.67 of the smaller class
+    for number in (0, 1):  # each row in 14 of 90 draws: 62 of 400, deviation 7
+        assert float(counts[y == number].mean()) == pytest.approx(400 * 14 / 90, abs=1.5)
+    assert float((counts - 400 * 14 / 90).abs().max()) < 5 * 7
+
+
+def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     y = torch.full((50,), -1)
     y[:20], y[20] = torch.arange(20) % 2, 2
     data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
-    with_rare = [seed for seed in range(30) if 20 in _trained_rows(data, seed)]
-    assert 15 < len(with_rare) < 30  # 17 of its 21 labels stay, so the rare one does in 4 of 5
-    without = next(seed for seed in range(30) if seed not in with_rare)
-    with pytest.warns(UserWarning, match=r"no label.*rare"):
-        split(data, seed=without)
+    with pytest.warns(UserWarning, match="rare have one label each"):
+        train, _ = split(data)
+    assert 20 in train.labelled_rows.tolist()
+    y[20] = 0
+    with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare"):
+        split(SemiData(data.x, y, class_names=["a", "b", "rare"]))
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
         split(one)
@@ -105,3 +131,11 @@ def _trained_rows(data: SemiData, seed: int) -> list[int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return split(data, seed=seed)[0].labelled_rows.tolist()
+
+
+def test_a_class_with_a_single_label_is_noted() -> None:
+    y = torch.cat((torch.zeros(30), torch.ones(30), torch.tensor([2.0]), torch.full((9,), -1.0)))
+    data = SemiData(torch.rand(70, 2), y.long())
+    rest = Part(torch.rand(9, 2), torch.arange(9) % 3)
+    with pytest.warns(UserWarning, match=r"the class\(es\) 2 have a single label"):
+        split(data, test=rest)

@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from dessl.evaluation import metrics_from_logits
-from dessl.results.comparisons import OVER_SEEDS, Comparison
+from dessl.evaluation.verdict import OVER_SEEDS, Comparison, Verdict
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record
-from dessl.results.verdict import Verdict
 from dessl.training import Event
 
 
@@ -106,7 +105,7 @@ def small_facts() -> Callable[..., RunFacts]:
                 for method in list(names)[1:]
                 for metric in ("accuracy", "cross_entropy", "ece")
             ),
-            verdict=Verdict("no clear difference", "No clear difference with 60 labels."),
+            verdict=Verdict("cannot tell yet", "Cannot tell yet from 60 labels.", 0.01, 200),
             settings={"steps": 20, "learning_rate": 0.1},
             made_with=machine_facts(),
             seconds=1.5,

@@ -5,7 +5,8 @@ import math
 import pytest
 from scipy import stats
 
-from dessl.results.comparisons import OVER_SEEDS, over_seeds
+from dessl.evaluation.verdict import OVER_SEEDS
+from dessl.results.comparisons import over_seeds
 
 ONE = {0: 0.91, 1: 0.88, 2: 0.93, 3: 0.90}
 OTHER = {0: 0.89, 1: 0.88, 2: 0.90, 3: 0.87, 7: 0.5}

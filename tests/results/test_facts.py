@@ -60,7 +60,7 @@ def test_wrong_entries_are_named(
     complaint: str,
 ) -> None:
     (tmp_path / "facts.json").write_text(json.dumps(change(small_facts().as_dict())))
-    with pytest.raises(DataError, match="expected the facts of a run, version 2") as caught:
+    with pytest.raises(DataError, match="expected the facts of a run, version 3") as caught:
         read_facts(tmp_path)
     assert complaint in str(caught.value)
 
@@ -71,3 +71,14 @@ def test_a_folder_without_facts_and_damaged_facts_are_refused(tmp_path: Path) ->
     (tmp_path / "facts.json").write_text("{")
     with pytest.raises(DataError, match="expected JSON"):
         read_facts(tmp_path)
+
+
+def test_facts_of_the_version_before_are_read_with_the_outcomes_of_today(
+    small_facts: Build,
+) -> None:
+    entries = small_facts().as_dict() | {"version": 2}
+    del entries["model"]
+    for old, new in (("helped", "better"), ("no clear difference", "cannot tell yet")):
+        entries["verdict"] = {"outcome": old, "sentence": "As it was."}
+        found = RunFacts.from_dict(entries).verdict
+        assert (found.outcome, found.sentence, found.needed) == (new, "As it was.", None)

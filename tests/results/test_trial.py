@@ -9,11 +9,11 @@ from scipy import stats
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
-from dessl.evaluation.metrics.vocabulary import written
+from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.recipes import recipe_for
 from dessl.recipes.held_out import held_out_check
 from dessl.recipes.trial import Trial, run_trial, split
-from dessl.results.facts import read_facts, write_facts
+from dessl.results.facts import ModelFacts, read_facts, write_facts
 from dessl.results.trial import trial_facts
 
 
@@ -23,7 +23,7 @@ def trial(lam: float, n_unlabelled: int = 200) -> Trial:
     y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
     y[120:] = -1
     data, test = split(SemiData(x, y, name="made"), share=0.5)
-    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, members=2), progress=False)
+    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, networks=2), progress=False)
 
 
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:
@@ -47,7 +47,8 @@ def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     assert found.difference == pytest.approx(wanted.difference, abs=1e-6)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=1e-6)
     assert (found.n, facts.data.test, facts.data.test_unlabelled) == (60, 60, 100)
-    assert written("brier", found.difference, signed=True) in facts.verdict.sentence
+    ends = interval_text("brier", found.low, found.high, 0.0, 0.01, -0.01, signed=True)
+    assert " to ".join(ends) in facts.verdict.sentence
     assert {(one.method, one.metric) for one in facts.estimates} == {
         (method, metric)
         for method in ("complete case", "DePseudoLabel")
@@ -95,30 +96,53 @@ def test_networks_are_counted_as_trained() -> None:
 def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
     assert (len(kept.methods), kept.comparisons) == (1, ())
-    assert kept.verdict.outcome == "no clear difference"
-    assert kept.verdict.sentence.startswith("The complete case was kept.")
+    assert kept.verdict.outcome == "not used"
+    assert "the complete case is what you get" in kept.verdict.sentence
+    assert kept.model == ModelFacts("complete case", kept.data.labelled, refitted=False)
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
-    assert whole.verdict.sentence.startswith("Every row has a label")
-    assert whole.estimates == ()
+    assert "Every row has a label" in whole.verdict.sentence
+    (accuracy,) = (one for one in whole.estimates if one.metric == "accuracy")
+    right = round(whole.runs[0].metrics["accuracy"] * whole.data.test)
+    wilson = stats.binomtest(right, whole.data.test).proportion_ci(method="wilson")
+    assert (accuracy.low, accuracy.high) == pytest.approx(tuple(wilson), abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("added", "outcome"),
-    [([0.4, 0.6, 0.5, 0.7], "hurt"), ([0.9, -0.6, 0.5, -0.1], "no clear difference")],
-)
-def test_what_was_tried_and_left_out_hurt_only_where_held_out_labels_say_so(
-    added: list[float], outcome: str
-) -> None:
+@pytest.mark.parametrize("added", [[0.4, 0.6, 0.5, 0.7], [0.9, -0.6, 0.5, -0.1]])
+def test_what_was_tried_and_left_out_has_hurt_nobody(added: list[float]) -> None:
     losses = torch.tensor([0.2, 0.9, 0.4, 0.1])
     done = trial(0.0)
-    fitted = dataclasses.replace(
-        done.fitted, check=held_out_check(losses, losses + torch.tensor(added))
-    )
+    check = held_out_check(losses, losses + torch.tensor(added))
+    recipe = recipe_for(done.data, surrogate="entropy", steps=5, networks=2)
+    fitted = dataclasses.replace(done.fitted, check=check, recipe=recipe)
     facts = trial_facts(
         dataclasses.replace(done, fitted=fitted), surrogate="entropy", command="", seconds=1.0
     )
-    worse = stats.ttest_1samp(added, 0).confidence_interval(0.95).low > 0
-    assert facts.verdict.outcome == outcome == ("hurt" if worse else "no clear difference")
+    assert facts.verdict.outcome == "not used"
+    change = with_error("cross_entropy", check.difference, check.standard_error)
+    assert change in facts.verdict.sentence
+
+
+def test_what_is_worse_is_given_only_to_who_asked_for_it() -> None:
+    done = trial(0.5)
+    wrong = -5.0 * done.twin_logits  # sure of the other class
+    asked = dataclasses.replace(done, logits=wrong)
+    facts = trial_facts(asked, surrogate="pseudo_label", command="", seconds=1.0)
+    assert (facts.verdict.outcome, facts.model.method) == ("worse", "DePseudoLabel")
+    recipe = dataclasses.replace(done.fitted.recipe, lam="auto")
+    auto = dataclasses.replace(asked, fitted=dataclasses.replace(done.fitted, recipe=recipe))
+    facts = trial_facts(auto, surrogate="pseudo_label", command="", seconds=1.0)
+    assert (facts.verdict.outcome, facts.model.method) == ("not used", "complete case")
+    assert "changed Brier score by +" in facts.verdict.sentence
+
+
+def test_the_margin_is_the_users() -> None:
+    done = trial(0.5)
+    one, two = (
+        trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0, margin=margin)
+        for margin in (0.0, 2.0)
+    )
+    assert one.verdict.outcome != two.verdict.outcome == "no practical difference"
+    assert (one.settings["margin"], two.verdict.margin) == (0.0, 2.0)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +152,7 @@ def pooled() -> Trial:
     x = torch.randn(400, 3, generator=generator) + 1.5 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(400) < 120, y, -1), name="made")
     data, test = split(data, share=0.5)
-    return run_trial(data, test, recipe_for(data, steps=5, members=5), progress=False)
+    return run_trial(data, test, recipe_for(data, steps=5, networks=5), progress=False)
 
 
 def test_a_pool_is_compared_with_the_complete_case(pooled: Trial) -> None:

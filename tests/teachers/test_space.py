@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from dessl.teachers.space import Space, column_scale, exclusive_groups
+from dessl.teachers.space import Space, column_mean, column_scale, exclusive_groups
 
 
 def test_columns_of_different_units_are_standardised() -> None:
@@ -62,3 +62,15 @@ def test_above_64_columns_principal_components_take_over() -> None:
 def test_other_columns_are_refused() -> None:
     with pytest.raises(ValueError, match="columns of training"):
         Space.of(torch.rand(5, 3))(torch.rand(5, 2))
+
+
+def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = (
+        torch.randn(1000, 7, generator=torch.Generator().manual_seed(0)) * 3.0 ** torch.arange(7)
+        + 5
+    )
+    monkeypatch.setattr("dessl.teachers.space.AT_ONCE", 700)
+    exact = x.double().numpy()
+    np.testing.assert_allclose(column_mean(x), exact.mean(0), rtol=1e-12)
+    scale = column_scale(x, one_hot_together=False)
+    np.testing.assert_allclose(scale, exact.std(0), rtol=1e-12)

@@ -1,25 +1,31 @@
 """What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
+import io
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
-from dessl.report.pool import shown_name
-from dessl.results.averages import Average
-from dessl.results.comparisons import Comparison
-from dessl.results.facts import RunFacts
-from dessl.results.verdict import short_p
-from dessl.teachers import PoolReport
+if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
+    from dessl.evaluation.verdict import Comparison
+    from dessl.results.averages import Average
+    from dessl.results.facts import Estimate, ModelFacts, RunFacts
+    from dessl.teachers import PoolReport
 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
+
+
+def any_letter() -> None:
+    """Let stdout take any letter: few code pages have λ."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -55,18 +61,62 @@ def noted_warnings() -> Iterator[list[str]]:
         say(f"Note: {line}", style="yellow")
 
 
-def show_facts(facts: RunFacts) -> None:
-    """Print the table of methods and metrics, the comparisons and the verdict."""
+def show_facts(facts: "RunFacts") -> None:
+    """Print the methods' metrics and their differences, intervals first, then the verdict."""
     console = Console()
-    console.print(_metrics_table(facts))
+    console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
     if facts.comparisons:
         console.print(_comparison_table(facts.comparisons))
     if facts.pool:
         console.print(_pool_table(facts.pool))
     show(facts.verdict.sentence)
+    if facts.model:
+        show(expected_accuracy(facts, facts.model))
 
 
-def _metrics_table(facts: RunFacts) -> Table:
+def expected_accuracy(facts: "RunFacts", model: "ModelFacts") -> str:
+    """What the saved model can be expected to get right, in a sentence; interval first."""
+    from dessl.evaluation.metrics.vocabulary import interval_text
+
+    (found,) = (
+        one for one in facts.estimates if (one.method, one.metric) == (model.method, "accuracy")
+    )
+    (share,) = facts.values(model.method, "accuracy")
+    low, high = interval_text("accuracy", found.low, found.high)
+    right = f"{round(share * facts.data.test)} of {facts.data.test} held-out labels right"
+    return f"Expected accuracy: {low} to {high} % ({100 * found.confidence:g} % interval; {right})."
+
+
+def _estimates_table(facts: "RunFacts") -> Table:
+    from dessl.evaluation.metrics.vocabulary import metric_text
+
+    first = facts.estimates[0]
+    title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates) from"
+    table = Table(title=Text(f"{title} {facts.data.test} held-out labels"))
+    table.add_column("method")
+    metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
+    for metric in metrics:
+        table.add_column(metric_text(metric), justify="right")
+    found = {(one.method, one.metric): one for one in facts.estimates}
+    for method in facts.methods:
+        cells = [_estimate(found[method.name, metric]) for metric in metrics]
+        table.add_row(method.name, *cells)
+    return table
+
+
+def _estimate(one: "Estimate") -> str:
+    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
+
+    digits = interval_digits(one.metric, one.low, one.high)
+    low, high, value = (
+        digits_text(one.metric, number, digits) for number in (one.low, one.high, one.value)
+    )
+    return f"{low} to {high} ({value})"
+
+
+def _metrics_table(facts: "RunFacts") -> Table:
+    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text
+
     rows = f"{facts.data.test} labelled test rows"
     seeds = len(facts.seeds)
     over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
@@ -80,28 +130,35 @@ def _metrics_table(facts: RunFacts) -> Table:
     return table
 
 
-def _cell(metric: str, found: Average) -> str:
+def _cell(metric: str, found: "Average") -> str:
+    from dessl.evaluation.metrics.vocabulary import written
+
     spread = "" if found.half_width is None else f" ± {written(metric, found.half_width)}"
     return written(metric, found.mean) + spread
 
 
-def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
+def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
+    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
+    from dessl.evaluation.verdict import short_p
+
     first = comparisons[0]
     table = Table(title=f"Minus {first.against} ({first.test}, n = {first.n})")
-    for heading in ("method", "metric", "difference", f"{first.confidence:.0%} interval", "p"):
+    for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
-        difference, low, high = (
-            written(one.metric, value, signed=True) for value in (one.difference, one.low, one.high)
+        digits = interval_digits(one.metric, one.low, one.high, 0.0)
+        low, high, estimate = (
+            digits_text(one.metric, value, digits, signed=True)
+            for value in (one.low, one.high, one.difference)
         )
-        interval = f"{low} to {high}"
-        table.add_row(
-            one.method, metric_text(one.metric), difference, interval, short_p(one.p_value)
-        )
+        cells = (f"{low} to {high}", estimate, short_p(one.p_value))
+        table.add_row(one.method, metric_text(one.metric), *cells)
     return table
 
 
-def _pool_table(pool: PoolReport) -> Table:
+def _pool_table(pool: "PoolReport") -> Table:
+    from dessl.report.pool import shown_name
+
     table = Table(title=f"Pool, judged on {pool.n} held-out labels")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")

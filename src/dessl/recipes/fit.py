@@ -1,4 +1,4 @@
-"""fit: train a recipe, with the complete case beside it, and keep what held-out labels prefer."""
+"""fit: train a recipe and its complete case, and keep what held-out labels prefer."""
 
 import copy
 import dataclasses
@@ -10,10 +10,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
+from dessl.evaluation.metrics.vocabulary import with_error
+from dessl.evaluation.verdict import OUTCOMES, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
+from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.held_out import (
     HeldOutCheck,
@@ -22,6 +26,7 @@ from dessl.recipes.held_out import (
     held_out_lambda,
     held_out_parts,
     held_out_propensity,
+    loss_comparison,
     losses_and_h,
     weighted_lambda,
 )
@@ -34,6 +39,7 @@ from dessl.teachers import PoolReport
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.progress import doing
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -53,6 +59,7 @@ class Fitted:
         results: Of the networks of ``model``.
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
+        baseline: Whether the complete case trained; None where labels are too few to tell.
     """
 
     model: Predictor | PooledPredictor
@@ -63,6 +70,7 @@ class Fitted:
     results: tuple[TrainResult, ...]
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
+    baseline: Baseline | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -76,35 +84,62 @@ class Fitted:
         return self.lam > 0 or any(one.uses_unlabelled and one.weight for one in members)
 
     @property
-    def verdict(self) -> str:
-        """What happened to the unlabelled rows, in a sentence or two."""
-        if self.pool is None:
-            return self._networks_verdict
-        alone = RISKS[self.recipe.plan.risk].unlabelled and self._networks_verdict
-        return f"{alone} {self.pool.verdict}" if alone else self.pool.verdict
+    def verdict(self) -> Verdict:
+        """What labels held out in training say of ``model`` beside the complete case."""
+        if self.baseline and not self.baseline.trained:
+            return no_verdict(self.baseline.account)
+        if self.model is self.complete_case:
+            return not_used(self.account)
+        compared = None if self.check is None else self.check.comparison
+        if self.pool:
+            gain = self.pool.total
+            compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
+        if compared is None:
+            return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
+        found = verdict(compared)
+        return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
+
+    def _repr_html_(self) -> str:
+        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
+        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
+        pool = "" if self.pool is None else self.pool._repr_html_()
+        return card("Fitted", entries) + self.verdict._repr_html_() + pool
 
     @property
-    def _networks_verdict(self) -> str:
-        unlabelled = RISKS[self.recipe.plan.risk].unlabelled
-        if self.recipe.teachers and not unlabelled:
+    def account(self) -> str:
+        """What became of the unlabelled rows and why, in a sentence or two."""
+        uses = RISKS[self.recipe.plan.risk].unlabelled
+        if self.pool:
+            return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
+        if self.recipe.teachers and not uses:
             return (
                 f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
                 "teachers by."
             )
-        if not unlabelled:
-            return "The complete case: no unlabelled row was used."
+        return self._networks_account if uses else "No method that uses them was asked for."
+
+    @property
+    def _networks_account(self) -> str:
         if self.recipe.lam == 0:
-            return "The unlabelled rows were left out, as λ = 0 asks."
+            return "The networks were trained without unlabelled rows, as λ = 0 asks."
         if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
             return (
-                "The unlabelled rows were left out: debiased, this surrogate's risk is not bounded "
-                "below at any λ above 0."
+                "Debiased, this surrogate's risk is not bounded below at any λ above 0, so the "
+                "networks were trained without unlabelled rows."
             )
+        kept = f"The networks were trained with λ = {self.lam:.3g}"
+        if not self.lam:
+            kept = "The networks were trained without unlabelled rows"
         if self.check is None:
-            kept = f"used with λ = {self.lam:.3g}" if self.lam else "left out"
-            return f"The unlabelled rows were {kept}; no labels were held out to judge by."
-        kept = f"kept, with λ = {self.lam:.3g}" if self.lam else "left out"
-        return f"The unlabelled rows {self.check.finding}: they were {kept}."
+            return f"{kept}; no labels were held out to judge by."
+        if self.recipe.lam != "auto":
+            return f"{kept}."
+        rule = "a fall" if self.lam else "not a fall"
+        change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        return (
+            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
+            f"{change} (± standard error), {rule} of more than one standard error."
+        )
 
 
 def fit(
@@ -118,26 +153,26 @@ def fit(
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
 
-    By default the twin's networks are pooled with teachers (:mod:`dessl.teachers`), some of which
-    use the unlabelled rows, by weights that held-out labels give; the pool is the model. With a
-    surrogate or a λ of your own, and no ``teachers``, the model is what the debiased risk trained.
+    By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
+    of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
+    your own, and no ``teachers``, the model is trained on the debiased risk.
 
-    Each network has another fifth of the labels held out, by which its step is selected; with fewer
-    than ten labels, or fewer than five whose class has another one, one network is trained on all
-    of them and nothing is selected. A validation
-    part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
-    held-out L and H give the λ to try, and the result is kept if it lowers the held-out
-    cross-entropy by more than one standard error; otherwise the twin is. Test rows are never
-    looked at.
+    Each network has a different fifth of the labels held out, which select its step. With fewer
+    than ten labels, or fewer than five that share their class with another, one network is trained
+    on all of them and no step is selected. A validation part of the data replaces the folds. If λ
+    is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
+    the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
+    that did not train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
 
     Args:
-        data: With its labels; tables as they come, since the recipe's scaling is applied here.
-        recipe: What :func:`recipe_for` gave for this data.
+        data: With its labels; not scaled yet, since the recipe's scaling is applied here.
+        recipe: From :func:`recipe_for` with this data.
         groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
-        out: Folder for runs that can be resumed, one subfolder for each network.
-        progress: Whether to show a progress bar for each network, where there is a terminal.
+        out: Folder for resumable runs, one subfolder for each network and restart.
+        progress: Whether to show progress, where there is a terminal: a bar for each network, or
+            one for all within :func:`dessl.training.progress.whole_bar`.
 
     >>> from dessl.recipes import recipe_for
     >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
@@ -148,14 +183,38 @@ def fit(
     """
     seen = _as_networks_see(data, recipe)
     _check_logits(seen, recipe)
-    parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
+    parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
-    complete = training.members(COMPLETE_CASE, 0.0)
+    training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _complete_case(
+    training: "_Training", data: SemiData, parts: HeldOutParts
+) -> tuple["_Training", Networks, Baseline | None]:
+    """Train the complete case, again if it failed; what comes after is trained in the same way."""
+    references, first = References.of(data, parts), training
+    complete = training.members(COMPLETE_CASE, 0.0)
+    if references is None:
+        return training, complete, None
+    found = references.judged(_held_out_logits(complete.results, parts, training.recipe))
+    for number in range(1, RESTARTS + 1):
+        if found.trained:
+            break
+        place = None if first.out is None else Path(first.out) / f"restart-{number}"
+        recipe = restarted(first.recipe, number)
+        training = dataclasses.replace(first, recipe=recipe, out=place)
+        complete = training.members(COMPLETE_CASE, 0.0)
+        logits = _held_out_logits(complete.results, parts, training.recipe)
+        found = references.judged(logits, found.failures)
+    return training, complete, found
 
 
 def _networks(
@@ -234,23 +293,26 @@ class _Training:
         watch: tuple[Callable[[Event], None], ...],
         folder: Path | None,
     ) -> TrainResult:
-        return train(
-            build,
-            copy.deepcopy(self.recipe.surrogate),
-            part,
-            plan,
-            callbacks=(*watch, *self.callbacks),
-            out=folder,
-            transform=self.recipe.transform,
-            progress=self.progress,
-        )
+        number = plan.seed - self.recipe.plan.seed + 1
+        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
+        with doing(f"{method}, network {number} of {len(self.parts)}"):
+            return train(
+                build,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                plan,
+                callbacks=(*watch, *self.callbacks),
+                out=folder,
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        select = plan.select if part.validation is not None else "last"
-        patience = plan.patience if part.validation is not None else None
-        seed = plan.seed + number
-        return dataclasses.replace(plan, seed=seed, select=select, patience=patience)
+        plan = dataclasses.replace(plan, seed=plan.seed + number)
+        if part.validation is not None:
+            return plan
+        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:
@@ -300,15 +362,19 @@ def _check(
     parts: HeldOutParts,
     recipe: Recipe,
 ) -> HeldOutCheck:
+    y = torch.cat([part.validation.y for part in parts.data if part.validation is not None])
     first, second = (
-        torch.cat([_losses(r.model, x, recipe) for r, x in zip(results, parts.data, strict=True)])
-        for results in (complete, ours)
+        cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
     return held_out_check(first, second, parts.groups, propensity=held_out_propensity(parts.data))
 
 
-def _losses(model: nn.Module, data: SemiData, recipe: Recipe) -> Tensor:
-    if data.validation is None:
-        raise ValueError("every part must hold rows out.")
-    x, y = data.validation
-    return cross_entropy(predicted_logits(model, x, transform=recipe.transform).float(), y)
+def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:
+    """Logits (n, classes) of the held-out rows, part after part, by the network of the part."""
+    return torch.cat(
+        [
+            predicted_logits(result.model, part.validation.x, transform=recipe.transform).float()
+            for result, part in zip(results, parts.data, strict=True)
+            if part.validation is not None
+        ]
+    )

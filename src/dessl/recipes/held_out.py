@@ -1,7 +1,7 @@
-"""Labels held out in folds, and what they say: the λ to try, and whether unlabelled rows helped.
+"""Labels held out in folds, the λ they suggest, and whether unlabelled rows helped.
 
-Rows of one group, such as copies of one row, say one thing: a group weighs as many rows as it has
-in every mean, and counts as one label in every standard error.
+Rows of one group, such as copies of one row, are not independent: in every mean a group counts as
+many rows as it has, and in every standard error it counts as one label.
 """
 
 import copy
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData
+from dessl.evaluation.verdict import OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
 from dessl.theory import LambdaEstimate, correlation, inverse_propensity_lambda
 from dessl.theory.centre import centred
@@ -24,6 +25,7 @@ FOLDS = 5
 FEWEST_LABELS = 10  # with fewer, none is held out
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
 CONFIDENCE = 0.95
+METHOD = "training with unlabelled rows"
 LEAST_LABELS = 3  # for a slope with an error
 
 
@@ -51,41 +53,37 @@ class HeldOutCheck:
         return self.difference < -self.standard_error
 
     @property
-    def half_interval(self) -> float:
-        """Half of the difference's 95 % t-interval; with one row there is none, and it is inf."""
-        from scipy import special
+    def comparison(self) -> Comparison:
+        """The difference with its t-interval, for a verdict; with one label there is no interval.
 
-        if self.n < 2:
-            return math.inf
-        return float(special.stdtrit(self.n - 1, (1 + CONFIDENCE) / 2)) * self.standard_error
-
-    @property
-    def clearly_hurt(self) -> bool:
-        """Whether they raised the cross-entropy, and the 95 % interval leaves 0 out."""
-        return self.difference > self.half_interval
-
-    @property
-    def finding(self) -> str:
-        """What they did, in words; "clearly" where the 95 % interval leaves 0 out.
-
-        >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).finding  # doctest: +NORMALIZE_WHITESPACE
-        'lowered the cross-entropy of 60 held-out labels by more than one standard error
-        (0.546 to 0.539, difference -0.007, standard error 0.005)'
+        >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).comparison.outcome()
+        'cannot tell yet'
         """
-        half = self.half_interval
-        what, how, spread = "did not clearly lower", "", f" ± {half:.3f}"
-        if self.difference < -half:
-            what = "clearly lowered"
-        elif self.clearly_hurt:
-            what = "clearly raised"
-        elif self.helped:
-            what, how = "lowered", " by more than one standard error"
-            spread = f", standard error {self.standard_error:.3f}"
-        return (
-            f"{what} the cross-entropy of {self.n} held-out labels{how} "
-            f"({self.complete_case:.3f} to {self.with_unlabelled:.3f}, difference "
-            f"{self.difference:+.3f}{spread})"
-        )
+        return loss_comparison(METHOD, self.difference, self.standard_error, self.n)
+
+
+def loss_comparison(method: str, difference: float, standard_error: float, n: int) -> Comparison:
+    """Return a difference of cross-entropies on n held-out labels, with Student's interval.
+
+    Args:
+        method: Whose cross-entropy is compared with the complete case's.
+        difference: Its mean.
+        standard_error: Of the mean.
+        n: Labels.
+    """
+    from scipy import special
+
+    half, p_value = math.nan, math.nan
+    if n > 1 and math.isfinite(standard_error):
+        half = float(special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * standard_error
+        p_value = 1.0
+    if standard_error > 0 and not math.isnan(half):
+        p_value = 2 * float(special.stdtr(n - 1, -abs(difference) / standard_error))
+    low, high = difference - half, difference + half
+    return Comparison(
+        "cross_entropy", method, "complete case", difference, low, high, p_value, CONFIDENCE,
+        OVER_LABELS, n,
+    )  # fmt: skip
 
 
 def held_out_check(
@@ -101,7 +99,7 @@ def held_out_check(
 
         standard error = √(n / (n − 1) · Σ w² (d − d̄)²) / Σ w,
 
-    which is that of a plain mean where all groups have as many rows.
+    which is that of a plain mean if all groups have the same number of rows.
 
     Args:
         complete_case: Losses of the complete case.
@@ -168,7 +166,7 @@ def losses_and_h(
     found = []
     for model, data in zip(models, parts, strict=True):
         if data.validation is None:
-            raise ValueError("every part must hold rows out.")
+            raise ValueError("every part must have held-out rows.")
         own = copy.deepcopy(surrogate)
         own.prepare(model, id_range(data), data.n_classes)
         own.to(data.device)
@@ -183,19 +181,19 @@ def held_out_lambda(
     """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
     None where the labels are too few to tell. The error, the variance ratio and the range are those
-    of the risk over the rows that are going to be trained on.
+    of the risk over the rows to train on.
 
     Args:
         loss: L of held-out rows, (m,).
         h: H of the same rows, (m,).
-        data: Whose labelled and unlabelled rows are going to be trained on.
-        bound: Up to which λ the risk is bounded below.
+        data: Its labelled and unlabelled rows are the ones to train on.
+        bound: The largest λ for which the risk is bounded below.
         groups: (m,) numbers; each row its own group if not given.
     """
     loss, h = loss.double(), h.double()
     if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
-    # The slope is of held-out rows; the numbers of rows are those that λ is going to be used with.
+    # The slope is of held-out rows; the numbers of rows are those that λ will be used with.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
         _slope(loss, h, groups),
@@ -305,7 +303,7 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
 def held_out_parts(
     data: SemiData, groups: Tensor | None, *, members: int, seed: int
 ) -> HeldOutParts:
-    """Return the data of each network: another fold held out, or the validation part it came with.
+    """Return the data of each network, with one fold or the data's own validation part held out.
 
     Args:
         data: With its labels.
@@ -321,7 +319,7 @@ def held_out_parts(
         return HeldOutParts((data,), own, none, numbers)
     if numbers.shape != y.shape:
         raise ValueError(
-            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
+            f"groups must have one number for each of the {len(y)} labelled rows, shape "
             f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
         )
     folds = fold_numbers(y, numbers, seed)

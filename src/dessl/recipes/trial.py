@@ -3,9 +3,16 @@
 Rows are held out with a label and without one, each by the same share, before anything is trained:
 a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
 both kinds compare two models without bias. Copies of one row are held out together.
+
+Labelled rows are held out class by class, in proportion: each class by its share, rounded up or
+down at random so that every row has the same probability to be held out, and means over the test
+rows stay unbiased. A class of so few labels that none might be held out gives one, so that every
+class with two labels is among the test rows; that is less than one row too many for each such
+class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
 import copy
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +28,9 @@ from dessl.data.labels import MISSING
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
+from dessl.risk import RISKS
+from dessl.teachers.pooling import POOL_PARTS
+from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
@@ -67,9 +77,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
-    if (shared := data.propensity) is not None and len(known) < data.n_labelled:
-        data = copy.copy(data)  # hiding labels at random makes each as much rarer
-        data.propensity = shared * (len(known) / data.n_labelled)
+    data = _with_labels_rarer(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -77,10 +85,13 @@ def split(
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
     if test is None:
-        labelled, beside = _test_rows(known, unknown, groups, share)
+        labelled, beside = _test_rows(data.y.cpu()[known], known, unknown, groups, share, generator)
         y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
+        _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
+    else:
+        _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -93,8 +104,7 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
-        if data.propensity is not None:  # as large a share of both kinds, so that π stays
-            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -125,15 +135,48 @@ def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
 
 
 def _test_rows(
-    known: Tensor, unknown: Tensor, groups: Tensor, share: float
+    y: Tensor,
+    known: Tensor,
+    unknown: Tensor,
+    groups: Tensor,
+    share: float,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """Which of the rows with a label and which of the others to hold out; copies go together."""
     n_test, n_beside = _counts(len(known), len(unknown), share)
-    labelled = whole_groups(known, groups, n_test)
+    labelled = torch.zeros(len(known), dtype=torch.bool)
+    for number, n in enumerate(_class_counts(y, groups[known], n_test, generator)):
+        own = y == number
+        if n:
+            labelled[own] = whole_groups(known[own], groups, n)
     beside = torch.isin(groups[unknown], groups[known[labelled]])
     free = ~torch.isin(groups[unknown], groups[known])
     beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
     return labelled, beside
+
+
+def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
+    """How many labels of each class to hold out, n in all or a few more.
+
+    In proportion, rounded at random with the right mean: cumulative shares plus one number in
+    [0, 1), rounded down. A class of two groups of copies or more gives one label at least, and
+    keeps one group.
+
+    Args:
+        y: (m,) the class of each labelled row.
+        groups: (m,) the group of each.
+        n: Labels to hold out.
+        generator: Of the number.
+    """
+    counts = y.bincount().double()
+    ends = (counts.cumsum(0) * n / len(y) + torch.rand((), generator=generator).double()).floor()
+    wanted = torch.diff(ends, prepend=ends.new_zeros(1)).long().tolist()
+    found = []
+    for number, count in enumerate(wanted):
+        _, sizes = torch.unique(groups[y == number], return_counts=True)
+        most = int(sizes.sum() - sizes.max()) if len(sizes) > 1 else 0
+        found.append(min(max(count, 1), most))
+    return found
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
@@ -160,6 +203,37 @@ def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
+def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
+    """Warn of classes that have labels, none of which could be held out."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes)
+    held_out = test.y[test.labelled].cpu().bincount(minlength=data.n_classes)
+    alone = [
+        name
+        for name, count, n in zip(data.class_names, counts.tolist(), held_out.tolist(), strict=True)
+        if count and not n
+    ]
+    if alone:
+        warnings.warn(
+            f"the class(es) {few(alone)} have one label each (or copies of one row), which is "
+            "trained on: how well they are predicted cannot be judged. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_single(data: SemiData, known: Tensor) -> None:
+    """Warn of classes with a single label, where no rows are held out of the data."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _check_classes(data: SemiData, known: Tensor) -> None:
     """Refuse labels to train on that are all of one class; warn of a class that has none."""
     trained = set(data.y.cpu()[known].tolist())
@@ -180,6 +254,46 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def _with_labels_rarer(data: SemiData, kept: int) -> SemiData:
+    """Scale propensities where only so many labels are kept: hidden at random, each is rarer."""
+    if (chance := data.propensity) is None or kept == data.n_labelled:
+        return data
+    data = copy.copy(data)
+    data.propensity = chance * (kept / data.n_labelled)
+    return data
+
+
+def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
+    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    if data.propensity is None:
+        return unknown
+    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+
+
+def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
+    """Return the data with the labels that :func:`split` divided, all of them to train on.
+
+    Args:
+        data: What was split.
+        labels: As in :func:`split`.
+        seed: As in :func:`split`.
+
+    >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
+    >>> train, test = split(data, labels=40)
+    >>> whole = every_label(data, labels=40)
+    >>> whole.n_labelled, train.n_labelled + int(test.labelled.sum()), whole.n_unlabelled
+    (40, 40, 60)
+    """
+    known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _with_labels_rarer(data, len(known))
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+        unknown = _beside(data, unknown, watch)
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+
+
 def run_trial(
     data: SemiData,
     test: Part,
@@ -195,14 +309,62 @@ def run_trial(
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
         out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show progress bars, where there is a terminal.
+        progress: Whether to show a progress bar, where there is a terminal.
     """
-    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
-    most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
+
+
+def parts(recipe: Recipe) -> float:
+    """How long a fit is likely to be, in networks: some may be left out, or stop early."""
+    both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
+    return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
+
+
+def refitted(
+    trial: Trial,
+    whole: SemiData,
+    recipe: Recipe,
+    *,
+    complete_case: bool = False,
+    out: Path | None = None,
+    progress: bool = True,
+) -> Fitted | None:
+    """Train what won a trial again on all labels, those that judged it included.
+
+    It is the same recipe: networks with other folds of all labels held out, and a pool weighed on
+    them. What was decided stays: the λ of the trial is kept, and no method that it left out comes
+    back. Nothing is left to judge the result by; the trial's measurements are those of the model
+    before. None where the complete case trained in the trial, but not here.
+
+    Args:
+        trial: Of :func:`run_trial`.
+        whole: Of :func:`every_label`.
+        recipe: For ``whole``, with the options of the trial's recipe.
+        complete_case: Whether the complete case won.
+        out: Folder for checkpoints, from which training is resumed.
+        progress: Whether to show progress bars, where there is a terminal.
+    """
+    lam = 0.0 if complete_case else trial.fitted.lam
+    if RISKS[recipe.plan.risk].unlabelled:
+        plan = dataclasses.replace(recipe.plan, lam=lam)
+        recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
+    if complete_case or not trial.fitted.pool:
+        recipe = dataclasses.replace(recipe, teachers=())
+    found = _fitted(whole, recipe, out, progress)
+    before, after = trial.fitted.baseline, found.baseline
+    worse = after is not None and not after.trained and not (before and not before.trained)
+    return None if worse else found
+
+
+def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    with whole_bar(parts(recipe), shown=progress):
+        return fit(data, recipe, groups=groups, out=out, progress=progress)

@@ -9,7 +9,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,7 @@ PLAIN = {
     "stroke-linejoin": ("miter", "round"),
     "stroke-linecap": ("butt", "square"),
 }
+NARROW, ROOMY = 360, 900  # widths of a picture: on a phone or beside others, and alone
 MISSING = "Glyph .* missing from"  # the browser has the letters that matplotlib's font has not
 
 
@@ -130,17 +131,21 @@ class Chart:
 
     def label(self, name: str, colour: str) -> None:
         """Put a name above the upper right corner."""
-        x, y = 1.0, 1 + 12 / (self._height - 64)
+        x, y = 1.0, 1 + 12 / (self._size[1] - 64)
         self._name(name, 24, x, y, self.axes.transAxes, color=colour, weight="bold")
 
     def row_label(self, name: str, y: float, left: int) -> None:
         """Put a name left of the frame at a height of the vertical axis."""
         at = self.axes.get_yaxis_transform()
-        self._name(name, (left - 8) // 7, -6 / (360 - left - 16), y, at, color=SOFT, va="center")
+        inner = self._size[0] - left - 16
+        self._name(name, (left - 8) // 7, -6 / inner, y, at, color=SOFT, va="center")
 
     @property
-    def _height(self) -> float:
-        return float(self.axes.get_figure(root=True).get_figheight() * 72)  # type: ignore[union-attr]
+    def _size(self) -> tuple[float, float]:
+        """Width and height."""
+        figure = self.axes.get_figure(root=True)
+        assert figure is not None  # noqa: S101 (it was made with one)
+        return float(figure.get_figwidth() * 72), float(figure.get_figheight() * 72)
 
     def _name(self, name: str, most: int, x: float, y: float, at: Any, **look: Any) -> None:
         place = f"name-{len(self.names)}"
@@ -152,6 +157,22 @@ class Chart:
         figure = self.axes.get_figure(root=True)
         assert figure is not None  # noqa: S101 (it was made with one)
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
+
+
+def alone(draw: Callable[[int], Markup]) -> Markup:
+    """One picture that fills the page: drawn for a wide screen and for a narrow one, which shows.
+
+    Args:
+        draw: Gives the picture at a width.
+    """
+    return Markup(
+        element("div", draw(NARROW), class_="narrow") + element("div", draw(ROOMY), class_="roomy")
+    )
+
+
+def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
+    """Pictures side by side; a single one fills the width."""
+    return [alone(draws[0])] if len(draws) == 1 else [draw(NARROW) for draw in draws]
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:

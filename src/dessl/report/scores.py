@@ -1,4 +1,4 @@
-"""What the methods are worth: the verdict, differences to the complete case, and all metrics."""
+"""What the methods are worth: differences to the complete case, and all metrics."""
 
 import math
 from itertools import compress
@@ -6,37 +6,24 @@ from itertools import compress
 from dessl.evaluation.metrics.vocabulary import (
     METRICS,
     NONE,
+    digits_text,
     higher_is_better,
+    interval_digits,
+    interval_text,
     metric_named,
     metric_text,
     written,
 )
+from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
 from dessl.report.html import Markup, element, figure, named, section, table
 from dessl.results.averages import Average
-from dessl.results.comparisons import Comparison
 from dessl.results.facts import RunFacts
-from dessl.results.verdict import shown_p
-
-SIGNS = {"helped": "✓", "hurt": "✗", "no clear difference": "?"}
 
 
 def looks(facts: RunFacts) -> dict[str, Look]:
     """How each method is drawn, the same in every chart; the complete case's look is the first."""
     return {m.name: SERIES[number % len(SERIES)] for number, m in enumerate(facts.methods)}
-
-
-def verdict(facts: RunFacts) -> Markup:
-    """The verdict: its word with a sign, and its sentence."""
-    outcome = facts.verdict.outcome
-    sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
-    return element(
-        "div",
-        element("p", sign, " ", outcome.capitalize(), class_="outcome"),
-        element("p", facts.verdict.sentence, class_="sentence", dir="auto"),
-        class_=f"verdict {outcome.replace(' ', '-')}",
-        id="verdict",
-    )
 
 
 def differences(facts: RunFacts) -> Markup | None:
@@ -59,7 +46,7 @@ def differences(facts: RunFacts) -> Markup | None:
         (
             metric_text(entry.metric),
             [named(entry.method), " − ", named(entry.against)],
-            written(entry.metric, entry.difference, signed=True),
+            _difference(entry),
             _interval(entry),
             shown_p(entry.p_value),
         )
@@ -92,24 +79,28 @@ def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]
 
 
 def _sentence(entry: Comparison) -> str:
-    value = written(entry.metric, entry.difference, signed=True)
-    return f"{entry.method} {value}, {_interval(entry)}, {shown_p(entry.p_value)}"
+    return f"{entry.method} {_difference(entry)}, {_interval(entry)}, {shown_p(entry.p_value)}"
+
+
+def _difference(entry: Comparison) -> str:
+    digits = interval_digits(entry.metric, entry.low, entry.high, 0.0)
+    return digits_text(entry.metric, entry.difference, digits, signed=True)
 
 
 def _interval(entry: Comparison) -> str:
-    low, high = (written(entry.metric, end, signed=True) for end in (entry.low, entry.high))
+    low, high = interval_text(entry.metric, entry.low, entry.high, 0.0, signed=True)
     return f"{entry.confidence:.0%} interval [{low}, {high}]"
 
 
 def metrics_section(facts: RunFacts) -> Markup:
-    """Metrics on the test rows as means over seeds, then the debiased estimates, if any."""
+    """Intervals of the main metrics first, if there are any; then every metric."""
     headings = ["on test rows", *(named(method.name) for method in facts.methods)]
     rows = [_row(facts, metric) for metric in METRICS if _known(facts, metric)]
     return section(
         "Metrics",
+        _estimates(facts),
         element("p", _explained(facts), class_="note"),
         table(headings, rows, label="Metrics of each method", class_="metrics"),
-        _estimates(facts),
     )
 
 
@@ -176,10 +167,13 @@ def _estimates(facts: RunFacts) -> Markup | None:
     if not facts.estimates:
         return None
     first = facts.estimates[0]
-    note = (
-        f"Estimated from {first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled "
-        f"held-out rows, debiased, with {first.confidence:.0%} intervals:"
-    )
+    whose = f"{first.n_labelled:,} labelled held-out rows"
+    if first.n_unlabelled:
+        whose = (
+            f"{first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled held-out rows, "
+            "debiased"
+        )
+    note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
     found = {(entry.method, entry.metric): entry for entry in facts.estimates}
     rows = []
     for metric in dict.fromkeys(entry.metric for entry in facts.estimates):
@@ -198,6 +192,7 @@ def _estimates(facts: RunFacts) -> Markup | None:
 
 
 def _estimate(metric: str, value: float, low: float, high: float) -> Markup:
-    interval = f"[{written(metric, low)}, {written(metric, high)}]"
-    shown = element("span", written(metric, value), class_="value")
-    return element("td", shown, element("small", interval))
+    digits = interval_digits(metric, low, high)
+    one, other, middle = (digits_text(metric, number, digits) for number in (low, high, value))
+    interval = element("span", f"{one} to {other}", class_="value")
+    return element("td", interval, element("small", f"({middle})"))

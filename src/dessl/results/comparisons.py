@@ -1,64 +1,13 @@
-"""Comparison: a metric of one method minus another's, paired over seeds or over rows."""
+"""Comparisons of methods over the seeds of their runs."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from dessl._entries import Measured
 from dessl.evaluation.metrics.vocabulary import MAIN, higher_is_better
 from dessl.evaluation.statistics import paired_t_test, wilcoxon_test
+from dessl.evaluation.verdict import OVER_SEEDS, Comparison
 from dessl.results.averages import number
 from dessl.results.record import Record
-
-OVER_SEEDS = "paired t-test over seeds"
-OVER_ROWS = "debiased, paired over rows"
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A metric of one method minus that of another.
-
-    Attributes:
-        metric: Its name; for a loss, a negative difference favours ``method``.
-        method: The one method.
-        against: The other.
-        difference: The estimate; NaN where a value is missing or infinite.
-        low: Lower end of its interval; NaN where there is none, as all that follow.
-        high: Upper end.
-        p_value: Of the hypothesis that the two are equal.
-        confidence: Of the interval.
-        test: ``OVER_SEEDS`` or ``OVER_ROWS``.
-        n: Seeds, or labelled rows.
-        lam: λ of the one method, where it matters.
-        p_better: One-sided, for the one being better.
-        p_worse: One-sided, for it being worse.
-        p_wilcoxon: Two-sided, by signed ranks.
-    """
-
-    metric: str
-    method: str
-    against: str
-    difference: Measured
-    low: Measured
-    high: Measured
-    p_value: Measured
-    confidence: float
-    test: str
-    n: int
-    lam: Measured = math.nan
-    p_better: Measured = math.nan
-    p_worse: Measured = math.nan
-    p_wilcoxon: Measured = math.nan
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.low > 0 or self.high < 0
-
-    @property
-    def better(self) -> bool:
-        """Whether the difference favours ``method``."""
-        return (self.difference > 0) == higher_is_better(self.metric)
 
 
 def over_seeds(

@@ -1,4 +1,4 @@
-"""RunFacts: what ``facts.json`` of a run folder has, and all that a report is made of.
+"""RunFacts: the content of ``facts.json`` in a run folder, from which reports are made.
 
 RUN/facts.json        the facts
 RUN/report.html       made from facts.json alone; ``dessl report RUN`` writes it again
@@ -18,14 +18,19 @@ from dessl._entries import Measured, read_as
 from dessl._files import write_whole
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
+from dessl.evaluation.verdict import Comparison, Verdict
+from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
-from dessl.results.comparisons import Comparison
 from dessl.results.record import Record
-from dessl.results.verdict import Verdict
 from dessl.safety import Audit
 from dessl.teachers import PoolReport
 
-VERSION = 2
+VERSION = 3
+OLD_OUTCOMES = {  # of version 2
+    "helped": "better",
+    "hurt": "worse",
+    "no clear difference": "cannot tell yet",
+}
 FACTS = "facts.json"
 REPORT = "report.html"
 MODEL = "model"
@@ -35,15 +40,15 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data set, as it was trained on.
+    """The data set, as used for training.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         rows: All rows except those of ``test``.
         labelled: Rows trained on with their label.
         unlabelled: Rows trained on without a label.
-        validation: Labelled rows that chose which step of a run is kept.
-        test: Labelled rows that were used once, at the end.
+        validation: Labelled rows that selected the step of a run.
+        test: Labelled test rows, used once, at the end.
         test_unlabelled: Unlabelled test rows, which sharpen the comparison.
         class_names: The classes in order.
         shape: Of one row: (channels, height, width) or (features,).
@@ -122,22 +127,42 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class ModelFacts:
+    """The model that is saved.
+
+    Attributes:
+        method: Which of the methods it is.
+        labels: How many labels it was trained with.
+        refitted: Whether it was trained again on all labels, held-out ones included, after it was
+            judged. All measurements are of the model before that.
+    """
+
+    method: str
+    labels: int
+    refitted: bool
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """Everything that a report shows.
 
     Attributes:
         title: One line.
-        command: The command line that made it.
+        command: The command line of the run.
         data: The data set.
         methods: In the order of the tables; the complete case is the first.
         runs: One record for each method and seed. What all runs share (settings, versions) is
             written once, below.
         comparisons: Of each method with the complete case.
-        estimates: Debiased metrics, where some test rows have no label; () otherwise.
+        estimates: Metrics on the test rows with intervals; debiased where some rows have no label.
+            () where runs of several seeds give the intervals.
         sweep: Records of the same methods at other λ, where there are any; () otherwise.
         pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
             pool.
         verdict: The main comparison in words.
+        baseline: Whether the complete case trained, and how often it was restarted; None where
+            labels are too few to tell.
+        model: What is saved in the folder's ``model``; None for a demonstration.
         settings: The training plan and the like, by name.
         made_with: ``machine_facts()``.
         seconds: Time taken.
@@ -158,6 +183,8 @@ class RunFacts:
     estimates: tuple[Estimate, ...] = ()
     sweep: tuple[Record, ...] = ()
     pool: PoolReport | None = None
+    baseline: Baseline | None = None
+    model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
     audit: Audit | None = None
     version: int = VERSION
@@ -194,8 +221,10 @@ class RunFacts:
             DataError: The entries are not those of a run.
         """
         try:
-            if entries["version"] != VERSION:
+            if entries["version"] not in (2, VERSION):
                 raise ValueError(f"version {entries['version']!r}")
+            if entries["version"] == 2:
+                entries = _renamed(entries)
             facts = read_as(cls, entries)
             _check_whole(facts)
         except (TypeError, ValueError, KeyError) as error:
@@ -230,7 +259,7 @@ def read_facts(folder: Path) -> RunFacts:
             got=f"no {FACTS}",
             do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError.of(
             path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
         ) from error
@@ -247,11 +276,19 @@ class _Evaluation:
     validation: dict[str, Measured]
 
 
+def _renamed(entries: dict[str, Any]) -> dict[str, Any]:
+    """Version 2, which had three outcomes by other names."""
+    old = entries["verdict"]
+    renamed = {"outcome": OLD_OUTCOMES.get(old["outcome"], old["outcome"])}
+    return {**entries, "version": VERSION, "verdict": {**old, **renamed}}
+
+
 def _check_whole(facts: RunFacts) -> None:
     names = [method.name for method in facts.methods]
     if not names or not facts.runs:
         raise ValueError(f"{len(names)} methods and {len(facts.runs)} runs")
     used = [run.method for run in facts.runs] + [one.method for one in facts.comparisons]
+    used += [facts.model.method] if facts.model else []
     for name in used:
         if name not in names:
             raise ValueError(f"method {name!r}, which is not one of {', '.join(names)}")

@@ -1,5 +1,6 @@
-"""A trial's facts: both models on the test rows, their comparison, and the verdict."""
+"""The facts of a trial: metrics of both models on the test rows, comparisons, the verdict."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,12 +9,21 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.evaluation.verdict import (
+    MARGIN,
+    OVER_ROWS,
+    Comparison,
+    Verdict,
+    no_verdict,
+    not_used,
+    verdict,
+)
+from dessl.recipes import Recipe
+from dessl.recipes.defaults import Architecture
 from dessl.recipes.trial import Trial
-from dessl.results.comparisons import OVER_ROWS, Comparison
-from dessl.results.facts import DataFacts, Estimate, MethodFacts, RunFacts
+from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
-from dessl.results.verdict import Outcome, Verdict, verdict
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.training import TrainResult
 
@@ -30,16 +40,20 @@ def trial_facts(
     seconds: float,
     settings: dict[str, Any] | None = None,
     warnings: tuple[str, ...] = (),
+    margin: float = MARGIN,
+    share: float = 1.0,
 ) -> RunFacts:
     """Return everything that the report of a trial shows.
 
     Args:
         trial: Of :func:`dessl.recipes.trial.run_trial`.
         surrogate: Its name in ``dessl.SURROGATES``.
-        command: The command line that made it.
+        command: The command line of the run.
         seconds: Time taken.
         settings: Other settings, by name.
         warnings: Shown on the way.
+        margin: Differences of the Brier score within ± it do not matter.
+        share: Of new labels that would be held out to judge by.
     """
     fitted, test = trial.fitted, trial.test
     plan = fitted.recipe.plan
@@ -54,6 +68,8 @@ def trial_facts(
         runs.append(_record(trial, methods[1], trial.logits, fitted.results))
         comparisons = tuple(_comparisons(trial, name))
     n_test = int(test.labelled.sum())
+    found = _verdict(trial, comparisons, margin, share)
+    kept = methods[0 if found.outcome == "not used" else -1].name
     return RunFacts(
         title=f"{trial.data.name}: does unlabelled data help?",
         command=command,
@@ -61,11 +77,14 @@ def trial_facts(
         methods=tuple(methods),
         runs=tuple(runs),
         comparisons=comparisons,
-        verdict=_verdict(trial, comparisons),
+        verdict=found,
+        model=ModelFacts(kept, trial.data.n_labelled, refitted=False),
         settings={
+            "network": _network(fitted.recipe),
             "networks": len(fitted.results),
             "teachers": [getattr(one, "name", one) for one in fitted.recipe.teachers],
             "surrogate": term,
+            "margin": margin,
             **(settings or {}),
             **plan.as_dict(),
             "lam": fitted.lam,
@@ -74,8 +93,18 @@ def trial_facts(
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
         pool=fitted.pool,
+        baseline=fitted.baseline,
         warnings=warnings,
     )
+
+
+def _network(recipe: Recipe) -> str:
+    """The network by name, with its options."""
+    model = recipe.model
+    if not isinstance(model, Architecture):
+        return getattr(model, "__name__", type(model).__name__)
+    options = ", ".join(f"{name} = {value}" for name, value in model.options.items())
+    return f"{model.name} ({options})" if options else model.name
 
 
 def _record(
@@ -132,8 +161,6 @@ def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
 
 def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimate]:
     known = trial.test.labelled
-    if bool(known.all()):
-        return
     metrics = tuple(_compared(trial))
     for method in methods:
         logits = trial.twin_logits if method.name == TWIN else trial.logits
@@ -146,26 +173,26 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
             )  # fmt: skip
 
 
-def _verdict(trial: Trial, comparisons: tuple[Comparison, ...]) -> Verdict:
-    for one in comparisons:
-        if one.metric == PRIMARY:
-            return _with_pool(one, trial)
-    if not trial.data.n_unlabelled:
-        return Verdict(
-            "no clear difference",
-            "Every row has a label: only the complete case was trained, as there are no unlabelled "
-            "rows to learn from.",
-        )
-    check = trial.fitted.check
-    outcome: Outcome = "hurt" if check and check.clearly_hurt else "no clear difference"
-    return Verdict(outcome, f"The complete case was kept. {trial.fitted.verdict}")
+def _verdict(
+    trial: Trial, comparisons: tuple[Comparison, ...], margin: float, share: float
+) -> Verdict:
+    """The verdict on the test rows, and what became of the unlabelled rows in training.
 
-
-def _with_pool(comparison: Comparison, trial: Trial) -> Verdict:
-    """The verdict of the main comparison; of a pool, with what the unlabelled rows brought."""
-    fitted, labels = trial.fitted, trial.data.n_labelled
-    if fitted.pool is None:
-        return verdict(comparison, labels)
-    found = verdict(comparison, labels, "The pool")
-    whole = "" if trial.data.n_unlabelled else "Every row has a label. "
-    return Verdict(found.outcome, f"{whole}{found.sentence} {fitted.verdict}")
+    Where nobody asked for this λ and the test rows say that it is worse, the user gets the complete
+    case instead.
+    """
+    fitted, whole = trial.fitted, not trial.data.n_unlabelled
+    baseline = fitted.baseline
+    account = f"{'Every row has a label. ' if whole else ''}{fitted.account}"
+    if baseline and not baseline.trained:
+        return no_verdict(baseline.account)
+    if baseline and baseline.failures:
+        account = f"{account} {baseline.account}"
+    if not comparisons:
+        return not_used(account)
+    (primary,) = (one for one in comparisons if one.metric == PRIMARY)
+    found = verdict(primary, margin=margin, share=share)
+    if found.outcome == "worse" and fitted.recipe.lam == "auto":
+        instead = not_used(f"{primary.change()}. {account}")
+        return dataclasses.replace(instead, margin=margin)
+    return dataclasses.replace(found, sentence=f"{found.sentence} {account}")

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from dessl._entries import Measured
+from dessl._html import card
+from dessl.evaluation.metrics.vocabulary import with_error
 
 CLEAR = 1.96  # standard errors
 
@@ -33,7 +35,7 @@ class Gain:
         """Compare losses (rows,) on the same rows; rows of one group count as one label.
 
         >>> str(Gain.of(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0])))
-        '+0.500 ± 0.289'
+        '+0.50 ± 0.29'
         """
         fall = (before - after).double()
         mean = float(fall.mean())
@@ -55,12 +57,12 @@ class Gain:
         """The same as a change of the cross-entropy: below 0 is better.
 
         >>> Gain(0.5, 0.289).change
-        '−0.500 ± 0.289'
+        '−0.50 ± 0.29'
         """
-        return f"{0.0 - self.mean:+.3f} ± {self.standard_error:.3f}".replace("-", "−")
+        return with_error("cross_entropy", 0.0 - self.mean, self.standard_error)
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} ± {self.standard_error:.3f}"
+        return with_error("cross_entropy", self.mean, self.standard_error)
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,11 @@ class PoolReport:
             f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
         ]
         return "\n".join([*lines, self.verdict])
+
+    def _repr_html_(self) -> str:
+        headings = ("member", "weight", "cross-entropy", "alone against the networks")
+        rows = [(m.name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
+        return card("Pool", table=[headings, *rows], note=self.verdict)
 
     @property
     def verdict(self) -> str:

@@ -18,6 +18,7 @@ from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
+from dessl.training.ranks import SharedModel, ranks
 from dessl.training.totals import Totals
 
 
@@ -78,6 +79,7 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
+        self._seen = SharedModel(model) if ranks() > 1 else model
         self._weights = unlabelled_weights(plan, data)
         self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
@@ -124,7 +126,7 @@ class Step:
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
             labelled = self.plan.labelled_batch
-            h, logits = self.surrogate.step_scores(self.model, batch, labelled)
+            h, logits = self.surrogate.step_scores(self._seen, batch, labelled)
         return Scores(h.float(), logits.float())
 
     def risk(

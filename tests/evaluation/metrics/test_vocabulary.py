@@ -1,15 +1,27 @@
 """One vocabulary: every score of Metrics is in it, and no other module has a list of its own."""
 
 import ast
+import math
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dessl
 from dessl.evaluation import Metrics, metrics_from_logits, metrics_from_probabilities
-from dessl.evaluation.metrics.vocabulary import MAIN, METRICS, amount, metric_text, written
+from dessl.evaluation.metrics.vocabulary import (
+    MAIN,
+    METRICS,
+    amount,
+    interval_text,
+    metric_named,
+    metric_text,
+    with_error,
+    written,
+)
 
 SOURCE = Path(dessl.__file__).parent.parent
 NO_SCORES = {"n", "auc_error", "temperature"}  # numbers that say how, not how well
@@ -54,3 +66,28 @@ def test_no_other_module_words_the_metrics_again() -> None:
 def test_a_metric_has_one_unit(metric: str, value: float, text: str) -> None:
     assert written(metric, value) == text
     assert amount(metric, value).startswith(text)
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(1, 10**9), st.sampled_from(["accuracy", "brier"]))
+def test_an_interval_has_the_digits_that_it_needs(start: int, width: int, name: str) -> None:
+    low, high = start / 1e9, (start + width) / 1e9
+    unit = metric_named(name).unit
+    texts = interval_text(name, low, high, 0.0, signed=True)
+    shown = [float(text.replace("−", "-")) / unit for text in texts]
+    for end, seen in zip((low, high), shown, strict=True):
+        assert abs(end - seen) <= (high - low) / 18  # two digits of the width
+        assert (end > 0, end < 0) == (seen > 0, seen < 0)
+    assert len(texts[0].partition(".")[2]) == len(texts[1].partition(".")[2])
+
+
+@given(st.floats(-1, 1), st.floats(1e-9, 1))
+def test_a_standard_error_is_never_shown_as_zero(value: float, error: float) -> None:
+    shown, spread = with_error("cross_entropy", value, error).split(" ± ")
+    assert float(spread) == pytest.approx(error, rel=0.06)
+    assert float(shown.replace("−", "-")) == pytest.approx(value, abs=0.06 * error)
+
+
+def test_intervals_of_few_rows_are_wide() -> None:
+    assert interval_text("accuracy", 0.7719, 1.0) == ("77", "100")
+    assert interval_text("brier", math.nan, math.nan) == ("–", "–")
+    assert interval_text("brier", 0.002, 0.002, 0.0) == ("0.0020", "0.0020")

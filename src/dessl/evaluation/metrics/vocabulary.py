@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 NONE = "–"  # shown for a missing number
+MOST_DIGITS = 12  # decimals of an interval
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,16 @@ METRICS: dict[str, Metric] = {
     "debiased_ece": _share("ECE, debiased (l2)", higher=False),
 }
 
+ESTIMATED: dict[str, Metric] = {
+    "recall": _share("recall"),
+    "precision": _share("precision"),
+    "tpr": _share("true-positive rate"),
+    "fpr": _share("false-positive rate", higher=False),
+    "error": _share("error", higher=False),
+    "wins": _share("wins minus losses"),
+}
+"""Metrics that are estimated only: of one class, or of two models."""
+
 MAIN = ("accuracy", "cross_entropy", "brier", "ece")
 """The main metrics, for places with room for only a few."""
 
@@ -73,7 +84,7 @@ def metric_named(name: str) -> Metric:
     >>> metric_named("ece").words, metric_named("my_score").words
     ('ECE', 'my score')
     """
-    return METRICS.get(name) or _loss(name.replace("_", " "))
+    return METRICS.get(name) or ESTIMATED.get(name) or _loss(name.replace("_", " "))
 
 
 def metric_text(name: str) -> str:
@@ -113,10 +124,78 @@ def written(name: str, value: float, *, signed: bool = False, decimals: int | No
         return "∞" if value > 0 else "−∞"
     metric = metric_named(name)
     digits = decimals if decimals is not None and metric.percent else metric.decimals
-    text = f"{metric.unit * value:+.{digits}f}"
+    return _rounded(metric.unit * value, digits, signed=signed)
+
+
+def _rounded(number: float, digits: int, *, signed: bool) -> str:
+    text = f"{number:+.{digits}f}"
     if float(text) == 0:  # a difference that rounds to zero has no sign
         text = text.lstrip("+-")
     return (text if signed else text.removeprefix("+")).replace("-", "−")
+
+
+def interval_digits(name: str, low: float, high: float, *marks: float) -> int:
+    """The decimals that an interval needs, in the unit that the metric is shown in.
+
+    Two digits of the interval's width, and as many more as it takes for an end that lies above or
+    below a mark, such as zero, to be shown above or below it.
+
+    Args:
+        name: Of the metric.
+        low: Lower end, as measured.
+        high: Upper end.
+        marks: Numbers that the ends must not be rounded to.
+
+    >>> interval_digits("accuracy", 0.638, 0.849), interval_digits("brier", 0.0001, 0.002, 0.0)
+    (0, 4)
+    """
+    unit = metric_named(name).unit
+    ends = [unit * end for end in (low, high) if math.isfinite(end)]
+    width = max(ends) - min(ends) if len(ends) == 2 else 0.0
+    widest = width or max((abs(end) for end in ends), default=0.0)
+    digits = 0
+    if widest > 0:
+        digits = min(max(0, 1 - math.floor(math.log10(widest))), MOST_DIGITS)
+    while digits < MOST_DIGITS and any(
+        end != unit * mark and round(end, digits) == round(unit * mark, digits)
+        for end in ends
+        for mark in marks
+    ):
+        digits += 1
+    return digits
+
+
+def interval_text(
+    name: str, low: float, high: float, *marks: float, signed: bool = False
+) -> tuple[str, str]:
+    """Both ends of an interval in the metric's unit, with the decimals that it needs.
+
+    >>> " to ".join(interval_text("brier", 0.0001, 0.0023, 0.0, signed=True))
+    '+0.0001 to +0.0023'
+    >>> " to ".join(interval_text("accuracy", 0.772, 1.0))
+    '77 to 100'
+    """
+    digits = interval_digits(name, low, high, *marks)
+    one, other = (digits_text(name, end, digits, signed=signed) for end in (low, high))
+    return one, other
+
+
+def digits_text(name: str, value: float, digits: int, *, signed: bool = False) -> str:
+    """A metric's value in its unit with so many decimals, such as those of its interval."""
+    if not math.isfinite(value):
+        return written(name, value)
+    return _rounded(metric_named(name).unit * value, digits, signed=signed)
+
+
+def with_error(name: str, value: float, error: float) -> str:
+    """A difference and its standard error, with two digits of the error.
+
+    >>> with_error("cross_entropy", -0.00042, 0.00021), with_error("cross_entropy", 0.0, 0.0)
+    ('−0.00042 ± 0.00021', '0 ± 0')
+    """
+    digits = interval_digits(name, 0.0, error or abs(value))
+    shown = digits_text(name, value, digits, signed=True)
+    return f"{shown} ± {digits_text(name, error, digits)}"
 
 
 def amount(name: str, value: float, *, signed: bool = False, decimals: int | None = None) -> str:

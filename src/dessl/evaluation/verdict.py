@@ -1,0 +1,313 @@
+"""Verdict: what a comparison with the complete case says, as one of five outcomes and in words.
+
+With the 95 % interval of the difference, turned so that above 0 is better, and a margin m,
+
+    −m        0        m
+     |    [---|---]    |            no practical difference: the interval lies within the margin
+     |        | [------|---]        better: it lies above 0
+    [|------] |        |            worse: it lies below 0
+     |   [----|--------|--]         cannot tell yet: none of these
+
+and "not used" where the complete case is what the user gets. An interval that is within the margin
+and excludes 0 is a difference too small to matter: no practical difference. A comparison with a
+baseline that did not train has no verdict.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl import _checks
+from dessl._entries import Measured
+from dessl._html import GREEN, GREY, RED, card
+from dessl.evaluation.metrics.vocabulary import (
+    digits_text,
+    higher_is_better,
+    interval_digits,
+    metric_named,
+)
+
+Outcome = Literal[
+    "better", "no practical difference", "not used", "worse", "cannot tell yet", "no verdict"
+]
+OUTCOMES: dict[Outcome, str] = {
+    "better": "Better than the complete case",
+    "no practical difference": "No practical difference to the complete case",
+    "not used": "Unlabelled data was not used: the complete case is what you get",
+    "worse": "Worse than the complete case",
+    "cannot tell yet": "Cannot tell yet",
+    "no verdict": "No verdict: the complete case did not train",
+}
+"""What each outcome is called in headings and at the start of a sentence."""
+
+MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
+POWER = 0.8  # probability that the labels asked for decide
+MOST_NEEDED = 10_000_000
+MANY = 100  # times as many, from which on a larger margin is proposed
+STEP = 1.02  # from one number of labels tried to the next
+
+OVER_SEEDS = "paired t-test over seeds"
+OVER_ROWS = "debiased, paired over rows"
+OVER_LABELS = "paired over labels held out in training"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A metric of one method minus that of another.
+
+    Attributes:
+        metric: Its name; for a loss, a negative difference favours ``method``.
+        method: The one method.
+        against: The other.
+        difference: The estimate; NaN where a value is missing or infinite.
+        low: Lower end of its interval; NaN where there is none, as all that follow.
+        high: Upper end.
+        p_value: Of the hypothesis that the two are equal.
+        confidence: Of the interval.
+        test: ``OVER_SEEDS``, ``OVER_ROWS`` or ``OVER_LABELS``.
+        n: Seeds, or labelled rows.
+        lam: λ of the one method, where it matters.
+        p_better: One-sided, for the one being better.
+        p_worse: One-sided, for it being worse.
+        p_wilcoxon: Two-sided, by signed ranks.
+    """
+
+    metric: str
+    method: str
+    against: str
+    difference: Measured
+    low: Measured
+    high: Measured
+    p_value: Measured
+    confidence: float
+    test: str
+    n: int
+    lam: Measured = math.nan
+    p_better: Measured = math.nan
+    p_worse: Measured = math.nan
+    p_wilcoxon: Measured = math.nan
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def better(self) -> bool:
+        """Whether the difference favours ``method``."""
+        return (self.difference > 0) == higher_is_better(self.metric)
+
+    def outcome(self, margin: float = MARGIN) -> Outcome:
+        """What the interval says.
+
+        Args:
+            margin: Differences within ± it do not matter, in the metric's own scale: 0.01 is one
+                point of accuracy. With 0, every difference matters.
+
+        >>> one = Comparison("brier", "a", "b", -0.02, -0.03, -0.005, 0.01, 0.95, OVER_ROWS, 50)
+        >>> one.outcome(), one.outcome(margin=0.05)
+        ('better', 'no practical difference')
+        """
+        _checks.number("margin", margin, low=0, open_high=True)
+        if max(-self.low, self.high) <= margin:
+            return "no practical difference"
+        if not self.clear:
+            return "cannot tell yet"
+        return "better" if self.better else "worse"
+
+    def needed(self, margin: float = MARGIN) -> int | None:
+        """How many more labels (or seeds) would decide it, or None where that cannot be said.
+
+        With n' of them the standard error is √(n / n') times that observed. The number returned is
+        the least for which the interval of a difference D ~ Normal(observed, error²) excludes zero
+        or lies within the margin with probability 0.8, rounded up to two digits.
+
+        Args:
+            margin: As in :meth:`outcome`.
+
+        >>> one = Comparison("brier", "a", "b", -0.02, -0.06, 0.02, 0.3, 0.95, OVER_ROWS, 50)
+        >>> one.needed()
+        350
+        """
+        from scipy import special
+
+        if self.n < 2 or not 0 < self.high - self.low < math.inf:
+            return None
+        level = (1 + self.confidence) / 2
+        error = (self.high - self.low) / 2 / float(special.stdtrit(self.n - 1, level))
+        steps = math.ceil(math.log(MOST_NEEDED / self.n, STEP)) if self.n < MOST_NEEDED else 0
+        n = np.unique(np.ceil(self.n * STEP ** np.arange(1, steps + 1)))
+        enough = n[decided(self.difference, error * np.sqrt(self.n / n), n, margin, level) >= POWER]
+        return _rounded_up(int(enough[0]) - self.n) if len(enough) else None
+
+    def change(self, *marks: float) -> str:
+        """What changed, interval first, in words.
+
+        Args:
+            marks: Numbers other than zero that the interval must be told apart from.
+        """
+        metric, marks = self.metric, (0.0, *marks)
+        digits = interval_digits(metric, self.low, self.high, *marks)
+        low, high, estimate = (
+            digits_text(metric, value, digits, signed=True)
+            for value in (self.low, self.high, self.difference)
+        )
+        points = " points" if metric_named(metric).percent else ""
+        direction = "higher" if higher_is_better(metric) else "lower"
+        return (
+            f"{self.method} changed {metric_named(metric).words} by {low} to {high}{points} "
+            f"({100 * self.confidence:g} % interval, estimate {estimate}, "
+            f"{shown_p(self.p_value)}, {self.test}, n = {self.n}; {direction} is better)"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the model is worth beside the complete case.
+
+    Attributes:
+        outcome: One of five, or "no verdict".
+        sentence: The outcome in words, with its interval.
+        margin: Differences within ± it were taken not to matter; NaN where nothing was compared.
+        needed: About how many more labels would decide it; None where it is decided, or no number
+            would.
+    """
+
+    outcome: Outcome
+    sentence: str
+    margin: Measured = math.nan
+    needed: int | None = None
+
+    def _repr_html_(self) -> str:
+        colour = {"better": GREEN, "worse": RED}.get(self.outcome, GREY)
+        return card(OUTCOMES[self.outcome], note=self.sentence, colour=colour)
+
+
+def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.0) -> Verdict:
+    """Return the verdict of one comparison with the complete case.
+
+    Args:
+        comparison: Of a method, such as one that used unlabelled data, minus the complete case.
+        margin: Differences within ± it do not matter, in the metric's own scale.
+        share: Of new labels that would be held out to judge by.
+
+    >>> better = Comparison("accuracy", "DePseudoLabel", "complete case", 0.02, 0.01, 0.03, 0.002,
+    ...                     0.95, OVER_SEEDS, 5)
+    >>> print(verdict(better).sentence)
+    Better than the complete case: DePseudoLabel changed accuracy by +1.0 to +3.0 points (95 %
+    interval, estimate +2.0, p = 0.002, paired t-test over seeds, n = 5; higher is better).
+    """
+    outcome = comparison.outcome(margin)
+    found = f"{OUTCOMES[outcome]}: {comparison.change(-margin, margin)}"
+    if outcome == "no practical difference":
+        return Verdict(
+            outcome, f"{found}, within the margin of {_margin(comparison, margin)}.", margin
+        )
+    if outcome != "cannot tell yet":
+        return Verdict(outcome, f"{found}.", margin)
+    count = comparison.needed(margin)
+    if count is None:
+        return Verdict(outcome, f"{found}. {_undecidable(comparison)}", margin)
+    unit = "seeds" if comparison.test == OVER_SEEDS else "labels"
+    if share < 1:
+        held_out, count = count, _rounded_up(math.ceil(count / share))
+        more = f"About {count:,} more labels, {held_out:,} of them held out, would decide it."
+    else:
+        more = f"About {count:,} more {unit} would decide it."
+    if count > MANY * comparison.n:
+        more = f"{more} A larger margin needs fewer."
+    return Verdict(outcome, f"{found}. {more}", margin, count)
+
+
+def not_used(why: str) -> Verdict:
+    """Return the verdict where the complete case is what the user gets.
+
+    Args:
+        why: A sentence.
+    """
+    return Verdict("not used", f"{OUTCOMES['not used']}. {why}")
+
+
+def no_verdict(why: str) -> Verdict:
+    """Return that there is no verdict, since the baseline did not train.
+
+    Args:
+        why: What was wrong with it, and what to do, in a sentence.
+    """
+    return Verdict("no verdict", f"{OUTCOMES['no verdict']}. {why}")
+
+
+def decided(
+    difference: float,
+    errors: NDArray[np.float64],
+    n: NDArray[np.float64],
+    margin: float,
+    level: float,
+) -> NDArray[np.float64]:
+    """Return the probability that an interval excludes zero or lies within the margin.
+
+    Its centre is D ~ Normal(difference, error²) and its half width t error, t being the quantile at
+    ``level`` with n − 1 degrees of freedom.
+
+    >>> decided(0.03, np.array([0.01]), np.array([10_000.0]), 0.0, 0.975).round(2).tolist()
+    [0.85]
+    """
+    from scipy import special
+
+    half = special.stdtrit(n - 1, level) * errors
+
+    def below(end: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(special.ndtr((end - difference) / errors), dtype=np.float64)
+
+    clear = below(-half) + 1 - below(half)
+    room = np.maximum(margin - half, 0.0)
+    equal = below(room) - below(-room)
+    return np.where(room >= half, 1.0, clear + equal)
+
+
+def _margin(comparison: Comparison, margin: float) -> str:
+    metric = metric_named(comparison.metric)
+    return f"±{metric.unit * margin:g}{' points' if metric.percent else ''}"
+
+
+def _undecidable(comparison: Comparison) -> str:
+    if math.isnan(comparison.low):
+        return "There is no interval: more runs or labels are needed."
+    return (
+        "No number of labels that one could get would decide it with this margin: set a larger one."
+    )
+
+
+def _rounded_up(count: int) -> int:
+    """Two significant digits, upwards.
+
+    >>> _rounded_up(321), _rounded_up(7)
+    (330, 7)
+    """
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // unit) * unit
+
+
+def shown_p(p_value: float) -> str:
+    """Return a p-value in a sentence.
+
+    >>> shown_p(0.0421), shown_p(1e-9)
+    ('p = 0.042', 'p < 0.001')
+    """
+    text = short_p(p_value)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
+def short_p(p_value: float) -> str:
+    """Return a p-value as tables show it.
+
+    >>> short_p(0.0421), short_p(1e-9), short_p(0.0498)
+    ('0.042', '< 0.001', '0.0498')
+    """
+    if p_value < 0.001:
+        return "< 0.001"
+    near = p_value != 0.05 and round(p_value, 3) == 0.05  # on which side must be seen
+    return f"{p_value:.{4 if near else 3}f}"

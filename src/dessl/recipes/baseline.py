@@ -1,0 +1,188 @@
+"""Whether the complete case trained: a model that did not is no baseline for a verdict.
+
+On the labels held out of its networks it is compared with two predictors that cannot fail to train:
+the class frequencies, and a logistic regression, each fitted on the other labels. It failed if
+
+- it predicts one class for all of them, although they have several and the regression predicts
+  several, or
+- its cross-entropy is higher than that of the frequencies by more than one standard error, or than
+  that of the regression by more than three.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dessl.data import SemiData
+from dessl.functional import cross_entropy
+from dessl.recipes.defaults import MOST_COLUMNS, MOST_LABELS, Recipe
+from dessl.recipes.held_out import HeldOutParts, held_out_check
+from dessl.teachers.crossfit import out_of_fold
+from dessl.teachers.linear import STRENGTHS, Linear
+from dessl.teachers.pooling import as_columns
+
+FEWEST_LABELS = 10  # held out, to tell a failure from chance
+RESTARTS = 2
+LONGER = 2  # times the steps, at each restart
+SLOWER = 3.0  # what the learning rate is divided by, from the second restart on
+OTHER_SEEDS = 1000  # from one restart to the next
+ERRORS = {"class frequencies": 1.0, "a logistic regression": 3.0}  # above which it is worse
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How the complete case did on held-out labels.
+
+    Attributes:
+        n: Held-out labels; rows of one group count as one.
+        cross_entropy: Of the complete case.
+        frequencies: Of the class frequencies.
+        regression: Of the logistic regression; None where it was not fitted.
+        failures: What was wrong with each training that failed, in order.
+        trained: Whether the last training, the one that is kept, did not fail.
+    """
+
+    n: int
+    cross_entropy: float
+    frequencies: float
+    regression: float | None
+    failures: tuple[str, ...]
+    trained: bool
+
+    @property
+    def account(self) -> str:
+        """What was wrong and what was done about it, in one sentence; "" where nothing was."""
+        if not self.failures:
+            return ""
+        restarts = len(self.failures) - (not self.trained)
+        times = f"{restarts} time{'s' if restarts > 1 else ''}"
+        how = f"it was restarted {times} with more steps"
+        if self.trained:
+            return f"The first training of the complete case failed: {self.failures[0]}; {how}."
+        last = self.failures[-1]
+        return (
+            f"{last[0].upper()}{last[1:]}, even though {how}. Label more rows of each class, or "
+            "choose other steps."
+        )
+
+
+@dataclass(frozen=True)
+class References:
+    """What the held-out labels are, and the losses of predictors that cannot fail to train.
+
+    Attributes:
+        y: (n,) the held-out labels, part after part.
+        groups: (n,) numbers; rows of one group count as one label.
+        losses: (n,) of each reference, by name.
+        classes: How many classes the regression predicts; 2 where it was not fitted.
+        names: Of the classes.
+    """
+
+    y: Tensor
+    groups: Tensor
+    losses: dict[str, Tensor]
+    classes: int
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, data: SemiData, parts: HeldOutParts) -> "References | None":
+        """Fit the references; None where labels are too few to judge by.
+
+        Args:
+            data: As it came.
+            parts: What the networks are trained on.
+        """
+        held = [part.validation for part in parts.data]
+        y = torch.cat([part.y.cpu() for part in held if part is not None] or [torch.empty(0)])
+        if len(torch.unique(parts.groups)) < FEWEST_LABELS or len(torch.unique(y)) < 2:
+            return None
+        losses = {"class frequencies": _frequency_losses(parts)}
+        classes = 2
+        if data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS:
+            log_p = min(
+                (_regression(data, parts, strength) for strength in STRENGTHS),
+                key=lambda found: float(cross_entropy(found, y).mean()),
+            )
+            losses["a logistic regression"] = cross_entropy(log_p, y)
+            classes = len(torch.unique(log_p.argmax(1)))
+        return cls(y, parts.groups, losses, classes, data.class_names)
+
+    def judged(self, logits: Tensor, failures: tuple[str, ...] = ()) -> Baseline:
+        """Return how the complete case did.
+
+        Args:
+            logits: (n, classes) of the held-out rows, each by the network that held it out.
+            failures: Of earlier trainings.
+        """
+        own = cross_entropy(logits.double().cpu(), self.y)
+        failure = self._failure(logits.argmax(1).cpu(), own)
+        regression = self.losses.get("a logistic regression")
+        return Baseline(
+            n=len(torch.unique(self.groups)),
+            cross_entropy=float(own.mean()),
+            frequencies=float(self.losses["class frequencies"].mean()),
+            regression=None if regression is None else float(regression.mean()),
+            failures=(*failures, failure) if failure else failures,
+            trained=not failure,
+        )
+
+    def _failure(self, predicted: Tensor, own: Tensor) -> str:
+        n, chosen = len(self.y), int(predicted[0])
+        others = int((self.y != chosen).sum())
+        if bool((predicted == chosen).all()) and others and self.classes > 1:
+            return (
+                f"it predicts {self.names[chosen]!r} for all {n} held-out rows, of which {others} "
+                "have another label"
+            )
+        for name, losses in self.losses.items():
+            check = held_out_check(losses, own, self.groups)
+            if check.difference > ERRORS[name] * check.standard_error:
+                return (
+                    f"its cross-entropy on {n} held-out rows, {float(own.mean()):.2f}, is higher "
+                    f"than that of {name}, {float(losses.mean()):.2f}"
+                )
+        return ""
+
+
+def restarted(recipe: Recipe, number: int) -> Recipe:
+    """Return a recipe to train again with: longer, slower, without an early end, other draws.
+
+    Args:
+        recipe: What failed at first.
+        number: Of the restart, from 1.
+    """
+    plan, longer = recipe.plan, LONGER**number
+    again = replace(
+        plan,
+        steps=longer * (plan.steps or 1),
+        evaluate_every=None if plan.evaluate_every is None else longer * plan.evaluate_every,
+        learning_rate=plan.learning_rate / SLOWER ** (number - 1),
+        patience=None,
+        patience_after=0,
+        seed=(plan.seed + number * OTHER_SEEDS) % 2**63,
+    )
+    return replace(recipe, plan=again)
+
+
+def _frequency_losses(parts: HeldOutParts) -> Tensor:
+    """Each held-out label's loss by the frequencies of the labels trained on, one more of each."""
+    found = []
+    for part in parts.data:
+        if part.validation is None:
+            continue
+        counts = part.y[part.labelled_rows].bincount(minlength=part.n_classes).cpu().double()
+        log_p = ((counts + 1) / (counts + 1).sum()).log()
+        found.append(-log_p[part.validation.y.cpu()])
+    return torch.cat(found)
+
+
+def _regression(data: SemiData, parts: HeldOutParts, strength: float) -> Tensor:
+    """Log-probabilities (n, classes) of held-out rows by a regression on the other labels."""
+    x, y = as_columns(data.x[data.labelled_rows]), data.y[data.labelled_rows].cpu()
+    if data.validation is not None:
+        fitted = Linear(strength).fit(x, y, x[:0], data.n_classes)
+        return fitted.predict_log_proba(as_columns(data.validation.x))
+    log_p = out_of_fold(Linear(strength), x, y, x[:0], parts.folds, data.n_classes)
+    return torch.cat([log_p[parts.folds == fold] for fold in range(len(parts.data))])
