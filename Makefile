@@ -32,14 +32,16 @@ unit: $(VENV)/.installed-dev
 explore: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS) -m explore --hypothesis-profile explore
 
-# Kills, fuzzing, full disks and damaged folders, for about TORTURE seconds each. The counts are added to
-# benchmarks/results/torture.json, and an input that fails becomes a file of tests/torture/corpus.
+# Kills, other harm and fuzzing, TORTURE seconds each. The counts are added to
+# benchmarks/results/torture.json and docs/reliability.md; an input that fails becomes a file of
+# tests/torture/corpus. A short run without counts: pytest -m torture.
 TORTURE ?= 300
 SEED ?= $(shell date +%s)
 torture: $(VENV)/.installed-dev
-	$(PYTEST) -m torture tests/torture
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/kills.py --kills 1000 --seconds $(TORTURE) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/harm.py --seconds $(TORTURE) --seed $(SEED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/fuzz.py --seconds $(TORTURE) --seed $(SEED)
+	$(BIN)/python tests/torture/counts.py
 
 # What a release pins: run after a change of constraints.txt.
 lock: $(VENV)/.installed-dev

@@ -90,3 +90,25 @@ def test_bad_options_are_said_in_a_line(
         main((arguments[0], str(table), *arguments[1:]))
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "weighed.csv", tmp_path / "run"
+    head, *lines = table.read_text().splitlines()
+    weighed = [f"{line},0.{2 + row % 5}" for row, line in enumerate(lines)]
+    path.write_text("\n".join([f"{head},chance", *weighed]))
+    few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1")
+    run("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chance", *few)
+    said = capsys.readouterr()
+    assert "labels are worth" in said.err
+    assert "metrics on them are not weighed" in " ".join(said.err.split())
+    assert "Audit:" in said.out
+    facts = json.loads((out / "facts.json").read_text())
+    assert facts["data"]["feature_names"] == ["age", "pulse"]
+    assert facts["audit"]["outcome"]
+    assert "are labels missing at random?" in (out / "report.html").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chanc"))
+    assert "expected a column 'chanc'" in " ".join(capsys.readouterr().err.split())

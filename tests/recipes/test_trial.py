@@ -133,9 +133,8 @@ def _trained_rows(data: SemiData, seed: int) -> list[int]:
         return split(data, seed=seed)[0].labelled_rows.tolist()
 
 
-def test_a_class_with_a_single_label_is_noted() -> None:
-    y = torch.cat((torch.zeros(30), torch.ones(30), torch.tensor([2.0]), torch.full((9,), -1.0)))
-    data = SemiData(torch.rand(70, 2), y.long())
-    rest = Part(torch.rand(9, 2), torch.arange(9) % 3)
-    with pytest.warns(UserWarning, match=r"the class\(es\) 2 have a single label"):
-        split(data, test=rest)
+def test_of_many_unlabelled_rows_no_more_are_held_out_than_narrow_an_interval() -> None:
+    y = torch.where(torch.arange(80_000) < 100, torch.arange(80_000) % 2, -1)
+    train, test = split(SemiData(torch.arange(80_000).float()[:, None], y))
+    assert len(test.y) - int(test.labelled.sum()) == 10_000
+    assert train.n_unlabelled == 69_900

@@ -41,6 +41,12 @@ def test_a_slightly_changed_image_is_a_near_copy_and_others_are_not() -> None:
     assert any(not pair.exact for pair in found.examples)
 
 
+def test_data_without_a_test_part_is_looked_through() -> None:
+    y = torch.where(torch.arange(60) < 30, torch.arange(60) % 2, -1)
+    found = copies_in(SemiData(images(60), y))
+    assert (found.test_labelled, found.near_test) == (0, 0)
+
+
 def test_rows_of_few_values_are_not_taken_for_copies() -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randint(0, 3, (300, 2), generator=generator).float()

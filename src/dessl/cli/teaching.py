@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dessl._files import write_whole
-from dessl.cli.errors import command, resumable
+from dessl.cli.errors import command
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
     TAUGHT,
@@ -26,6 +26,7 @@ from dessl.cli.fit_folder import (
 )
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.sources import fingerprint, kind_of, training_data
+from dessl.cli.stopping import saying
 from dessl.data import DataError, SemiData
 from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.tables import open_table
@@ -63,7 +64,8 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         _show(out, read_taught(out), as_json=options["as_json"])
         return
-    with resumable(out), noted_warnings() as notes:
+    line = f"Interrupted. Nothing was kept; to start over: {command()}"
+    with saying(line), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
         with own_folder(out, SETTINGS, resume=options["resume"]):

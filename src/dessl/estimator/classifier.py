@@ -24,6 +24,7 @@ from dessl.estimator.stored import class_texts, model_folder, restored, stored_d
 from dessl.estimator.targets import (
     UNLABELLED,
     codes_and_classes,
+    given_propensity,
     labelled_accuracy,
     teachers_answers,
 )
@@ -34,6 +35,7 @@ from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
+from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
 from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
@@ -80,6 +82,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         verdict_: How the model compares with the complete case, in a few sentences.
         pool_: Each member's weight and held-out score, and what the unlabelled rows gained
             (:class:`dessl.teachers.PoolReport`); None without a pool.
+        propensity_: The labelling probabilities that labels were weighed by, and the effective
+            number of labels (:class:`dessl.safety.Propensity`); None if none were given.
         taught_: How good the teachers are, what was kept and why
             (:class:`dessl.teachers.TaughtReport`); None if no answers were given.
         history_: For each network, the result of each evaluation, as a list of dicts.
@@ -129,6 +133,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         X_unlabelled: Any = None,
+        propensity: Any = None,
         teachers: Any = None,
         at_prediction: bool = False,
     ) -> Self:
@@ -146,6 +151,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 and takes memory, as two rows; weights that are not whole multiples of one number
                 make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, of the same kind as X, each of weight 1.
+            propensity: For labels that are not missing completely at random, the probability of
+                each row to get its label, (n,), NaN where an unlabelled row's is not known; or
+                ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
+                then weighed by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
                 classes) in the order of the sorted classes; a list with one entry for each
@@ -175,11 +184,22 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
-        return self._fit(weighted_rows(rows, codes, weights, self.classes_), encoding)
+        if propensity is not None and sample_weight is not None:
+            raise ValueError(
+                "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
+                "are weighed by 1/π."
+            )
+        weighted = weighted_rows(rows, codes, weights, self.classes_)
+        return self._fit(weighted, encoding, propensity)
 
-    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None) -> Self:
+    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None, propensity: Any) -> Self:
         names = class_texts(self.classes_)
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
+        self.propensity_: Propensity | None = None
+        if propensity is not None:
+            given = given_propensity(propensity, rows.ids, (rows.codes < 0).sum())
+            self.propensity_ = propensity_of(data, given)
+            data = self.propensity_.on(data)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU
             data = data.to(_checks.device("device", self.device))
         recipe = recipe_for(
@@ -241,6 +261,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             setting=setting,
         )
         self.lam_, self.pool_, self.taught_ = 0.0, None, taught.report
+        self.propensity_ = None
         self.used_unlabelled_ = taught.report.student.kept
         self.verdict_ = " ".join(str(taught.report).splitlines())
         self.history_ = []
@@ -297,7 +318,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
-                rows, are beside it as ``.json``.
+                rows, are beside it, in a file with ``.json`` after that name.
             format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
             networks_only: Whether to leave a pool's teachers out; see
                 :func:`dessl.export.export_model`.
@@ -324,6 +345,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         model = saved.model
         new.pool_ = model.pool.report if isinstance(model, PooledPredictor) else None
         new.taught_ = model.taught.report if isinstance(model, TaughtPredictor) else None
+        new.propensity_ = None
         new._saved = saved
         return new
 

@@ -51,10 +51,11 @@ class Inputs(NamedTuple):
         if frame is None:
             return cls(*_numbers(estimator, X, X_unlabelled), None)
         check_columns(estimator, X, reset=True)
+        n = frame.arrow.num_rows
         if X_unlabelled is not None:
             check_columns(estimator, X_unlabelled, reset=False)
             frame = frame.followed_by(read_frame(X_unlabelled))
-        return cls(len(X), frame.arrow.num_rows - len(X), None, frame)
+        return cls(n, frame.arrow.num_rows - n, None, frame)
 
     def encoded(
         self, codes: NDArray[np.int64], y: Any, class_names: Sequence[str]

@@ -171,14 +171,14 @@ class Verdict:
     Attributes:
         outcome: One of five, or "no verdict".
         sentence: The outcome in words, with its interval.
-        margin: Differences within ± it were taken not to matter; NaN where nothing was compared.
+        margin: Differences within ± it were taken not to matter; None where nothing was compared.
         needed: About how many more labels would decide it; None where it is decided, or no number
             would.
     """
 
     outcome: Outcome
     sentence: str
-    margin: Measured = math.nan
+    margin: float | None = None
     needed: int | None = None
 
     def _repr_html_(self) -> str:

@@ -115,7 +115,8 @@ def recipe_for(
     are safe, pass a surrogate with views of your own.
 
     Args:
-        data: With the labels to use; :func:`fit` holds some of them out.
+        data: With the labels to use; :func:`fit` holds some of them out. If it has propensities,
+            the debiased risk weighs labels by them, and there is no pool.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
             :func:`dessl.as_surrogate` takes; ``"pseudo_label"`` if one is needed and none given. A
             surrogate of yours shows uint8 images by its own
@@ -149,6 +150,7 @@ def recipe_for(
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
+    asked = asked or data.propensity is not None  # teachers learn from labels as they come
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE

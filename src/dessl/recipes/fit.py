@@ -25,8 +25,10 @@ from dessl.recipes.held_out import (
     held_out_check,
     held_out_lambda,
     held_out_parts,
+    held_out_propensity,
     loss_comparison,
     losses_and_h,
+    weighted_lambda,
 )
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
@@ -49,7 +51,8 @@ class Fitted:
     Attributes:
         model: From rows as they come to log-probabilities: the pool of networks and teachers, or
             the networks alone. The twin itself where there is no pool and λ is 0.
-        complete_case: The same networks trained on the labelled rows alone.
+        complete_case: The same networks trained on the labelled rows alone; where the data has
+            propensities, each label weighed by 1/π.
         lam: The λ of the networks of ``model``; 0 where they are the complete case.
         estimate: What held-out labels said of λ, where it was asked for and they are enough.
         check: How both did on held-out labels, where both were trained and labels held out.
@@ -178,7 +181,8 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    seen = _as_networks_see(data, recipe)
+    # Floats are standardised once, here; uint8 images by their views.
+    seen = data if data.is_image else standardised_data(data, recipe.scaling)
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
@@ -224,13 +228,18 @@ def _networks(
     if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
         return kept, twins
     held_out = parts.data[0].validation is not None
+    propensity = held_out_propensity(parts.data)
     estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+        estimate = (
+            held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+            if propensity is None
+            else weighted_lambda(loss, h, propensity, _bound(recipe))
+        )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
@@ -258,7 +267,7 @@ class _Training:
         results, logits = [], []
         for number, part in enumerate(self.parts):
             folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-            plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
+            plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
             plan = self._plan(plan, number, part)
             if not watched:
                 results.append(self._train(self.recipe.model, part, plan, (), folder))
@@ -271,6 +280,11 @@ class _Training:
                 found = steps.of(self._train(steps.build, part, plan, (steps,), None))
             logits += [] if found is None else [found]
         return Networks(tuple(results), tuple(logits))
+
+    def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
+        """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
+        weighed = part.propensity is not None and self.recipe.plan.risk == "debiased"
+        return "debiased" if weighed else risk
 
     def _train(
         self,
@@ -334,11 +348,6 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         )
 
 
-def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:
-    """Standardise floats once; uint8 images are standardised by their views."""
-    return data if data.is_image else standardised_data(data, recipe.scaling)
-
-
 def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
     return Predictor([result.model for result in results], *recipe.scaling)
 
@@ -353,7 +362,7 @@ def _check(
     first, second = (
         cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
-    return held_out_check(first, second, parts.groups)
+    return held_out_check(first, second, parts.groups, propensity=held_out_propensity(parts.data))
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:

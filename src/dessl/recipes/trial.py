@@ -11,6 +11,7 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import copy
 import dataclasses
 import warnings
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
+# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    data = _thinned(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -102,6 +106,7 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -118,9 +123,19 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
 
 
+def _thinned(data: SemiData, labels: int) -> SemiData:
+    """The data with the propensities of labels of which only some are kept, at random."""
+    if data.propensity is None or labels == data.n_labelled:
+        return data
+    thinned = copy.copy(data)
+    thinned.propensity = data.propensity * (labels / data.n_labelled)
+    return thinned
+
+
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """How many rows with and without a label are held out, and may at most be copies of one."""
-    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+    judged = max(LEAST_TEST, round(share * n_labelled))
+    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
@@ -251,6 +266,13 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
+    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    if data.propensity is None:
+        return unknown
+    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+
+
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
     """Return the data with the labels that :func:`split` divided, all of them to train on.
 
@@ -266,9 +288,11 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     (40, 40, 60)
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _thinned(data, len(known))
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
 

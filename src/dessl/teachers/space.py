@@ -130,9 +130,24 @@ def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
 
 
 def _principal(rows: Tensor) -> Tensor:
-    """Directions (d, k) of most variance, signs fixed by their largest entry."""
-    _, vectors = torch.linalg.eigh(rows.T @ rows / len(rows))
-    found = vectors.flip(1)[:, : min(COMPONENTS, rows.shape[1], len(rows) - 1)]
+    """Directions (d, k) of most variance, signs fixed by their largest entry.
+
+    The matrix of the smaller side, and only the eigenvectors that are wanted: of 3,072 columns,
+    a few seconds less each time.
+    """
+    from scipy.linalg import eigh
+
+    n, d = rows.shape
+    k = min(COMPONENTS, d, n - 1)
+    wide = n < d
+    products = (rows @ rows.T if wide else rows.T @ rows) / n
+    last = len(products) - 1
+    _, vectors = eigh(products.cpu().numpy(), subset_by_index=(last - k + 1, last))
+    found = torch.from_numpy(vectors).flip(1).to(rows.device)
+    if wide:
+        found = rows.T @ found
+        lengths = found.norm(dim=0)
+        found = torch.where(lengths > LEAST_DEVIATION * lengths[0], found / lengths, 0.0)
     largest = found.gather(0, found.abs().argmax(0, keepdim=True))
     signed: Tensor = found * largest.sign()
     return signed
