@@ -3,9 +3,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from dessl.cli.sources import training_data
+from dessl.data import DataError
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -62,3 +64,14 @@ def test_a_misspelt_column_is_asked_about(
     code, _, err = cli("fit", answered, *label, option, "Y ", "--out", tmp_path / "run")
     assert code == 2
     assert "Did you mean 'y'?" in err
+
+
+def test_labels_in_a_file_of_their_own_are_asked_about_too(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(6, 3)))
+    labels = tmp_path / "l.csv"
+    labels.write_text("y\nyes\nno\nNA\nyes\nno\nNA\n")
+    vectors = str(tmp_path / "v.npy")
+    with pytest.raises(DataError, match=r"l.csv: .*'NA' in 2 rows.*--missing-label NA"):
+        training_data(vectors, labels=str(labels))
+    named = training_data(vectors, labels=str(labels), missing_labels=["NA"])
+    assert (named.class_names, named.n_labelled) == (("no", "yes"), 4)

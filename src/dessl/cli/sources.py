@@ -171,11 +171,14 @@ def training_data(
         categorical=categorical,
         size=size,
         sheet=sheet,
-        missing_label=missing_labels,
-        no_missing_label=all_classes,
+        missing_label=missing_labels if kind != "npy" else (),
+        no_missing_label=all_classes and kind != "npy",
     )
+    ask = _no_marks if all_classes else partial(_missing_among, labels or source)
     if kind == "npy" and labels is not None:
-        return SemiData.from_file(*npy_files(source), labels=labels, label=label)
+        return SemiData.from_file(
+            *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
+        )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -191,7 +194,7 @@ def training_data(
         categorical=categorical,
         sheet=sheet,
         missing_labels=missing_labels,
-        ask=_no_marks if all_classes else partial(_missing_among, source, label),
+        ask=ask,
     )
 
 
@@ -199,14 +202,14 @@ def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all ar
     return ()
 
 
-def _missing_among(source: str, label: str, marks: dict[str, int]) -> list[str]:
+def _missing_among(source: str, marks: dict[str, int]) -> list[str]:
     """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
     listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
         raise DataError.of(
             source,
-            expected=f"classes in the label column {quoted(label)}",
+            expected="classes in the column of the labels",
             got=f"{listed}, which may mark a missing label",
             do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
         )
