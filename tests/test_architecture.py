@@ -15,7 +15,7 @@ PAPER = SOURCE.parent / "dessl_paper"
 
 # Top to bottom; rooms in one tuple are siblings.
 STOREYS = [
-    ("_version", "_checks", "_entries", "_files", "_json"),
+    ("_version", "_checks", "_entries", "_files", "_html", "_json"),
     ("risk", "functional", "schedules"),
     ("theory",),
     ("data", "augment", "models"),

@@ -25,9 +25,13 @@ from benchmarks.machine import machine
 
 from dessl._files import write_whole
 from dessl.evaluation.conformal import prediction_sets
+from dessl.evaluation.debiased.calibration import estimate_ece
 from dessl.evaluation.debiased.compare import compare_models
-from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit, estimate_metric
-from dessl.evaluation.debiased.intervals import tail_of
+from dessl.evaluation.debiased.design import best_design, designed
+from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
+from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.inputs import Asked, HowLabelled, prepared
+from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import CLIP, METRICS, Proxies, Sample, sampled
 from dessl.evaluation.debiased.rates import rate_metric
 from dessl.evaluation.debiased.shift import shift_test
@@ -38,9 +42,13 @@ from .populations import Population, predicted, simulated, timid, useless
 from .report import one_record_a_line
 
 RESULTS = Path(__file__).parents[1] / "results"
-REPLICATIONS = 1000
+REPLICATIONS = {
+    "capped": 600, "few": 400, "rate": 300, "stratified": 300, "active": 300, "class-balanced": 300,
+    "shift": 300, "sets": 150, "compared": 200, "ece": 100, "peers": 150,
+}  # fmt: skip
 UNLABELLED = 2000
 CONFIDENCES = (0.90, 0.95)
+AT_RANDOM = HowLabelled()
 
 Record = dict[str, Any]
 Cell = Callable[[int], list[Record]]  # replications → records
@@ -141,35 +149,42 @@ def options_of(metric: str, classes: int) -> dict[str, Any]:
     return {"positive": 1} if metric == "auc" and classes == 2 else {}
 
 
+def two_bounds(
+    asked: Asked, p: Any, y: Any, others: Any, how: HowLabelled = AT_RANDOM
+) -> tuple[list[Bounds], float, float]:
+    """Bounds at both confidences by one fit, the labelled rows' width at 95 %, effective labels."""
+    sample, kind, design = prepared(asked, (p,), y, (others,), how)
+    fit = chosen_fit(sample, kind, "score") if design is None else best_design(sample, design)
+    alone = fitted(sample.alone) if design is None else designed(sample.alone, design)
+    source = torch.Generator()
+    tails = [tail_of(confidence, "two-sided") for confidence in CONFIDENCES]
+    bounds = [bounds_of(fit, sample, kind, tail, "score", 99, source) for tail in tails]
+    low, high = bounds_of(alone, sample.alone, kind, tails[-1], "score", 99, source)
+    return bounds, high - low, fit.labels
+
+
 def of_rates(key: Key, replications: int) -> list[Record]:
-    """Rates, by estimate_metric itself; a draw without rows of a class is drawn again."""
+    """Rates; a draw without rows of a class is drawn again."""
     p, y = population(key.population)[1:]
     options = options_of(key.what, p.shape[1])
+    asked = Asked(key.what, **options)
     kind, _ = rate_metric(key.what, p, y, **options)
     truth = float(kind.values(p)[torch.arange(len(y)), y].mean())
     generator = torch.Generator().manual_seed(key.labels)
-    found, redrawn = [], 0
+    found, widths, redrawn = [], [], 0
     while len(found) < replications:
         known, others = (
             torch.randint(len(y), (n,), generator=generator) for n in (key.labels, UNLABELLED)
         )
         try:
-            found.append(
-                [
-                    estimate_metric(
-                        key.what, p[known], y[known], p[others],
-                        confidence=c, check_shift=False, **options,
-                    )
-                    for c in CONFIDENCES
-                ]
-            )  # fmt: skip
+            bounds, width, _ = two_bounds(asked, p[known], y[known], p[others])
         except ValueError:
             redrawn += 1
-    bounds = np.array([[(one.low, one.high) for one in pair] for pair in found])
-    alone = np.array([[one.labelled_only.high - one.labelled_only.low for one in p] for p in found])
-    records = summarised(key, truth, bounds, redrawn=redrawn)
-    for record, width in zip(records, alone.mean(axis=0), strict=True):
-        record["labelled_only_width"] = float(width)
+            continue
+        found.append(bounds)
+        widths.append(width)
+    records = summarised(key, truth, np.array(found), redrawn=redrawn)
+    records[-1]["labelled_only_width"] = float(np.mean(widths))
     return records
 
 
@@ -209,22 +224,16 @@ def of_designs(key: Key, replications: int) -> list[Record]:
     p, y = source.probabilities.numpy(), source.y.numpy()
     truth = float(sampled(METRICS[key.what], (p,), y, ()).loss.mean())
     rng = np.random.default_rng(key.labels)
-    told, naive = (np.empty((replications, len(CONFIDENCES), 2)) for _ in range(2))
-    labels = 0.0
-    for r in range(replications):
+    told, naive, labels = [], [], []
+    for _ in range(replications):
         known, others, how = design_rows(key, source, rng)
-        for k, confidence in enumerate(CONFIDENCES):
-            one, other = (
-                estimate_metric(
-                    key.what, p[known], y[known], p[others],
-                    confidence=confidence, check_shift=False, **options,
-                )
-                for options in (how, {})
-            )  # fmt: skip
-            told[r, k], naive[r, k] = (one.low, one.high), (other.low, other.high)
-        labels += one.effective_labels / replications
-    records = summarised(key, truth, told, effective_labels=labels)
-    for record, plain in zip(records, summarised(key, truth, naive), strict=True):
+        rows = (Asked(key.what), p[known], y[known], p[others])
+        bounds, _, effective = two_bounds(*rows, HowLabelled(**how))
+        told.append(bounds)
+        labels.append(effective)
+        naive.append(two_bounds(*rows)[0])
+    records = summarised(key, truth, np.array(told), effective_labels=float(np.mean(labels)))
+    for record, plain in zip(records, summarised(key, truth, np.array(naive)), strict=True):
         record["naive_coverage"] = plain["coverage"]
     return records
 
@@ -336,6 +345,33 @@ def of_comparisons(key: Key, replications: int) -> list[Record]:
     return records
 
 
+def of_ece(key: Key, replications: int) -> list[Record]:
+    """The calibration error's estimate, and its interval, beside the binned truth."""
+    p, y = population(key.population)[1:]
+    bins = min(15, max(2, key.labels // 10))
+    truth = estimate_ece(p, y, n_bins=bins, draws=99).plug_in
+    generator = torch.Generator().manual_seed(key.labels)
+    found = []
+    for _ in range(replications):
+        i, u = (torch.randint(len(y), (n,), generator=generator) for n in (key.labels, UNLABELLED))
+        found.append(estimate_ece(p[i], y[i], p[u], draws=99))
+    values = np.array([one.value for one in found])
+    inside = np.mean([one.low <= truth <= one.high for one in found])
+    return [
+        {
+            **key._asdict(),
+            "confidence": 0.95,
+            "truth": truth,
+            "value": float(values.mean()),
+            "value_error": float(values.std() / np.sqrt(replications)),
+            "plug_in": float(np.mean([one.plug_in for one in found])),
+            "coverage": float(inside),
+            "coverage_error": float(np.sqrt(inside * (1 - inside) / replications)),
+            "replications": replications,
+        }
+    ]
+
+
 def of_peers(key: Key, replications: int) -> list[Record]:
     """Peers on the same draws as the default."""
     from .more_peers import PEERS
@@ -344,7 +380,6 @@ def of_peers(key: Key, replications: int) -> list[Record]:
     rows = sampled(metric, (source.probabilities,), source.y, ())
     generator = torch.Generator().manual_seed(key.labels)
     bounds: dict[str, list[Any]] = {}
-    seconds: dict[str, float] = {}
 
     def taken(index: torch.Tensor) -> Proxies:
         return Proxies(rows.labelled.h[index], rows.labelled.moments[:, index])
@@ -363,11 +398,9 @@ def of_peers(key: Key, replications: int) -> list[Record]:
         ]
         bounds.setdefault("score", []).append(ours)
         for name, interval in PEERS.items():
-            started = time.perf_counter()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 two = [interval(*arrays, confidence) for confidence in CONFIDENCES]
-            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
             bounds.setdefault(name, []).append(two)
     truth = float(rows.loss.mean())
     records = []
@@ -382,6 +415,11 @@ MEANS = tuple(itertools.product(
      "digits, logistic", "digits, network"),
     (50, 200),
 ))  # fmt: skip
+RATES_OF = {
+    "one in ten": ("auc", "recall", "precision", "macro_f1"),
+    "two classes": ("auc", "tpr", "precision"),
+    "calibrated": ("auc", "balanced_accuracy", "macro_f1"),
+}
 KINDS: dict[str, Callable[[Key, int], list[Record]]] = {
     "capped": of_means,
     "few": of_means,
@@ -392,13 +430,14 @@ KINDS: dict[str, Callable[[Key, int], list[Record]]] = {
     "shift": of_shifts,
     "sets": of_sets,
     "compared": of_comparisons,
+    "ece": of_ece,
     "peers": of_peers,
 }
 
 
-def keys() -> Iterator[Key]:
+def cells() -> Iterator[Key]:
     """All cells, the most telling ones first."""
-    for name, m in itertools.product(("calibrated", "digits, logistic"), (50, 200)):
+    for name, m in (("calibrated", 50), ("calibrated", 200), ("digits, logistic", 50)):
         for what in ("none", "classes", "hard rows", "easy rows"):
             yield Key("shift", name, what, m)
     for name, m in MEANS:
@@ -407,40 +446,33 @@ def keys() -> Iterator[Key]:
         ("class-balanced", "one in ten"),
         ("stratified", "calibrated"),
         ("active", "calibrated"),
-        ("stratified", "digits, logistic"),
-        ("active", "digits, logistic"),
     ):
         for what, m in itertools.product(("accuracy", "brier"), (60, 240)):
             yield Key(kind, name, what, m)
-    for name in ("two classes", "one in ten"):
-        for what in ("auc", "recall", "precision", "tpr", "macro_f1", "balanced_accuracy"):
-            for m in (100, 400):
-                yield Key("rate", name, what, m)
-    for name in ("calibrated", "digits, logistic"):
-        for what in ("macro_f1", "balanced_accuracy", "auc"):
-            for m in (100, 400):
-                yield Key("rate", name, what, m)
+    for m, (name, rates) in itertools.product((100, 400), RATES_OF.items()):
+        for what in rates:
+            yield Key("rate", name, what, m)
     for name, m in itertools.product(("calibrated", "useless", "digits, logistic"), (20, 50, 200)):
         for what in ("split", "debiased"):
             yield Key("sets", name, what, m)
-    for name, m in itertools.product([name for name, m in MEANS if m == 50], (20, 30)):
+    for name, m in itertools.product(("calibrated", "over-confident", "two kinds"), (20, 30)):
         yield Key("few", name, "accuracy", m)
-    for name, what in itertools.product(
-        ("calibrated", "digits, logistic"), ("accuracy", "brier", "cross_entropy", "wins")
-    ):
-        yield Key("compared", name, what, 100)
-    for name, what, m in itertools.product(
-        ("calibrated", "over-confident", "digits, logistic"), ("accuracy", "brier"), (50, 200)
-    ):
-        yield Key("peers", name, what, m)
+    for what in ("accuracy", "brier", "wins"):
+        yield Key("compared", "digits, logistic", what, 100)
+    for name in ("calibrated", "over-confident"):
+        yield Key("ece", name, "ece", 100)
+    for name, what in (("over-confident", "accuracy"), ("calibrated", "brier")):
+        yield Key("peers", name, what, 50)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="one cell a kind, few replications")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="when to stop")
-    parser.add_argument("--replications", type=int, default=REPLICATIONS)
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="of processor time, when to stop"
+    )
+    parser.add_argument("--replications", type=int, default=None, help="for every kind of cell")
     parser.add_argument("--kinds", default="", help="comma-separated, all by default")
     parser.add_argument("--out", type=Path, default=RESULTS / "coverage_more.json")
     return parser.parse_args(argv)
@@ -451,19 +483,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     torch.set_num_threads(1)
     kinds = tuple(filter(None, options.kinds.split(","))) or tuple(KINDS)
-    started, spent = time.perf_counter(), 0.0
+    started, spent = time.process_time(), 0.0
     results: list[Record] = []
     if options.out.exists() and not options.smoke:
         report = json.loads(options.out.read_text())
         results, spent = report["results"], report["seconds"]
     done = {tuple(r[name] for name in Key._fields) for r in results}
     seen: set[str] = set()
-    for key in keys():
+    for key in cells():
         if key in done or key.kind not in kinds or (options.smoke and key.kind in seen):
             continue
         seen.add(key.kind)
-        results += KINDS[key.kind](key, 3 if options.smoke else options.replications)
-        seconds = time.perf_counter() - started
+        replications = options.replications or REPLICATIONS[key.kind]
+        results += KINDS[key.kind](key, 3 if options.smoke else replications)
+        seconds = time.process_time() - started
         print(f"{seconds:.0f} s: {results[-1]}", flush=True)
         report = {
             "machine": machine(),

@@ -82,6 +82,11 @@ def section(title: str, text: str, lines: list[str]) -> list[str]:
     return ["", f"## {title}", "", text, "", *lines] if lines else []
 
 
+def runs_of(records: list[Record]) -> str:
+    """The number of replications of some cells."""
+    return f"{min(r['replications'] for r in records)} replications a cell."
+
+
 def markdown(report: dict[str, Any]) -> str:
     """All tables."""
     facts = ", ".join(f"{name} {value}" for name, value in report["machine"].items())
@@ -91,45 +96,50 @@ def markdown(report: dict[str, Any]) -> str:
         return [r for r in results if r["kind"] in kinds]
 
     runs = sorted({r["replications"] for r in results})
-    counts = " or ".join(str(n) for n in runs)
     lines = [
         "# Coverage beyond accuracy and Brier score",
         "",
-        f"{counts} replications a cell, {report['unlabelled']} unlabelled rows (designs: 4,000 rows"
-        f" in all), {report['seconds']} s. {facts}.",
+        f"{runs[0]} to {runs[-1]} replications a cell, {report['unlabelled']} unlabelled rows "
+        f"(designs: 4,000 rows in all), {report['seconds']} s of processor time. {facts}.",
         "",
         "Coverage in % ± its Monte-Carlo standard error; bold: within 1.5 points of nominal.",
     ]
     if found := some("capped"):
         text = f"Each row's cross-entropy is capped at {report['clip']:.2f} = −log 0.01."
-        lines += section("Cross-entropy, capped", text, intervals(found, {}))
+        lines += section("Cross-entropy, capped", f"{text} {runs_of(found)}", intervals(found, {}))
     if found := some("few"):
         text = "Student's t for the quantile where unlabelled rows are used."
-        lines += section("Accuracy from 20 and 30 labels", text, intervals(found, {}))
+        lines += section(
+            "Accuracy from 20 and 30 labels", f"{text} {runs_of(found)}", intervals(found, {})
+        )
     if found := some("rate"):
         more = {"width / labelled only": ratio_to_labels}
         text = "Recall, precision and rates are of class 1; tpr at a threshold of 0.3."
-        lines += section("Rates", text, intervals(found, more))
+        lines += section("Rates", f"{text} {runs_of(found)}", intervals(found, more))
     if found := some("stratified", "active", "class-balanced"):
         more = {
             "effective labels": lambda r: f"{r['effective_labels']:.0f}",
             "not told of it": lambda r: percent(r["naive_coverage"]),
         }
         text = "With propensities or strata; the last column is coverage at 95 % without them."
-        lines += section("Labels drawn by design", text, intervals(found, more))
+        lines += section(
+            "Labels drawn by design", f"{text} {runs_of(found)}", intervals(found, more)
+        )
     if found := some("compared"):
-        more = {
-            "width / labelled only": lambda r: (
-                ratio_to_labels(r) if "labelled_only_width" in r else ""
-            )
-        }
+        more = {"width / labelled only": ratio_to_labels}
         text = "A model and one with noisier logits."
-        lines += section("Differences of two models", text, intervals(found, more))
+        lines += section(
+            "Differences of two models", f"{text} {runs_of(found)}", intervals(found, more)
+        )
     if found := some("peers"):
         text = "The same draws; bounds are cut to the metric's range."
-        lines += section("Peers", text, intervals(found, {}))
-    lines += section("The warning of a shift", SHIFT, _shifts(some("shift")))
-    lines += section("Prediction sets, nominal 90 %", SETS, _sets(some("sets")))
+        lines += section("Peers", f"{text} {runs_of(found)}", intervals(found, {}))
+    if found := some("ece"):
+        lines += section("Calibration error", f"{ECE} {runs_of(found)}", _ece(found))
+    if found := some("shift"):
+        lines += section("The warning of a shift", f"{SHIFT} {runs_of(found)}", _shifts(found))
+    if found := some("sets"):
+        lines += section("Prediction sets, nominal 90 %", f"{SETS} {runs_of(found)}", _sets(found))
     return "\n".join(lines) + "\n"
 
 
@@ -142,6 +152,21 @@ SETS = (
     "Mean coverage of the sets of new rows, its standard deviation over draws of the labels, how "
     "often it is below 85 %, and the mean number of classes in a set."
 )
+
+
+ECE = "Mean estimate beside the truth in as many bins, and the plug-in estimate's mean."
+
+
+def _ece(records: list[Record]) -> list[str]:
+    rows = [
+        [
+            r["population"], str(r["labels"]), f"{r['truth']:.3f}",
+            f"{r['value']:.3f} ± {r['value_error']:.3f}", f"{r['plug_in']:.3f}", covered(r),
+        ]
+        for r in records
+    ]  # fmt: skip
+    heads = ("population", "m", "truth", "mean estimate", "plug-in", "coverage, 95 %")
+    return table(heads, rows)
 
 
 def _shifts(records: list[Record]) -> list[str]:

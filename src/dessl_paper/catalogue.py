@@ -210,5 +210,8 @@ def _check(experiment: Experiment, source: str) -> None:
     for method in experiment.methods:
         if not method.lams:
             raise EntryError(f"{source}: methods.{method.name} has no λ. Give it lam, or set lams.")
-    cells_of(experiment)  # refuses two runs of one name
+    try:
+        cells_of(experiment)  # refuses two runs of one name
+    except ValueError as error:
+        raise EntryError(f"{source}: {error}") from error
     KINDS[experiment.kind].check(experiment, source)

@@ -24,7 +24,7 @@ def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str
     labels = ("ill", "well", "", "")
     rows = ["age,outcome", *(f"{20 + i * 7 % 31},{labels[i % 4]}" for i in range(40))]
     (folder / "people.csv").write_text("\n".join(rows))
-    options = ("--label", "outcome", "--steps", 2, "--lam", 0.5, "--networks", 1)
+    options = ("--label", "outcome", "--steps", 2, "--lam", 0.5, "--networks", 1, "--no-refit")
     return cli("fit", folder / "people.csv", "--out", out, *options, *more)
 
 

@@ -10,6 +10,7 @@ the folder must be the same, bit for bit, as that of a job that nothing stopped.
 
 import argparse
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -21,6 +22,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,16 +56,29 @@ class Ended(NamedTuple):
     seconds: float
 
 
-def run(job: Job, folder: Path, port: int, fault: Fault | None, stop: "Stop | None") -> Ended:
-    """Run a job in a fork, with a fault at an operation or a signal from outside."""
-    log = folder.with_suffix(".log")
+def run(
+    job: Job,
+    folder: Path,
+    port: int,
+    fault: Fault | None = None,
+    stop: "Stop | None" = None,
+    first: Callable[[], object] = lambda: None,
+) -> Ended:
+    """Run a job in a fork, with a fault at an operation or a signal from outside.
+
+    ``first`` is called in the fork before the job.
+    """
     reads, writes = os.pipe()
+    said, log = os.pipe()  # not a file: disks are filled here
+    fcntl.fcntl(log, fcntl.F_SETPIPE_SZ, 2**20)
     process = os.fork()
     if process == 0:
         os.close(reads)
-        _child(job, folder, port, fault, log, writes)
+        os.close(said)
+        _child(job, folder, port, fault, log, writes, first)
     os.close(writes)
-    with os.fdopen(reads) as pipe:
+    os.close(log)
+    with os.fdopen(reads) as pipe, os.fdopen(said, errors="replace") as words:
         pipe.readline()  # the job begins
         began = time.monotonic()
         if stop:
@@ -73,9 +88,8 @@ def run(job: Job, folder: Path, port: int, fault: Fault | None, stop: "Stop | No
         interrupted = stop is not None or fault is not None
         code = _waited(process, SECONDS * 3 if interrupted else LONGEST)
         operations = pipe.readline().strip()
-    return Ended(
-        code, int(operations or 0), log.read_text(errors="replace"), time.monotonic() - began
-    )
+        text = words.read()
+    return Ended(code, int(operations or 0), text, time.monotonic() - began)
 
 
 class Stop(NamedTuple):
@@ -85,18 +99,26 @@ class Stop(NamedTuple):
     number: signal.Signals
 
 
-def _child(job: Job, folder: Path, port: int, fault: Fault | None, log: Path, pipe: int) -> None:
+def _child(
+    job: Job,
+    folder: Path,
+    port: int,
+    fault: Fault | None,
+    log: int,
+    pipe: int,
+    first: Callable[[], object],
+) -> None:
     code = 1
     try:
         os.chdir(folder)
         torch.set_num_threads(1)
-        file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(file, 1)
-        os.dup2(file, 2)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
         settle(port)
         operations = Operations(folder, fault)
         operations.arm()
+        first()
         os.write(pipe, b"begins\n")
         try:
             job.run()
@@ -240,7 +262,7 @@ class Bench:
         if name not in self.unbroken:
             folder = self.root / f"unbroken-{len(self.unbroken)}" / "job"
             prepare(JOBS[name], folder)
-            ended = run(JOBS[name], folder, self.port, None, None)
+            ended = run(JOBS[name], folder, self.port)
             if ended.code:
                 raise BrokenError(f"{name} failed unbroken: {ended.said[-600:]}")
             self.unbroken[name] = ended, tree(folder)
@@ -258,7 +280,7 @@ class Bench:
             for _ in range(self.chance.randint(1, 6)):
                 story.append(self._stopped(name, folder, whole))
                 check_whole(folder)
-            ended = run(job, folder, self.port, None, None)
+            ended = run(job, folder, self.port)
             if ended.code:
                 raise BrokenError(f"it failed when resumed: {ended.said[-600:]}")
             found = tree(folder)

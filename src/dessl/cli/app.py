@@ -22,6 +22,14 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
         "dessl.cli.fit:fit",
         "Train with and without the unlabelled rows, and report which is better.",
     ),
+    "audit": (
+        "dessl.cli.audit:audit",
+        "Check whether the unlabelled rows can be used, before anything is trained.",
+    ),
+    "plan": (
+        "dessl.cli.plan:plan",
+        "Plan labels: how many are needed, and which rows to label next.",
+    ),
     "predict": (
         "dessl.cli.predict:predict",
         "Predict the class of each row, with the probability of every class.",

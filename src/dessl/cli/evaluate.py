@@ -93,7 +93,7 @@ def evaluate(
     expected = Expected.of(model)
     with noted_warnings():
         rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
-    check_labels_present(data, rows, expected)
+    check_labels_present(data, rows, expected, sheet=sheet)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(

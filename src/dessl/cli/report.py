@@ -28,6 +28,7 @@ def report(
 
     Example: dessl report results/mnist
     """
+    from dessl.report.decision import advice
     from dessl.report.page import shown_from, write_report
     from dessl.results.facts import FACTS, REPORT, read_facts
     from dessl_paper.demo import is_demo
@@ -44,12 +45,12 @@ def report(
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
     with shown_from(*(run / FACTS for run in runs)):
-        write_report(place, facts)
+        write_report(place, facts, names=[str(run) for run in runs])
     if as_json:
         show_json({"report": str(place), "verdicts": [one.verdict.sentence for one in facts]})
         return
-    for one in facts:
-        show(f"{one.title} {one.verdict.sentence}")
+    for run, one in zip(runs, facts, strict=True):
+        show(f"{run}: {advice(one)} {one.verdict.sentence}")
     show(f"Report: {place}")
 
 

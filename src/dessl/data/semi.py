@@ -11,7 +11,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from dessl._checks import ArrayLike
+from dessl._html import card
 from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
+from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
 from dessl.data.parts import (
@@ -267,3 +269,16 @@ class SemiData:
             counts += f", {len(part.y)} {key}" if part is not None else ""
         name = f"{self.name}: " if self.name else ""
         return f"SemiData({name}{len(self)} {kind} {shape}, {self.n_classes} classes: {counts})"
+
+    def _repr_html_(self) -> str:
+        counts = self.y[self.labelled_rows].bincount(minlength=self.n_classes).tolist()
+        classes = [f"{name}: {n:,}" for name, n in zip(self.class_names, counts, strict=True)]
+        parts = {"validation": self.validation, "test": self.test}
+        sizes = {name: None if part is None else f"{len(part.y):,}" for name, part in parts.items()}
+        kind = "images" if self.is_image else "rows"
+        entries: dict[str, str | None] = {
+            kind: f"{len(self):,} of shape {tuple(self.x.shape[1:])}",
+            "labelled": f"{self.n_labelled:,} ({few(classes)})",
+            "unlabelled": f"{self.n_unlabelled:,}",
+        }
+        return card(f"SemiData {self.name}".rstrip(), entries | sizes)

@@ -2,7 +2,7 @@
 
 import time
 
-from dessl.evaluation.metrics.vocabulary import written
+from dessl.evaluation.metrics.vocabulary import metric_text
 from dessl.training import Event
 
 
@@ -10,7 +10,7 @@ class Progress:
     """Prints lines while networks train.
 
     Args:
-        level: 0 for nothing, 1 for a line when a network begins, 2 for each evaluation too.
+        level: 1 for a line when a network begins, 2 for each evaluation too.
     """
 
     def __init__(self, level: int) -> None:
@@ -21,18 +21,14 @@ class Progress:
         """Print what an evaluation found; a step before the last one is of another network."""
         if not self._network or event.step <= self._step:
             self._network += 1
-            self._say(1, f"Network {self._network}: at most {event.steps} steps")
+            print(f"Network {self._network}: at most {event.steps} steps", flush=True)
         self._step = event.step
+        if self.level < 2:
+            return
         found = (event.validation or {}).get("cross_entropy")
-        judged = (
-            "" if found is None else (f", held-out cross-entropy {written('cross_entropy', found)}")
-        )
-        self._say(2, f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{judged}")
+        judged = "" if found is None else f"; held-out {metric_text('cross_entropy')} {found:.4f}"
+        print(f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{judged}", flush=True)
 
     def end(self, verdict: str) -> None:
         """Print how long it took and what came of it."""
-        self._say(1, f"Fitted in {time.perf_counter() - self._started:.1f} s. {verdict}")
-
-    def _say(self, level: int, line: str) -> None:
-        if self.level >= level:
-            print(line, flush=True)
+        print(f"Fitted in {time.perf_counter() - self._started:.1f} s. {verdict}", flush=True)

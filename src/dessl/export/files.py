@@ -61,7 +61,8 @@ def export_model(
     float32 numbers (n, features), which :func:`serving_rows` makes of a table.
 
     Args:
-        path: The file, named ``.onnx`` or ``.pt2``; the description is beside it, as ``.json``.
+        path: The file, named ``.onnx`` or ``.pt2``; the description is beside it, in a file with
+            ``.json`` after that name.
         saved: The model.
         format: ``"onnx"`` (needs ``pip install 'dessl[onnx]'``) or ``"pt2"``
             (``torch.export``); by the file's name if not given.
@@ -87,7 +88,8 @@ def export_model(
             f"difference of {largest:.2g}. Nothing was written."
         )
     members = exported_members(saved.model, networks_only=networks_only)
-    found = Exported(place, place.with_suffix(".json"), members, largest, int(tied.sum()))
+    beside = place.with_name(f"{place.name}.json")
+    found = Exported(place, beside, members, largest, int(tied.sum()))
     write_whole(place, content)
     write_whole(found.description, json.dumps(_description(saved, kind, found), indent=1) + "\n")
     return found
@@ -106,8 +108,6 @@ def format_of(path: Path, given: Format | None) -> Format:
             f"format must be 'onnx' or 'pt2'; got {kind or path.name!r}. Name the file model.onnx "
             "or model.pt2, or pass the format."
         )
-    if path.suffix.lower() == ".json":
-        raise ValueError(f"{path} is the name of the description. Name the file model.{kind}.")
     return kind
 
 

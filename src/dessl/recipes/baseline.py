@@ -61,9 +61,9 @@ class Baseline:
         how = f"it was restarted {times} with more steps"
         if self.trained:
             return f"The first training of the complete case failed: {self.failures[0]}; {how}."
-        first, *rest = self.failures[-1]
+        last = self.failures[-1]
         return (
-            f"{first.upper()}{''.join(rest)}, even though {how}. Label more rows of each class, or "
+            f"{last[0].upper()}{last[1:]}, even though {how}. Label more rows of each class, or "
             "choose other steps."
         )
 

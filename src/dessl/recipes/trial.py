@@ -11,6 +11,7 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import copy
 import dataclasses
 import warnings
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    data = _thinned(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -90,6 +92,8 @@ def split(
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
+    else:
+        _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -102,6 +106,8 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        if data.propensity is not None:  # as large a share of both kinds, so that π stays
+            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -116,6 +122,15 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     other[known] = False
     unknown = other.nonzero().flatten()
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
+
+
+def _thinned(data: SemiData, labels: int) -> SemiData:
+    """The data with the propensities of labels of which only some are kept, at random."""
+    if data.propensity is None or labels == data.n_labelled:
+        return data
+    thinned = copy.copy(data)
+    thinned.propensity = data.propensity * (labels / data.n_labelled)
+    return thinned
 
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
@@ -219,6 +234,19 @@ def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
+def _check_single(data: SemiData, known: Tensor) -> None:
+    """Warn of classes with a single label, where no rows are held out of the data."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _check_classes(data: SemiData, known: Tensor) -> None:
     """Refuse labels to train on that are all of one class; warn of a class that has none."""
     trained = set(data.y.cpu()[known].tolist())
@@ -254,6 +282,7 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     (40, 40, 60)
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _thinned(data, len(known))
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)

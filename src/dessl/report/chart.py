@@ -9,7 +9,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,7 @@ PLAIN = {
     "stroke-linejoin": ("miter", "round"),
     "stroke-linecap": ("butt", "square"),
 }
+NARROW, ROOMY = 360, 900  # widths of a picture: on a phone or beside others, and alone
 MISSING = "Glyph .* missing from"  # the browser has the letters that matplotlib's font has not
 
 
@@ -156,6 +157,22 @@ class Chart:
         figure = self.axes.get_figure(root=True)
         assert figure is not None  # noqa: S101 (it was made with one)
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
+
+
+def alone(draw: Callable[[int], Markup]) -> Markup:
+    """One picture that fills the page: drawn for a wide screen and for a narrow one, which shows.
+
+    Args:
+        draw: Gives the picture at a width.
+    """
+    return Markup(
+        element("div", draw(NARROW), class_="narrow") + element("div", draw(ROOMY), class_="roomy")
+    )
+
+
+def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
+    """Pictures side by side; a single one fills the width."""
+    return [alone(draws[0])] if len(draws) == 1 else [draw(NARROW) for draw in draws]
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:

@@ -15,6 +15,7 @@ from dessl.report.chart import (
     SERIES,
     Chart,
     Look,
+    filling,
     inside,
     lambda_axis,
     legend,
@@ -151,10 +152,10 @@ def learning_section(facts: RunFacts) -> Markup | None:
     parts = {name: lines for name, lines in parts.items() if lines}
     seen = [value for lines in parts.values() for line in lines.values() for _, value in line]
     styles = looks(facts)
-    pictures = [_parts(name, lines, seen, styles[name]) for name, lines in parts.items()]
+    pictures = filling([_parts(name, lines, seen, styles[name]) for name, lines in parts.items()])
     caption = (
-        "The parts of the risk during training, means since the evaluation before, on a scale that "
-        "is logarithmic away from zero."
+        f"{network_text(facts)} The parts of the risk during training, means since the evaluation "
+        "before, on a scale that is logarithmic away from zero."
     )
     if len(facts.seeds) > 1:
         caption += f" Means over {len(facts.seeds)} seeds."
@@ -179,16 +180,30 @@ def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
     return {name: line for name, line in lines.items() if line}
 
 
-def _parts(name: str, lines: dict[str, Line], seen: list[float], look: Look) -> Markup:
-    chart = Chart.of("step", "risk")
-    chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-    for part, line in lines.items():
-        _line(chart, line, PARTS[part][0])
-    magnitude_axis(chart.axes, seen)
-    _step_axis(chart)
-    chart.label(name, look.colour)
+def network_text(facts: RunFacts) -> str:
+    """Which network the curves are of: its kind, and which of how many of each method."""
+    of_all = facts.settings.get("networks", 1)
+    kind = facts.settings.get("network")
+    which = "The network" if of_all == 1 else f"The first of {of_all} networks"
+    return f"{which} of each method{f': {kind}' if kind else ''}."
+
+
+def _parts(
+    name: str, lines: dict[str, Line], seen: list[float], look: Look
+) -> Callable[[int], Markup]:
     ends = "; ".join(f"{part}: {line[-1][1]:.3g} at the end" for part, line in lines.items())
-    return chart.svg(f"Parts of the risk of {name}", ends)
+
+    def drawn(width: int) -> Markup:
+        chart = Chart.of("step", "risk", width=width)
+        chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+        for part, line in lines.items():
+            _line(chart, line, PARTS[part][0])
+        magnitude_axis(chart.axes, seen)
+        _step_axis(chart)
+        chart.label(name, look.colour)
+        return chart.svg(f"Parts of the risk of {name}", ends)
+
+    return drawn
 
 
 def _line(chart: Chart, line: Line, look: Look) -> None:
@@ -231,7 +246,7 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
     headings = ("metric", "method", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Validation during training")
     whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
-    caption = f"On {whose} validation rows, which chose the step to keep."
+    caption = f"The same networks on {whose} validation rows, which chose the step to keep."
     key = legend({m.name: styles[m.name] for m in facts.methods if m.name in drawn})
     return figure(caption, *pictures, legend=key, numbers=numbers)
 

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import random
 import zipfile
 from pathlib import Path
 
@@ -66,6 +67,12 @@ def test_a_workbook_is_read_as_the_csv_file_of_its_sheet(tmp_path: Path) -> None
     np.testing.assert_array_equal(excel.y, data.y)
     assert excel.feature_names == data.feature_names
     np.testing.assert_allclose(read_new_table(tmp_path / "a.xlsx", encoding).x, data.x, atol=2e-6)
+
+
+def test_long_sheets_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path / "a.xlsx", [["a", "b"], *([k, None] for k in range(7)), [None, "x"]])
+    monkeypatch.setattr("dessl.data.formats.excel.BLOCK", 3)
+    assert cells(path) == {"a": [*map(str, range(7)), ""], "b": [""] * 7 + ["x"]}
 
 
 def test_sheets_are_chosen_by_name(tmp_path: Path) -> None:
@@ -167,6 +174,32 @@ def test_damaged_workbooks(tmp_path: Path, part: str, old: str, new: str, messag
     path = saved(tmp_path / "a.xlsx", [["a"], [7]])
     with pytest.raises(DataError, match=message):
         open_table(changed(path, part, old, new))
+
+
+def test_random_damage_inside_the_zip_gives_data_or_a_data_error(tmp_path: Path) -> None:
+    """The checksums of a zip hide its XML files from bytes that are damaged outside."""
+    path = saved(tmp_path / "a.xlsx", [["n", "d"], [1.5, DAY], [2, MOMENT], [None, DAY]])
+    with zipfile.ZipFile(path) as archive:
+        parts = {info.filename: archive.read(info) for info in archive.infolist()}
+    names = (SHEET, BOOK, "xl/_rels/workbook.xml.rels", "xl/styles.xml")
+    draw = random.Random(0)
+    read = 0
+    for _ in range(200):
+        name = draw.choice(names)
+        content = bytearray(parts[name])
+        at, length = draw.randrange(len(content)), draw.randint(1, 30)
+        if draw.random() < 0.5:
+            content[at] = draw.choice(b'0123456789"<>=- A')
+        else:
+            content[at : at + length] = content[at - length : at + length]
+        with zipfile.ZipFile(path, "w") as archive:
+            for part, whole in parts.items():
+                archive.writestr(part, bytes(content) if part == name else whole)
+        try:
+            read += len(open_table(path)) > 0
+        except DataError:
+            continue
+    assert 20 < read < 180
 
 
 def test_bombs_are_refused_before_they_are_unpacked(tmp_path: Path) -> None:

@@ -65,3 +65,11 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **made)
     with pytest.raises(DataError, match="expected an array named 'test_labels'"):
         read_medmnist(tmp_path / "a.npz")
+
+
+def test_one_class_alone_is_refused_unless_others_are_named(tmp_path: Path) -> None:
+    one = {name: array * 0 for name, array in arrays().items()}
+    np.savez(tmp_path / "a.npz", **one)
+    with pytest.raises(DataError, match=r"two classes or more; got the label 0"):
+        read_medmnist(tmp_path / "a.npz")
+    assert read_medmnist(tmp_path / "a.npz", class_names=("a", "b")).class_names == ("a", "b")

@@ -143,12 +143,12 @@ def fit_encoding(
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
-    are, as 2024-12-31 or 31.12.2024; and free text if it has more than 64 different texts, or half
-    as many as rows, of which most have three words or more. Any other column is categories, of
-    which the 64 most frequent are kept. Columns that are constant, that count the rows, or in which
-    nearly every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1
-    among whole numbers, is a class like any other, with a warning; -1 among text is refused, and so
-    are fractions most of which occur only once.
+    are, as 2024-12-31, 31.12.2024 or 12/31/2024; and free text if it has more than 64 different
+    texts, or half as many as rows, of which most have three words or more. Any other column is
+    categories, of which the 64 most frequent are kept. Columns that are constant, that count the
+    rows, or in which nearly every text is unique are dropped, with a warning. A label such as NA or
+    unlabelled, or -1 among whole numbers, is a class like any other, with a warning; -1 among text
+    is refused, and so are fractions most of which occur only once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -243,7 +243,7 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         return "constant"
     filled = len(text) - empty
     if not categorical and len(counts) > max(10, filled // 2):
-        if dates_of_unknown_order(column.texts):
+        if column.numbers is None and dates_of_unknown_order(column.texts):
             return "dates whose day and month cannot be told apart: write them as 2024-12-31"
         return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))

@@ -58,8 +58,8 @@ def read_embeddings(
         labels: A table, see :func:`dessl.data.formats.tables.open_table`, or an npy file of class
             numbers (-1 or NaN for missing) or text ("" for missing).
         label: The column of the labels, for a table with several.
-        missing_labels: As in :func:`dessl.data.formats.fitting.read_table`, for a table.
-        ask: Likewise.
+        missing_labels: What else than an empty cell of the table marks a missing label.
+        ask: As in :func:`dessl.data.formats.fitting.read_table`.
         max_bytes: The most bytes that the float32 array may take.
 
     Raises:
@@ -83,9 +83,9 @@ def read_embeddings(
     else:
         table = open_table(source, max_bytes=max_bytes)
         column = _label_column(table, label)
-        missing = missing_marks(table, column, missing_labels, ask)
-        names = names_in_column(table, column, missing=missing, asked=ask is not None)
-        encoding = TableEncoding(column, names, (), missing_labels=missing)
+        marks = missing_marks(table, column, missing_labels, ask)
+        names = names_in_column(table, column, missing=marks, asked=ask is not None)
+        encoding = TableEncoding(column, names, (), missing_labels=marks)
         y = _placed(table, encoding.labels(table), len(x))
     return RawData(Part.of_arrays(x, y), names)
 

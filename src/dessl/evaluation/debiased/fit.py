@@ -46,6 +46,8 @@ class Fit(NamedTuple):
         loss_variance: V(L).
         seen_variance: V(H) over the labelled rows.
         designed: Whether rows have weights (:mod:`dessl.evaluation.debiased.design`).
+        strata: For rows drawn by strata, each one's share, rows and fit; θ̂ is the sum of share
+            times value, plus λ times a mean over all rows.
     """
 
     value: float
@@ -62,6 +64,7 @@ class Fit(NamedTuple):
     loss_variance: float
     seen_variance: float
     designed: bool = False
+    strata: "tuple[Stratum, ...]" = ()
 
     @property
     def unexplained(self) -> float:
@@ -105,6 +108,14 @@ class Fit(NamedTuple):
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""
         return math.sqrt(row_variance / self.labels + self.unlabelled_variance)
+
+
+class Stratum(NamedTuple):
+    """One stratum of a design: its share of all rows, its labelled rows, and their fit."""
+
+    share: float
+    sample: Sample
+    fit: Fit
 
 
 def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[1]) -> Fit:

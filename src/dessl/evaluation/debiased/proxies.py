@@ -46,6 +46,8 @@ class Metric(NamedTuple):
             moments of L are computed, because a model may be overconfident.
         smooth: Whether the metric is not a mean but a smooth function of means in [0, 1], and L its
             value plus each row's influence (:mod:`dessl.evaluation.debiased.rates`).
+        share: Whether it is a share of some rows, as a recall is, and not an average of several or
+            an AUC, whose variance is less certain.
         pair: For two models, probabilities of both → L of each row for each possible label; None if
             that is the difference of the models' own values.
     """
@@ -56,6 +58,7 @@ class Metric(NamedTuple):
     binary: bool
     surprise: float
     smooth: bool = False
+    share: bool = True
     pair: Callable[[Tensor, Tensor], Tensor] | None = None
 
 

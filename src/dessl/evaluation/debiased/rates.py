@@ -31,7 +31,6 @@ from dessl.evaluation.metrics.predictions import checked_pair
 RATES = ("balanced_accuracy", "macro_f1", "auc", "recall", "precision", "tpr", "fpr")
 OF_ONE_CLASS = ("recall", "precision", "tpr", "fpr")
 AT_A_THRESHOLD = ("tpr", "fpr")
-FEW_ROWS = 5  # of a class, below which an average over classes is not reliable
 
 Influence: TypeAlias = Callable[[Tensor], Tensor]  # probabilities → ψ for each possible label
 
@@ -95,7 +94,13 @@ def rate_metric(
     theta = rate.value
     return (
         Metric(
-            lambda p: theta + rate.influence(p), 0.0, 1.0, binary=True, surprise=0.02, smooth=True
+            lambda p: theta + rate.influence(p),
+            0.0,
+            1.0,
+            binary=True,
+            surprise=0.02,
+            smooth=True,
+            share=name in OF_ONE_CLASS,
         ),
         rate.labels,
     )

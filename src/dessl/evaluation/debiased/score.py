@@ -19,9 +19,10 @@ between λ and 1, which adds a quarter of that to v.
 
 The estimate v is too small in samples that lack large losses, and then the upper bound misses. Its
 q is therefore from Student's t, with m − 2 degrees of freedom. So is that of both bounds of 0–1
-losses with λ > 0 and fewer than 50 labels, or with weights, and of rates such as a recall or an
-AUC. A rate has the variance of n tosses of a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for
-n/s tosses.
+losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n tosses of
+a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. An AUC or an average over classes
+rests on its smallest class: for k rows of it, V(θ̂) is multiplied by k/(k − 1), and q is Student's t
+with k − 1 degrees of freedom.
 
 θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
 with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
@@ -34,6 +35,10 @@ time, against 2.3 to 5.0 % with the full shift (simulated, 0.6 to 30 losses expe
 and mean_L H (:attr:`Fit.shortfall`). The bounds of such losses are centred on θ̂ plus that amount.
 A negative shortfall comes from one row far from the others in H, which shrinking λ and clipping it
 to [0, 1] already corrects; it is then ignored.
+
+Rows drawn by strata have bounds in each stratum, and the distances d_s of these from the stratum's
+mean are added up to √Σ (share_s d_s)² (the MOVER of Zou and Donner): the residuals of a stratum
+whose rows are all right say nothing of how wrong it may be.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -160,13 +165,31 @@ class _Side(NamedTuple):
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
     centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
-    below, above = _sides(fit, sample, metric, centre)
     p = tail.probability
+    if fit.strata and not metric.smooth and p <= 0.5:
+        return _by_strata(fit, metric, p)
+    below, above = _sides(fit, sample, metric, centre)
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
     sharing = tail.low and tail.high
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _by_strata(fit: Fit, metric: Metric, probability: float) -> Bounds:
+    """Add up the distances of the strata's own bounds as independent errors are added up.
+
+    A stratum whose few rows are all right has no observed variance, but it has a bound.
+    """
+    from scipy import special
+
+    squares = [float(special.ndtri(probability)) ** 2 * fit.unlabelled_variance] * 2
+    for stratum in fit.strata:
+        one = stratum.fit
+        centre = _rate(one.value) if metric.binary else one.value
+        for k, side in enumerate(_sides(one, stratum.sample, metric, centre)):
+            squares[k] += (stratum.share * side.at(probability)) ** 2
+    return Bounds(fit.value - math.sqrt(squares[0]), fit.value + math.sqrt(squares[1]))
 
 
 def _rate(value: float) -> float:
@@ -202,8 +225,12 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     if metric.binary:
         share, counted = fit.unexplained, _counted(fit, sample, metric)
         v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
-        few = (fit.lam and counted < FEW_LABELS) or metric.smooth or fit.designed
+        few = (fit.lam and counted < FEW_LABELS) or fit.designed
         degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
+        if not metric.share and fit.loss_variance:
+            rows = max(2.0, fit.labels * sample.n_labels / len(sample.loss))
+            share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
+            v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
         below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
