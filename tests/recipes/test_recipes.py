@@ -551,7 +551,7 @@ def test_labels_missing_by_class_are_weighed_with_or_without_h() -> None:
     data, y = by_class()
     plain = copy.copy(data)
     plain.propensity = None
-    recipes = [recipe_for(one, surrogate="entropy", lam=0, steps=60, members=2)
+    recipes = [recipe_for(one, surrogate="entropy", lam=0, steps=60, networks=2)
                for one in (plain, data)]  # fmt: skip
     first, second = (
         fit(one, recipe, progress=False) for one, recipe in zip((plain, data), recipes, strict=True)
@@ -560,7 +560,7 @@ def test_labels_missing_by_class_are_weighed_with_or_without_h() -> None:
     assert accuracy[1] > accuracy[0] + 0.01
     assert second.complete_results[0].plan.risk == "inverse_propensity"
     assert recipe_for(data).teachers == ()  # a pool would not weigh them
-    chosen = fit(data, recipe_for(data, steps=30, members=2), progress=False)
+    chosen = fit(data, recipe_for(data, steps=30, networks=2), progress=False)
     assert chosen.check is not None
     assert chosen.estimate is not None
     assert 0 <= chosen.estimate.lam <= 1

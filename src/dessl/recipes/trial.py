@@ -106,8 +106,7 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
-        if data.propensity is not None:  # as large a share of both kinds, so that π stays
-            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -267,6 +266,13 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
+    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    if data.propensity is None:
+        return unknown
+    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+
+
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
     """Return the data with the labels that :func:`split` divided, all of them to train on.
 
@@ -286,6 +292,7 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
 

@@ -12,6 +12,7 @@ from dessl.report.scores import looks
 from dessl.results.averages import average
 from dessl.results.averages import number as as_number
 from dessl.results.facts import RunFacts
+from dessl.risk import COMPLETE_CASE
 
 MOST = 24  # classes that are drawn; the table has them all
 PICTURE = 8  # of them in one picture
@@ -75,7 +76,7 @@ def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
     They are defined where a method with all labels, of risk "supervised", was trained too.
     """
     by_risk = {method.risk: found.get(method.name) for method in facts.methods}
-    complete, full = by_risk.get("complete_case"), by_risk.get("supervised")
+    complete, full = by_risk.get(COMPLETE_CASE), by_risk.get("supervised")
     if not complete or not full:
         return {}
     return {

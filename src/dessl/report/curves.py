@@ -27,9 +27,10 @@ from dessl.report.scores import looks
 from dessl.results.averages import Average, average, number, over_steps
 from dessl.results.facts import MethodFacts, RunFacts
 from dessl.results.record import Record
+from dessl.risk import COMPLETE_CASE
 
 RISKS = {
-    "complete_case": ("complete case", SERIES[0]),
+    COMPLETE_CASE: ("complete case", SERIES[0]),
     "ssl": ("usual SSL", SERIES[1]),
     "debiased": ("debiased", SERIES[2]),
 }
@@ -51,7 +52,7 @@ def sweep_section(facts: RunFacts) -> Markup | None:
         if curves:
             pictures.append(_sweep(metric, curves, _complete_case(facts, metric)))
             rows += list(_sweep_rows(metric, curves))
-    risks = dict.fromkeys(["complete_case", *(record.risk for record in records)])
+    risks = dict.fromkeys([COMPLETE_CASE, *(record.risk for record in records)])
     caption = (
         "Over λ: means over seeds; bands are 95 % t-intervals where there are two seeds or more."
     )
@@ -76,7 +77,7 @@ def over_lambda(records: Iterable[Record], metric: str) -> Curves:
 
 def _complete_case(facts: RunFacts, metric: str) -> float:
     """The mean of the complete case, which has no λ; NaN where unknown."""
-    names = [method.name for method in facts.methods if method.risk == "complete_case"]
+    names = [method.name for method in facts.methods if method.risk == COMPLETE_CASE]
     return facts.average(names[0], metric).mean if names else math.nan
 
 
@@ -141,7 +142,7 @@ PARTS: dict[str, tuple[Look, Callable[[dict[str, Any]], float | None]]] = {
     ),
     "risk, their sum": (Look(INK, ""), lambda event: event["risk"]),
 }
-OF_RISK = {"complete_case": (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
+OF_RISK = {COMPLETE_CASE: (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
 
 
 def learning_section(facts: RunFacts) -> Markup | None:

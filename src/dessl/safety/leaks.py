@@ -15,9 +15,8 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
 from dessl.data.row_keys import row_digests
-from dessl.safety.columns import columns_of, image_columns
+from dessl.safety.columns import columns_of
 from dessl.teachers.neighbours import Index
-from dessl.teachers.pooling import as_columns
 from dessl.teachers.space import Space
 
 NEAR = 0.1  # of the usual distance to the nearest row
@@ -182,7 +181,9 @@ def _near(distances: Tensor, limit: float) -> Tensor:
 def _test_columns(data: SemiData, test: Tensor) -> Tensor:
     if not len(test):
         return torch.empty(0, 0)
-    return image_columns(test).cpu() if data.is_image else as_columns(test).float()
+    layout = "NCHW" if data.is_image else None
+    as_data = SemiData(test, [0] * len(test), class_names=["0", "1"], layout=layout)
+    return columns_of(as_data, torch.arange(len(test))).values
 
 
 def row_name(data: SemiData, row: int) -> str:
