@@ -18,7 +18,6 @@ from torch import Tensor
 
 from dessl._version import __version__
 from dessl.cli.errors import command, resumable
-from dessl.cli.fit import HOLD_OUT
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
     is_finished,
@@ -26,7 +25,7 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
-from dessl.cli.options import device_named
+from dessl.cli.options import HOLD_OUT, device_named
 from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
 from dessl.cli.sources import (
     Expected,
