@@ -378,9 +378,15 @@ def test_a_finished_run_says_so_and_trains_nothing(
         assert json.loads(cli(*command, "--json")[1]) == json.loads(
             (run / "facts.json").read_text()
         )
+    weights = (run / "model" / "model.safetensors").read_bytes()
+    monkeypatch.setattr("dessl.cli.fit_folder.LARGE", 0)
     (run / "report.html").unlink()
     assert "nothing was trained" not in cli(*command)[2]
     assert (run / "report.html").exists()
+    assert not list(run.rglob("*checkpoints*"))  # large ones are of no use any more
+    (run / "report.html").unlink()
+    assert cli(*command)[0] == 0  # from the start
+    assert (run / "model" / "model.safetensors").read_bytes() == weights
     table.write_text(people.read_text(encoding="utf-8") + "44.0,Oslo,ill\n", encoding="utf-8")
     assert "nothing was trained" not in cli(*command)[2]
 

@@ -19,6 +19,8 @@ Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     ("demo",),
     ("fit",),
+    ("audit",),
+    ("plan",),
     ("predict",),
     ("evaluate",),
     ("export",),

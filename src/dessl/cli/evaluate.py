@@ -230,6 +230,7 @@ def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
 
     from dessl.cli.sources import kind_of
     from dessl.data import DataError
+    from dessl.data.errors import did_you_mean
     from dessl.data.formats.tables import open_table
     from dessl.data.formats.zipped import open_npz
 
@@ -250,7 +251,7 @@ def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
             source,
             expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
             got=f"the columns {', '.join(known)}" if known else "data without columns",
-            do="Check the name; columns are read from tables and .npz files.",
+            do=f"{did_you_mean(name, known)} Columns are read from tables and .npz files.",
         )
     return np.asarray(["" if value is None else str(value) for value in values])
 

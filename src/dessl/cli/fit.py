@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet
+from dessl.cli.options import HOLD_OUT, LARGEST_SEED, AsJson, DataArgument, Device, Sheet
 
-HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 

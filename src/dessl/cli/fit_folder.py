@@ -24,6 +24,7 @@ FINISHED_ALREADY = (
     "{out} is finished already: nothing was trained. To train again, choose another --out."
 )
 FINISHED = "finished.json"  # what was asked for, once all of it is written
+LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name of those being removed
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
@@ -51,6 +52,8 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
     with locked_folder(out / TRAINING):
         sweep(out / TRAINING / FINISHED)
+        for left in (out / TRAINING).rglob(DOOMED):
+            shutil.rmtree(left, ignore_errors=True)
         for name in (MODEL, TWIN):
             _settle(out / name)
         for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
@@ -77,6 +80,16 @@ def is_finished(
 def mark_finished(out: Path, asked: Mapping[str, Any]) -> None:
     """Note that a folder has all that a run of these options writes."""
     write_whole(out / TRAINING / FINISHED, json.dumps(dict(asked)) + "\n")
+
+
+def drop_large_checkpoints(out: Path) -> None:
+    """Remove the checkpoints of a finished run if they are large: nothing resumes from them."""
+    folders = [place for place in (out / TRAINING).rglob("checkpoints") if place.is_dir()]
+    files = [path for place in folders for path in place.rglob("*") if path.is_file()]
+    if sum(path.stat().st_size for path in files) > LARGE:
+        for place in folders:
+            place.rename(place.with_name(DOOMED))  # so that no half of one is resumed from
+            shutil.rmtree(place.with_name(DOOMED), ignore_errors=True)
 
 
 def put_model(place: Path, saved: SavedModel) -> None:

@@ -18,15 +18,15 @@ from torch import Tensor
 
 from dessl._version import __version__
 from dessl.cli.errors import command, resumable
-from dessl.cli.fit import HOLD_OUT
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
+    drop_large_checkpoints,
     is_finished,
     mark_finished,
     own_folder,
     put_model,
 )
-from dessl.cli.options import device_named
+from dessl.cli.options import HOLD_OUT, device_named
 from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
 from dessl.cli.sources import (
     Expected,
@@ -114,6 +114,7 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
                 facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
             _write(out, rows.train, fitted, facts, source=options["data"])
             mark_finished(out, asked)
+            drop_large_checkpoints(out)
     _show(out, facts, as_json=options["as_json"])
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_SEED = 2**63 - 1
+HOLD_OUT = 0.2  # share of the rows to judge by, by default
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder written by dessl fit.", metavar="RUN")]
 DataArgument = Annotated[
