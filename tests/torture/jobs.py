@@ -85,15 +85,15 @@ def training() -> None:
 PREDICT = ("predict", "fit", "people.csv", "--out", "p.csv")
 FIT = ("fit", "people.csv", "--label", "outcome", "--out", "out", "--steps", "6", "--networks", "1")
 JOBS = {
-    "fit": Job(_command(*FIT, "--no-pool"), ("people.csv",), 4),
-    "fit with a pool": Job(_command(*FIT, "--pool"), ("people.csv",), 2),
-    "demo": Job(_command("demo", "--out", "out", "--steps", "2", "--seeds", "2"), (), 1),
-    "reproduce": Job(_command("reproduce", "toy", "--profile", "smoke", "--out", "out"), (), 1),
-    "predict": Job(_command(*PREDICT), ("fit", "people.csv"), 6),
+    "fit": Job(_command(*FIT, "--no-pool"), ("people.csv",), 2),
+    "fit with a pool": Job(_command(*FIT, "--pool"), ("people.csv",), 1),
+    "demo": Job(_command("demo", "--out", "out", "--steps", "2", "--seeds", "2"), (), 0.5),
+    "reproduce": Job(_command("reproduce", "toy", "--profile", "smoke", "--out", "out"), (), 0.5),
+    "predict": Job(_command(*PREDICT), ("fit", "people.csv"), 10),
     "evaluate": Job(_command("evaluate", "fit", "people.csv"), ("fit", "people.csv"), 2),
     "report": Job(_command("report", "fit"), ("fit",), 2),
-    "datasets": Job(_command("datasets", "fetch", "mnist", "--root", "data"), (), 6),
-    "train": Job(training, (), 6, command=False),
+    "datasets": Job(_command("datasets", "fetch", "mnist", "--root", "data"), (), 12),
+    "train": Job(training, (), 10, command=False),
     "estimator": Job(estimator, (), 4, command=False),
 }
 
