@@ -10,6 +10,8 @@ study can be cut into pieces.
 """
 
 import argparse
+import contextlib
+import importlib.metadata
 import itertools
 import json
 import time
@@ -465,6 +467,16 @@ def cells() -> Iterator[Key]:
         yield Key("peers", name, what, 50)
 
 
+def peer_versions() -> dict[str, str]:
+    """The versions of the peers that are installed."""
+    names = ("ppi-python", "glide-py", "ppi-aipw", "evalstats")
+    found = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -499,7 +511,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         seconds = time.process_time() - started
         print(f"{seconds:.0f} s: {results[-1]}", flush=True)
         report = {
-            "machine": machine(),
+            "machine": machine(**peer_versions()),
             "unlabelled": UNLABELLED,
             "clip": CLIP,
             "seconds": round(spent + seconds),
