@@ -664,7 +664,7 @@ class TestVerbose:
             assert clf.verdict_ in shown
 
     def test_another_kind_of_level_is_refused(self, rows: tuple) -> None:
-        with pytest.raises(TypeError, match="verbose must be 0, 1 or 2.*got 'yes'"):
+        with pytest.raises(TypeError, match=r"verbose must be 0, 1 or 2.*got 'yes'"):
             DeSSLClassifier(verbose="yes", **FAST).fit(*rows[:2])
 
 

@@ -1,7 +1,8 @@
 """What ``verbose=`` prints: a line for each network, or for each of its evaluations."""
 
 import time
-from numbers import Integral
+
+import numpy as np
 
 from dessl.evaluation.metrics.vocabulary import metric_text
 from dessl.training import Event
@@ -15,7 +16,7 @@ class Progress:
     """
 
     def __init__(self, level: int) -> None:
-        if not isinstance(level, Integral):
+        if not isinstance(level, int | np.integer):
             raise TypeError(f"verbose must be 0, 1 or 2, or a truth value; got {level!r:.40}.")
         self.level = int(level)
         self._started, self._network, self._step = time.perf_counter(), 0, 0
