@@ -663,6 +663,10 @@ class TestVerbose:
             assert shown.startswith("Network 1: at most 15 steps\n")
             assert clf.verdict_ in shown
 
+    def test_another_kind_of_level_is_refused(self, rows: tuple) -> None:
+        with pytest.raises(TypeError, match=r"verbose must be 0, 1 or 2.*got 'yes'"):
+            DeSSLClassifier(verbose="yes", **FAST).fit(*rows[:2])
+
 
 def test_labels_missing_by_class_are_weighed() -> None:
     generator = np.random.default_rng(0)

@@ -8,7 +8,13 @@ from sklearn.naive_bayes import GaussianNB
 
 from dessl.data import SemiData
 from dessl.export import graphs
-from dessl.export.graphs import MEMBERS, ExportError, member_module, probabilities_of
+from dessl.export.graphs import (
+    MEMBERS,
+    ExportError,
+    Probabilities,
+    member_module,
+    probabilities_of,
+)
 from dessl.recipes import TaughtPredictor
 from dessl.teachers import (
     KINDS,
@@ -80,4 +86,8 @@ def test_rows_with_two_neighbours_equally_far_are_known() -> None:
     graph = Graph().fit(grid[:4], torch.tensor([0, 1, 0, 1]), grid[4:], 2)
     member = member_module("graph", graph)
     # Four on each side of 9.5; nine within reach of 10, of which the last two are equally far.
-    assert member.tied(torch.tensor([[9.5], [10.0], [10.1]])).tolist() == [False, True, False]
+    z = member.space(torch.tensor([[9.5], [10.0], [10.1]]))
+    assert member.tied(z).tolist() == [False, True, False]
+    whole = Probabilities(member)
+    assert whole.tied(torch.tensor([[9.5], [10.0], [10.1]])).tolist() == [False, True, False]
+    assert whole.tied_share() == pytest.approx(12 / 20)  # all but four at each end

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from dessl.cli.options import AsJson, RunFolder
-from dessl.cli.output import show, show_json
+from dessl.cli.output import noted_warnings, show, show_json
 from dessl.cli.predict import Twin, run_model
 
 Out = Annotated[Path, typer.Option(help="Write the graph to this .onnx or .pt2 file.")]
@@ -42,7 +42,8 @@ def export(
     from dessl.export import export_model
 
     model = run_model(run, complete_case=complete_case)
-    found = export_model(out, model, format=format_, networks_only=networks_only)
+    with noted_warnings():
+        found = export_model(out, model, format=format_, networks_only=networks_only)
     if as_json:
         entries = {"graph": str(found.path), "description": str(found.description)}
         more = {"members": found.members, "difference": found.difference, "tied": found.tied}

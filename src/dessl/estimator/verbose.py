@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 from dessl.evaluation.metrics.vocabulary import metric_text
 from dessl.training import Event
 
@@ -14,7 +16,9 @@ class Progress:
     """
 
     def __init__(self, level: int) -> None:
-        self.level = level
+        if not isinstance(level, int | np.integer):
+            raise TypeError(f"verbose must be 0, 1 or 2, or a truth value; got {level!r:.40}.")
+        self.level = int(level)
         self._started, self._network, self._step = time.perf_counter(), 0, 0
 
     def __call__(self, event: Event) -> None:

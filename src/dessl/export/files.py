@@ -26,6 +26,7 @@ Format = Literal["onnx", "pt2"]
 VERSION = 1
 ROWS = 64  # that the export is checked with
 TOLERANCE = 1e-5  # of a probability
+MOST_TIED = 0.01  # share of training rows, above which there is a warning
 INPUT, OUTPUT = "rows", "probabilities"
 OPSET = 18
 
@@ -38,14 +39,15 @@ class Exported(NamedTuple):
         description: JSON: the classes, the inputs, and how a table becomes rows.
         members: Of the pool, those that are in the graph.
         difference: Largest difference to the model's own probabilities on the rows of the check.
-        tied: Rows of the check that were left out: a graph has two neighbours equally far.
+        tied: Share of the training rows that have two others equally far as last neighbour in a
+            graph. Another program may take the other one, and predict otherwise.
     """
 
     path: Path
     description: Path
     members: tuple[str, ...]
     difference: float
-    tied: int
+    tied: float
 
 
 def export_model(
@@ -79,8 +81,8 @@ def export_model(
     rows = check_rows(saved)
     content, answer = (_onnx if kind == "onnx" else _pt2)(graph, rows)
     reference = _reference(saved, networks_only=networks_only)
-    tied = graph.tied(rows)
-    difference = (answer.double() - reference.predict_proba(rows))[~tied].abs()
+    compared = ~graph.tied(rows)
+    difference = (answer.double() - reference.predict_proba(rows))[compared].abs()
     largest = float(difference.max()) if len(difference) else 0.0
     if not largest <= TOLERANCE:
         raise ExportError(
@@ -89,7 +91,16 @@ def export_model(
         )
     members = exported_members(saved.model, networks_only=networks_only)
     beside = place.with_name(f"{place.name}.json")
-    found = Exported(place, beside, members, largest, int(tied.sum()))
+    found = Exported(place, beside, members, largest, graph.tied_share())
+    if kind == "onnx" and found.tied > MOST_TIED:
+        warnings.warn(
+            f"{100 * found.tied:.0f} % of the training rows have two rows equally far as last "
+            "neighbour in the pool's graph, as in tables of categories. An ONNX runtime may take "
+            "the other one, and predict rows like these otherwise. Export to a .pt2 file, or "
+            "without the graph.",
+            UserWarning,
+            stacklevel=2,
+        )
     write_whole(place, content)
     write_whole(found.description, json.dumps(_description(saved, kind, found), indent=1) + "\n")
     return found

@@ -23,6 +23,7 @@ from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns
 
+SAMPLE = 512  # training rows that are looked at
 TIED = 1e-5  # of the squared lengths: distances that differ less are one in float32
 
 
@@ -45,12 +46,19 @@ class Probabilities(nn.Module):
 
     def tied(self, rows: Tensor) -> Tensor:
         """Return which rows, (n,), have two training rows as eighth neighbour, equally far."""
-        graphs = [part for part in self.modules() if isinstance(part, GraphMember)]
-        columns = as_columns(rows)
         found = torch.zeros(len(rows), dtype=torch.bool)
-        for graph in graphs:
-            found |= graph.tied(columns)
+        for graph in self._graphs():
+            found |= graph.tied(graph.space(as_columns(rows)))
         return found
+
+    def tied_share(self) -> float:
+        """Return the share of training rows, of 512 of them, that have two."""
+        nodes = [(graph, graph.get_buffer("rows")) for graph in self._graphs()]
+        shares = [graph.tied(z[:: -(-len(z) // SAMPLE)]).double().mean() for graph, z in nodes]
+        return max(map(float, shares), default=0.0)
+
+    def _graphs(self) -> list["GraphMember"]:
+        return [part for part in self.modules() if isinstance(part, GraphMember)]
 
 
 class PoolGraph(nn.Module):
@@ -194,8 +202,9 @@ class GraphMember(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes)."""
         z, rows = self.space(x), self.get_buffer("rows")
-        squares = squared_distances(z.double(), rows.double())
-        near = squares.topk(self.neighbours, 1, largest=False).indices
+        # |z − r|² / 2 − |z|² / 2, as the teacher computes it: equally far rows are then the same.
+        halves = torch.addmm(rows.square().sum(1) / 2, z, rows.T, alpha=-1)
+        near = halves.topk(self.neighbours, 1, largest=False).indices
         squares = (z.unsqueeze(1) - rows[near]).square().sum(2)
         sigma = squares.amax(1, keepdim=True).sqrt()
         product = (sigma * self.get_buffer("sigma")[near]).clamp(
@@ -209,12 +218,15 @@ class GraphMember(nn.Module):
         log_p: Tensor = ((mass + self.weight * prior) / total).log()
         return log_p
 
-    def tied(self, x: Tensor) -> Tensor:
-        """Return which rows, (n,), have two nodes as last neighbour, as far as float32 sees."""
-        rows = self.get_buffer("rows").double()
+    def tied(self, z: Tensor) -> Tensor:
+        """Return which rows, (n,), have two nodes as last neighbour, as far as float32 sees.
+
+        Args:
+            z: Rows in the graph's space.
+        """
+        z, rows = z.double(), self.get_buffer("rows").double()
         if len(rows) <= self.neighbours:
-            return torch.zeros(len(x), dtype=torch.bool)
-        z = self.space(x).double()
+            return torch.zeros(len(z), dtype=torch.bool)
         squares = squared_distances(z, rows).topk(self.neighbours + 1, 1, largest=False)
         gap = squares.values[:, -1] - squares.values[:, -2]
         length = z.square().sum(1) + rows.square().sum(1)[squares.indices[:, -1]]
