@@ -202,7 +202,7 @@ def pooled() -> SavedModel:
     y = torch.arange(300) % 2
     x = torch.randn(300, 3, generator=generator) + y[:, None]
     data = SemiData(x, torch.where(torch.arange(300) < 60, y, -1))
-    fitted = fit(data, recipe_for(data, steps=10, members=2), progress=False)
+    fitted = fit(data, recipe_for(data, steps=10, networks=2), progress=False)
     pool = fitted.model.pool
     named = named_families(DEFAULT, Space.of(x), 0)
     known = data.labelled_rows

@@ -1,129 +1,113 @@
-"""Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk."""
+"""Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk.
 
-from typing import TYPE_CHECKING, Any
+Names are imported when they are first used, so that ``import dessl``, and with it every
+``dessl --help``, needs no torch. A new name goes here and into ``__init__.pyi``.
+"""
 
-from dessl._version import __version__
-from dessl.data import (
-    Batches,
-    DataError,
-    LabelDraw,
-    SemiData,
-    draw_labels,
-    draw_labels_by_class,
-    redraw_labels,
-)
-from dessl.evaluation import (
-    Metrics,
-    StreamingMetrics,
-    compare_models,
-    estimate_ece,
-    estimate_metric,
-    evaluate,
-    metrics_from_logits,
-    metrics_from_probabilities,
-)
-from dessl.functional import (
-    confident_cross_entropy,
-    cross_entropy,
-    cross_entropy_to,
-    entropy,
-    kl_divergence,
-    log_probabilities,
-    pseudo_label,
-    renyi_entropy,
-    squared_distance,
-)
-from dessl.models import MODELS
-from dessl.objective import objective
-from dessl.recipes import Recipe, recipe_for
-from dessl.risk import (
-    Risk,
-    complete_case_risk,
-    debiased_risk,
-    inverse_propensity_risk,
-    ssl_risk,
-    subset_debiased_risk,
-)
-from dessl.saved import SavedModel, load_model, save_model
-from dessl.surrogates import SURROGATES, Rows, Scores, Surrogate, as_surrogate
-from dessl.theory import (
-    LambdaEstimate,
-    optimal_lambda,
-    optimal_lambda_gradient,
-    risk_variance,
-)
-from dessl.training import (
-    PopulationRun,
-    TrainPlan,
-    TrainResult,
-    train,
-    train_population,
-)
+import importlib
+import sys
+from types import ModuleType
 
-if TYPE_CHECKING:
-    from dessl.estimator import DeSSLClassifier
+from dessl._version import __version__ as __version__
 
-__all__ = [
-    "MODELS",
-    "SURROGATES",
-    "Batches",
-    "DataError",
-    "DeSSLClassifier",
-    "LabelDraw",
-    "LambdaEstimate",
-    "Metrics",
-    "PopulationRun",
-    "Recipe",
-    "Risk",
-    "Rows",
-    "SavedModel",
-    "Scores",
-    "SemiData",
-    "StreamingMetrics",
-    "Surrogate",
-    "TrainPlan",
-    "TrainResult",
-    "__version__",
-    "as_surrogate",
-    "compare_models",
-    "complete_case_risk",
-    "confident_cross_entropy",
-    "cross_entropy",
-    "cross_entropy_to",
-    "debiased_risk",
-    "draw_labels",
-    "draw_labels_by_class",
-    "entropy",
-    "estimate_ece",
-    "estimate_metric",
-    "evaluate",
-    "inverse_propensity_risk",
-    "kl_divergence",
-    "load_model",
-    "log_probabilities",
-    "metrics_from_logits",
-    "metrics_from_probabilities",
-    "objective",
-    "optimal_lambda",
-    "optimal_lambda_gradient",
-    "pseudo_label",
-    "recipe_for",
-    "redraw_labels",
-    "renyi_entropy",
-    "risk_variance",
-    "save_model",
-    "squared_distance",
-    "ssl_risk",
-    "subset_debiased_risk",
-    "train",
-    "train_population",
-]
+_HOMES = {
+    "dessl.data": (
+        "Batches",
+        "DataError",
+        "LabelDraw",
+        "SemiData",
+        "draw_labels",
+        "draw_labels_by_class",
+        "redraw_labels",
+    ),
+    "dessl.estimator": ("DeSSLClassifier",),
+    "dessl.evaluation": (
+        "Metrics",
+        "StreamingMetrics",
+        "compare_models",
+        "estimate_ece",
+        "estimate_metric",
+        "evaluate",
+        "metrics_from_logits",
+        "metrics_from_probabilities",
+    ),
+    "dessl.functional": (
+        "confident_cross_entropy",
+        "cross_entropy",
+        "cross_entropy_to",
+        "entropy",
+        "kl_divergence",
+        "log_probabilities",
+        "pseudo_label",
+        "renyi_entropy",
+        "squared_distance",
+    ),
+    "dessl.models": ("MODELS",),
+    "dessl.objective": ("objective",),
+    "dessl.recipes": (
+        "Recipe",
+        "recipe_for",
+    ),
+    "dessl.risk": (
+        "Risk",
+        "complete_case_risk",
+        "debiased_risk",
+        "inverse_propensity_risk",
+        "ssl_risk",
+        "subset_debiased_risk",
+    ),
+    "dessl.saved": (
+        "SavedModel",
+        "load_model",
+        "save_model",
+    ),
+    "dessl.surrogates": (
+        "SURROGATES",
+        "Rows",
+        "Scores",
+        "Surrogate",
+        "as_surrogate",
+    ),
+    "dessl.theory": (
+        "LambdaEstimate",
+        "optimal_lambda",
+        "optimal_lambda_gradient",
+        "risk_variance",
+    ),
+    "dessl.training": (
+        "PopulationRun",
+        "TrainPlan",
+        "TrainResult",
+        "train",
+        "train_population",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted([*_HOME_OF, "__version__"])
 
 
-def __getattr__(name: str) -> Any:
-    """Import scikit-learn only when its estimator is asked for."""
-    if name == "DeSSLClassifier":
-        from dessl.estimator import DeSSLClassifier
+class _Package(ModuleType):
+    """The package. ``dessl.objective`` is the function, also once its module is imported."""
 
-        return DeSSLClassifier
-    raise AttributeError(f"module 'dessl' has no attribute {name!r}")
+    def __getattr__(self, name: str) -> object:
+        if name in _HOME_OF:
+            found: object = getattr(importlib.import_module(_HOME_OF[name]), name)
+            self.__dict__[name] = found
+            return found
+        if not name.startswith("_"):
+            try:
+                return importlib.import_module(f"dessl.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"dessl.{name}":
+                    raise
+        raise AttributeError(f"module 'dessl' has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

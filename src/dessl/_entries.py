@@ -62,7 +62,7 @@ def read_toml(file: File) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:  # what tomllib and the decoding of text raise
+    except (ValueError, RecursionError) as error:  # what tomllib and the decoding of text raise
         raise EntryError(f"{file.name} must be TOML; got {error}.") from error
 
 

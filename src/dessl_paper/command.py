@@ -6,9 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
@@ -18,15 +17,11 @@ from rich.text import Text
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import noted_warnings, say, show, show_json
-from dessl.cli.sources import nearest
-from dessl.evaluation.metrics.vocabulary import metric_text, written
-from dessl_paper.catalogue import PROFILES, experiment_names, load_experiment
-from dessl_paper.run import run_experiment
-from dessl_paper.specification import Experiment, Profile, cells_of
-from dessl_paper.wording import heading
-from dessl_paper.writing import SUMMARY, is_reproduction, write_reproduction
 
-__all__ = ["is_reproduction", "reproduce", "written_report"]
+if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
+    import torch
+
+    from dessl_paper.specification import Experiment
 
 RUNS = Path("runs")  # not results/, which has our own runs
 WIDTH = 24  # of the bar over an experiment's runs
@@ -37,6 +32,7 @@ Name = Annotated[
         metavar="NAME", help="An experiment, 'list' to list them, or 'all' to run them all."
     ),
 ]
+Profile = Literal["smoke", "fast", "paper"]
 ProfileOption = Annotated[
     Profile,
     typer.Option(
@@ -80,6 +76,8 @@ def reproduce(
     if name == "list":
         show_experiments(as_json=as_json)
         return
+    from dessl_paper.catalogue import experiment_names
+
     where = device_named(device)
     if name == "all":
         experiments = [_experiment(each, profile, seeds) for each in experiment_names()]
@@ -92,7 +90,10 @@ def reproduce(
         show_json(summary)
 
 
-def _experiment(name: str, profile: Profile, seeds: int | None) -> Experiment:
+def _experiment(name: str, profile: Profile, seeds: int | None) -> "Experiment":
+    from dessl.cli.sources import nearest
+    from dessl_paper.catalogue import experiment_names, load_experiment
+
     names = experiment_names()
     if name not in names:
         raise ValueError(
@@ -104,9 +105,11 @@ def _experiment(name: str, profile: Profile, seeds: int | None) -> Experiment:
 
 
 def _run(
-    experiment: Experiment, out: Path, device: torch.device, *, resume: bool, as_json: bool
+    experiment: "Experiment", out: Path, device: "torch.device", *, resume: bool, as_json: bool
 ) -> dict[str, Any]:
     """Run one experiment, write its report, show it unless as JSON, and return its summary."""
+    from dessl_paper.run import run_experiment
+
     writable_folder(out)
     announcer = Announcer(experiment.name)
     with noted_warnings(), resumable(out):
@@ -120,9 +123,9 @@ def _run(
 
 
 def _run_all(
-    experiments: Sequence[Experiment],
+    experiments: "Sequence[Experiment]",
     out: Path,
-    device: torch.device,
+    device: "torch.device",
     *,
     resume: bool,
     as_json: bool,
@@ -134,8 +137,6 @@ def _run_all(
             summaries[experiment.name] = _run(
                 experiment, out / experiment.name, device, resume=resume, as_json=as_json
             )
-        except typer.Exit:  # a RuntimeError too: Ctrl-C ends them all
-            raise
         except MENDABLE as error:
             failed[experiment.name] = complaint(error)
     if as_json:
@@ -148,6 +149,9 @@ def _run_all(
 
 def show_experiments(*, as_json: bool) -> None:
     """Print every experiment with its place in the paper and its runs at each profile."""
+    from dessl_paper.catalogue import PROFILES, experiment_names, load_experiment
+    from dessl_paper.specification import cells_of
+
     rows: list[dict[str, Any]] = []
     for name in experiment_names():
         profiles = {profile: load_experiment(name, profile) for profile in PROFILES}
@@ -201,6 +205,8 @@ class Announcer:
 
 def written_report(folder: Path) -> tuple[list[Path], dict[str, Any]]:
     """Write the report of a folder of records; return its files and their summary."""
+    from dessl_paper.writing import SUMMARY, write_reproduction
+
     files = write_reproduction(folder)
     return files, json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
@@ -220,6 +226,9 @@ def show_results(summary: dict[str, Any], files: list[Path]) -> None:
 
 def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
     """A row for each method and λ, or for each metric if there are too many for columns."""
+    from dessl.evaluation.metrics.vocabulary import metric_text
+    from dessl_paper.wording import heading
+
     metrics = list(dict.fromkeys(mean["metric"] for mean in means))
     runs = list(dict.fromkeys((mean["title"], mean["lam"]) for mean in means))
     cells = {(mean["title"], mean["lam"], mean["metric"]): _cell(mean) for mean in means}
@@ -243,6 +252,8 @@ def _means_table(title: str, means: list[dict[str, Any]]) -> Table:
 
 
 def _cell(mean: dict[str, Any]) -> str:
+    from dessl.evaluation.metrics.vocabulary import written
+
     metric = mean["metric"]
     ours = "∞" if mean["mean"] is None else written(metric, mean["mean"])
     if mean["half_width"] is not None:

@@ -239,9 +239,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
         f"dessl: {tmp_path / 'folder.csv'}: Is a directory. A folder is in the way: give the name",
     )
     refused(cli("predict", tmp_path, people, "--out", out), "got no model. Pass the folder")
-    refused(
-        cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv or .parquet"
-    )
+    refused(cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv, .parquet")
     refused(cli("predict", run, "digits", "--out", out), "expected rows of shape")
     refused(cli("predict", run, tmp_path / "no.csv", "--out", out), "no such file or name")
     (tmp_path / "other.csv").write_text("height\n1\n2\n")

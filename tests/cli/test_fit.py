@@ -65,7 +65,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert (facts.data.unlabelled, facts.data.test_unlabelled) == (115, 29)  # and of 144
     assert cli("predict", run, people, "--out", out)[0] == 0
     rows = read_predictions(out)
-    assert list(rows[0]) == ["row", "prediction", "p(ill)", "p(well)"]
+    assert list(rows[0]) == ["row", "prediction", "confidence", "p(ill)", "p(well)"]
     assert len(rows) == 240
     for row in rows:
         p = {"ill": float(row["p(ill)"]), "well": float(row["p(well)"])}
@@ -156,6 +156,35 @@ def test_no_spreadsheet_runs_a_class_name(cli: Cli, tmp_path: Path) -> None:
     assert {row["prediction"] for row in read_predictions(out)} == {"'=1+1", "benign"}
 
 
+def test_embeddings_with_a_file_of_labels(cli: Cli, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(160) % 2
+    x = random.normal(size=(160, 8)) + 2 * y[:, None]
+    np.save(tmp_path / "a.npy", x[:, :5].astype(np.float32))
+    np.save(tmp_path / "b.npy", x[:, 5:].astype(np.float16))
+    names = np.array(["cat", "dog"])[y]
+    lines = ["row,animal", *(f"{row},{names[row]}" for row in range(60))]
+    (tmp_path / "labels.csv").write_text("\n".join(lines) + "\n")
+    both, run = f"{tmp_path}/a.npy,{tmp_path}/b.npy", tmp_path / "run"
+    options = ("--labels", tmp_path / "labels.csv", "--out", run, *QUICK, "--lam", 0)
+    assert cli("fit", both, *options)[0] == 0
+    assert cli("predict", run, both, "--out", tmp_path / "p.csv")[0] == 0
+    right = [row["prediction"] for row in read_predictions(tmp_path / "p.csv")] == names
+    assert right.mean() > 0.9
+    (tmp_path / "all.csv").write_text("\n".join(["animal", *names]) + "\n")
+    code, out, err = cli("evaluate", run, both, "--labels", tmp_path / "all.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["labelled_rows"]["accuracy"] == pytest.approx(right.mean())
+    for command, message in (
+        (("evaluate", run, both), "Pass --labels FILE"),
+        (("predict", run, tmp_path / "a.npy", "--out", tmp_path / "q.csv"), "rows of shape (8,)"),
+        (("fit", both, "--out", tmp_path / "other"), "Which file has them"),
+        (("fit", "digits", "--labels", "x.csv", "--out", tmp_path / "other"), "a whole number"),
+    ):
+        code, _, err = cli(*command)
+        assert (code, message in " ".join(err.split())) == (2, True), err
+
+
 def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     cli: Cli, tmp_path: Path
 ) -> None:
@@ -238,6 +267,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert cli(*command)[0] == 0
     first = read_facts(tmp_path)
     models = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
+    (tmp_path / "training" / "finished.json").unlink()  # as if it had been killed just before
     assert cli(*command)[0] == 0
     assert read_facts(tmp_path).runs == first.runs
     again = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
@@ -311,7 +341,7 @@ def test_what_was_worse_is_not_saved(
         model = dataclasses.replace(facts.model, method="complete case")
         return dataclasses.replace(facts, verdict=not_used("It is worse."), model=model)
 
-    monkeypatch.setattr(sys.modules["dessl.cli.fit"], "trial_facts", lost)
+    monkeypatch.setattr("dessl.cli.fit_run.trial_facts", lost)
     run = tmp_path / "run"
     code, _, err = cli(
         "fit", people, "--label", "outcome", "--out", run, "--steps", 20, "--networks", 1
@@ -332,14 +362,45 @@ def test_a_margin_is_the_users(cli: Cli, people: Path, tmp_path: Path) -> None:
     assert "Expected accuracy: " in shown
 
 
-@pytest.mark.parametrize("at", ["training_data", "run_trial", "trial_facts", "write_report"])
+def test_a_finished_run_says_so_and_trains_nothing(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, table = tmp_path / "run", tmp_path / "people.csv"
+    table.write_bytes(people.read_bytes())
+    command = ("fit", table, "--label", "outcome", "--out", run, *QUICK, "--lam", 0)
+    code, first, err = cli(*command)
+    assert code == 0, err
+    with monkeypatch.context() as patch:
+        patch.setattr("dessl.cli.fit_run.training_data", None)  # nothing is read
+        code, again, err = cli(*command)
+        assert (code, again) == (0, first)
+        assert "is finished already: nothing was trained" in err
+        assert json.loads(cli(*command, "--json")[1]) == json.loads(
+            (run / "facts.json").read_text()
+        )
+    (run / "report.html").unlink()
+    assert "nothing was trained" not in cli(*command)[2]
+    assert (run / "report.html").exists()
+    table.write_text(people.read_text(encoding="utf-8") + "44.0,Oslo,ill\n", encoding="utf-8")
+    assert "nothing was trained" not in cli(*command)[2]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        "dessl.cli.fit_run.training_data",
+        "dessl.cli.fit_run.run_trial",
+        "dessl.cli.fit_run.trial_facts",
+        "dessl.cli.fit_run.write_report",
+    ],
+)
 def test_ctrl_c_at_any_time_says_how_to_go_on(
     cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["dessl.cli.fit"], at, interrupted)
+    monkeypatch.setattr(at, interrupted)
     arguments = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
     code, out, err = cli(*arguments)
     assert (code, out) == (130, "")

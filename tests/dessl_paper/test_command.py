@@ -32,7 +32,7 @@ def _nothing_at_hand(
 def two(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """As if there were two experiments; all of them would take long."""
     names = ["mnist-label-noise", "toy"]
-    monkeypatch.setattr(command, "experiment_names", lambda: names)
+    monkeypatch.setattr("dessl_paper.catalogue.experiment_names", lambda: names)
     return names
 
 

@@ -28,7 +28,7 @@ def clouds(n_labelled: int = 60, seed: int = 0) -> SemiData:
 @pytest.fixture
 def parts() -> tuple[SemiData, HeldOutParts, References]:
     data = clouds()
-    found = held_out_parts(data, None, members=5, seed=0)
+    found = held_out_parts(data, None, networks=5, seed=0)
     references = References.of(data, found)
     assert references is not None
     return data, found, references
@@ -97,7 +97,7 @@ def test_one_class_is_right_where_the_regression_predicts_no_other(parts: Parts)
 
 def test_few_labels_judge_no_baseline() -> None:
     data = clouds(8)
-    assert References.of(data, held_out_parts(data, None, members=5, seed=0)) is None
+    assert References.of(data, held_out_parts(data, None, networks=5, seed=0)) is None
     fitted = fit(data, recipe_for(data, lam=0, steps=2), progress=False)
     assert fitted.baseline is None
 
@@ -122,7 +122,7 @@ def test_an_unlucky_start_is_restarted_in_a_folder_of_its_own(tmp_path: Path) ->
             nn.init.constant_(layers[0].bias, -100.0)
         return layers
 
-    recipe = recipe_for(data, lam=0.5, steps=30, members=2, model=network)
+    recipe = recipe_for(data, lam=0.5, steps=30, networks=2, model=network)
     fitted = fit(data, recipe, progress=False, out=tmp_path)
     assert fitted.baseline.trained
     assert "predicts 'well' for all 24" in fitted.baseline.failures[0]
@@ -138,7 +138,7 @@ def test_an_unlucky_start_is_restarted_in_a_folder_of_its_own(tmp_path: Path) ->
 
 def test_where_restarts_fail_there_is_no_verdict() -> None:
     data = clouds()
-    recipe = recipe_for(data, lam=0.5, steps=1, members=2)
+    recipe = recipe_for(data, lam=0.5, steps=1, networks=2)
     still = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, learning_rate=1e-9))
     fitted = fit(data, still, progress=False)
     assert not fitted.baseline.trained

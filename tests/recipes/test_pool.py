@@ -162,14 +162,14 @@ class TestFit:
 
     def test_a_surrogate_and_teachers_go_together(self) -> None:
         data, x, _ = moons()
-        recipe = recipe_for(data, lam=0.5, teachers=["graph", GaussianNB()], steps=20, members=2)
+        recipe = recipe_for(data, lam=0.5, teachers=["graph", GaussianNB()], steps=20, networks=2)
         found = fit(data, recipe, progress=False)
         assert found.pool.members[0].name == "cc"
         assert {"GaussianNB"} < {one.name for one in found.pool.members}
         assert found.lam == 0.5
         assert found.check is not None
         assert torch.equal(
-            found.model.networks(x), fit(data, recipe_for(data, lam=0.5, steps=20, members=2),
+            found.model.networks(x), fit(data, recipe_for(data, lam=0.5, steps=20, networks=2),
                                          progress=False).model(x)
         )  # fmt: skip
 
@@ -205,7 +205,7 @@ class TestFit:
 
 class TestResume:
     def recipe(self, data: SemiData) -> object:
-        return recipe_for(data, steps=20, members=2)
+        return recipe_for(data, steps=20, networks=2)
 
     def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(self, tmp_path: Path) -> None:
         data, x, _ = moons()

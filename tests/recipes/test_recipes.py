@@ -1,5 +1,6 @@
 """Recipes: what is chosen for which data, honest folds, and a fall back that really falls back."""
 
+import copy
 import dataclasses
 import math
 
@@ -77,11 +78,14 @@ class TestChoice:
     def test_tables_get_five_mlps_and_images_a_convolutional_network(self) -> None:
         table = recipe_for(SemiData(torch.rand(40, 3), torch.arange(40) % 2))
         assert isinstance(table.model(), MLP)
-        assert table.members == 5
+        assert table.networks == 5
+        for columns, hidden in ((4096, 512), (10_000, 209), (1_000_000, 16)):
+            wide = SemiData(torch.zeros(1, columns).expand(20, columns), torch.arange(20) % 2)
+            assert recipe_for(wide).model.options["hidden"] == [hidden]
         images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
         small = recipe_for(images)
         assert isinstance(small.model(), LeNet)
-        assert (small.members, recipe_for(images, members=1).members) == (5, 1)
+        assert (small.networks, recipe_for(images, networks=1).networks) == (5, 1)
         colour = SemiData(torch.zeros(40, 3, 40, 40, dtype=torch.uint8), torch.arange(40) % 2)
         recipe = recipe_for(colour)
         assert recipe.model()(recipe.transform(colour.x[:2])).shape == (2, 2)
@@ -122,7 +126,7 @@ class TestChoice:
             ({"lam": -1.0}, r"lam must lie in \[0"),
             ({"model": nn.Linear(3, 2)}, "a function that builds a network"),
             ({"model": "mpl"}, "model must be one of"),
-            ({"members": 6}, "members must be between 1 and 5"),
+            ({"networks": 6}, "networks must be between 1 and 5"),
         ],
     )
     def test_what_cannot_be_is_refused(self, options: dict, message: str) -> None:
@@ -401,21 +405,21 @@ class TestFit:
 
     def test_a_lambda_of_zero_is_told_apart_from_labels_that_are_too_few(self) -> None:
         data, _, _ = blobs(60, 20)
-        asked = fit(data, recipe_for(data, lam=0, steps=5, members=1), progress=False)
+        asked = fit(data, recipe_for(data, lam=0, steps=5, networks=1), progress=False)
         assert asked.verdict.outcome == "not used"
         assert "as λ = 0 asks" in asked.verdict.sentence
-        debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, members=1), progress=False)
+        debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, networks=1), progress=False)
         assert "not bounded below at any λ above 0" in debiased.verdict.sentence
         assert debiased.lam == 0
         usual = recipe_for(
-            data, surrogate="vat", risk="ssl", steps=5, members=1
+            data, surrogate="vat", risk="ssl", steps=5, networks=1
         )  # it subtracts no H
         assert "4 held-out labels" in fit(data, usual, progress=False).verdict.sentence
 
     def test_numbers_of_numpy_are_as_good(self) -> None:
         data, x, _ = blobs(60, 20)
-        plain = fit(data, recipe_for(data, steps=6, lam=0.5, members=1), progress=False)
-        recipe = recipe_for(data, steps=np.int64(6), lam=np.float32(0.5), members=1)
+        plain = fit(data, recipe_for(data, steps=6, lam=0.5, networks=1), progress=False)
+        recipe = recipe_for(data, steps=np.int64(6), lam=np.float32(0.5), networks=1)
         numpy = fit(data, recipe, progress=False)
         assert torch.equal(plain.model(x), numpy.model(x))
         assert [event.as_line() for event in numpy.results[0].history]
@@ -478,7 +482,7 @@ class TestFit:
         data, _, _ = blobs(60, 20)
         rows = torch.cat([torch.arange(20).repeat(3), torch.arange(20, 60)])
         copied = SemiData(data.x[rows], data.y[rows])
-        recipe = recipe_for(copied, steps=2, members=members, teachers=None)
+        recipe = recipe_for(copied, steps=2, networks=members, teachers=None)
         groups = torch.arange(20).repeat(3) * 7
         parts = held_out_parts(copied, groups, members=members, seed=0)
         held_out = torch.cat([part.validation.x for part in parts.data])
@@ -500,7 +504,7 @@ class TestFit:
         data = data.with_labels(draw)
         for members, held_out in ((1, 12), (None, 60)):  # a fifth of the labels, or each of them
             recipe = recipe_for(
-                data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10, members=members
+                data, surrogate=PseudoLabel(0.9), lam=0.5, steps=10, networks=members
             )
             fitted = fit(data, recipe, progress=False)
             assert fitted.model(data.test.x).shape == (360, 10)
@@ -517,7 +521,7 @@ class TestFit:
         ):
             images = torch.zeros(40, channels, side, side, dtype=torch.uint8)
             recipe = recipe_for(SemiData(images, torch.arange(40) % 2, layout="NCHW"))
-            assert (recipe.members, recipe.plan.steps) == (members, steps)
+            assert (recipe.networks, recipe.plan.steps) == (members, steps)
             assert recipe.plan.evaluate_every == steps // 20
 
     def test_a_run_can_be_gone_on_with(self, tmp_path) -> None:
@@ -530,3 +534,56 @@ class TestFit:
             "complete_case-1",
         ]
         assert torch.equal(first.model(x), again.model(x))
+
+
+def by_class(n: int = 900) -> tuple[SemiData, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 3, (n,), generator=generator)
+    x = torch.randn(n, 3, generator=generator)
+    x[:, 0] += 2.0 * y
+    x[:, 1] += 2.0 * (y == 1)
+    phi = torch.tensor([0.4, 0.1, 0.05])[y]
+    labelled = torch.rand(n, generator=generator) < phi
+    return SemiData(x, torch.where(labelled, y, -1), propensity=phi), y
+
+
+def test_labels_missing_by_class_are_weighed_with_or_without_h() -> None:
+    data, y = by_class()
+    plain = copy.copy(data)
+    plain.propensity = None
+    recipes = [recipe_for(one, surrogate="entropy", lam=0, steps=60, networks=2)
+               for one in (plain, data)]  # fmt: skip
+    first, second = (
+        fit(one, recipe, progress=False) for one, recipe in zip((plain, data), recipes, strict=True)
+    )
+    accuracy = [float((one.model(data.x).argmax(1) == y).float().mean()) for one in (first, second)]
+    assert accuracy[1] > accuracy[0] + 0.01
+    assert second.complete_results[0].plan.risk == "inverse_propensity"
+    assert recipe_for(data).teachers == ()  # a pool would not weigh them
+    chosen = fit(data, recipe_for(data, steps=30, networks=2), progress=False)
+    assert chosen.check is not None
+    assert chosen.estimate is not None
+    assert 0 <= chosen.estimate.lam <= 1
+
+
+def test_held_out_rows_weigh_as_rows_of_the_data() -> None:
+    generator = torch.Generator().manual_seed(2)
+    first, second = torch.rand(2, 30, generator=generator).double()
+    chance = torch.rand(30, generator=generator).double() / 2 + 0.1
+    check = held_out_check(first, second, propensity=chance)
+    w = 1 / chance
+    mean = float((w * (second - first)).sum() / w.sum())
+    assert check.difference == pytest.approx(mean)
+    rest = (w * (second - first - mean)).square().sum()
+    assert check.standard_error == pytest.approx(float((30 / 29 * rest).sqrt() / w.sum()))
+    same = held_out_check(first, second, propensity=torch.ones(30))
+    plain = held_out_check(first, second)
+    assert same.standard_error == pytest.approx(plain.standard_error)
+
+
+def test_a_fold_leaves_out_as_many_rows_of_both_kinds() -> None:
+    data, _ = by_class()
+    parts = held_out_parts(data, None, members=5, seed=0).data
+    for part in parts:
+        assert part.n_labelled == pytest.approx(0.8 * data.n_labelled, abs=2)
+        assert part.n_unlabelled == pytest.approx(0.8 * data.n_unlabelled, abs=1)

@@ -134,11 +134,11 @@ def test_a_refit_keeps_what_the_trial_decided() -> None:
     x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
     train, test = split(data)
-    done = run_trial(train, test, recipe_for(train, lam=0.5, steps=30, members=1), progress=False)
+    done = run_trial(train, test, recipe_for(train, lam=0.5, steps=30, networks=1), progress=False)
     whole = every_label(data)
     assert (train.n_labelled, whole.n_labelled, whole.n_unlabelled) == (40, 50, 70)
     recipe = recipe_for(
-        whole, surrogate="pseudo_label", steps=30, members=1
+        whole, surrogate="pseudo_label", steps=30, networks=1
     )  # λ would be estimated
     again = refitted(done, whole, recipe, progress=False)
     assert again is not None
@@ -158,3 +158,10 @@ def test_every_label_is_those_that_were_split() -> None:
         after = [*whole.labelled_rows.tolist(), *whole.validation_rows.tolist()]
         assert sorted(after) == sorted(before)
         assert len(after) == 40
+
+
+def test_of_many_unlabelled_rows_no_more_are_held_out_than_narrow_an_interval() -> None:
+    y = torch.where(torch.arange(80_000) < 100, torch.arange(80_000) % 2, -1)
+    train, test = split(SemiData(torch.arange(80_000).float()[:, None], y))
+    assert len(test.y) - int(test.labelled.sum()) == 10_000
+    assert train.n_unlabelled == 69_900

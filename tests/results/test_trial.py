@@ -27,7 +27,7 @@ def trial(lam: float, n_unlabelled: int = 200) -> Trial:
     y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
     y[120:] = -1
     data, test = split(SemiData(x, y, name="made"), share=0.5)
-    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, members=2), progress=False)
+    return run_trial(data, test, recipe_for(data, lam=lam, steps=20, networks=2), progress=False)
 
 
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:
@@ -116,7 +116,7 @@ def test_what_was_tried_and_left_out_has_hurt_nobody(added: list[float]) -> None
     losses = torch.tensor([0.2, 0.9, 0.4, 0.1])
     done = trial(0.0)
     check = held_out_check(losses, losses + torch.tensor(added))
-    recipe = recipe_for(done.data, surrogate="entropy", steps=5, members=2)
+    recipe = recipe_for(done.data, surrogate="entropy", steps=5, networks=2)
     fitted = dataclasses.replace(done.fitted, check=check, recipe=recipe)
     facts = trial_facts(
         dataclasses.replace(done, fitted=fitted), surrogate="entropy", command="", seconds=1.0
@@ -156,7 +156,7 @@ def test_a_rare_class_is_judged_and_no_number_hides_its_digits() -> None:
     x = torch.randn(400, 3, generator=generator) + 3 * y[:, None]
     data, test = split(SemiData(x, torch.where(torch.arange(400) < 200, y, -1)))
     assert test.y[test.labelled].bincount().tolist() in ([39, 1], [40, 1])
-    done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, members=1), progress=False)
+    done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, networks=1), progress=False)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
     assert facts.verdict.outcome in OUTCOMES
     assert not re.search(r"[+−]?0\.0+ (±|to) [+−]?0\.0+\b", facts.verdict.sentence)
@@ -182,7 +182,7 @@ def pooled() -> Trial:
     x = torch.randn(400, 3, generator=generator) + 1.5 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(400) < 120, y, -1), name="made")
     data, test = split(data, share=0.5)
-    return run_trial(data, test, recipe_for(data, steps=5, members=5), progress=False)
+    return run_trial(data, test, recipe_for(data, steps=5, networks=5), progress=False)
 
 
 def test_a_pool_is_compared_with_the_complete_case(pooled: Trial) -> None:

@@ -152,6 +152,9 @@ def test_propensities_are_each_run_s_own_rows() -> None:
         assert_same(found, alone, 1e-5)
     with pytest.raises(ValueError, match="needs the probability that each labelled row"):
         train_population(small_mlp, "entropy", table(), runs, plan)
+    debiased = [PopulationRun(0, drawn(data, 0), 0.5)]
+    (again,) = train_population(small_mlp, "entropy", data, debiased, plan_of())
+    assert again.plan.risk == "inverse_propensity"
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=on_cuda) for case in CASES])

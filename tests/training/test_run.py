@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dessl import Batches, SemiData
+from dessl import Batches, SemiData, draw_labels
 from dessl.surrogates import (
     SURROGATES,
     Combine,
@@ -255,3 +255,30 @@ def test_labels_that_are_not_missing_at_random_are_weighed(make_data: Any, make_
     assert event.risk == pytest.approx(expected.item(), rel=1e-5)
     with pytest.raises(ValueError, match=r"needs the probability.*SemiData\(..., propensity=...\)"):
         train(model, "entropy", make_data(), plan)
+
+
+def test_the_debiased_risk_with_propensities_is_the_inverse_propensity_form(
+    make_data: Any, make_plan: Any
+) -> None:
+    data = make_data()
+    chances = torch.rand(120, generator=torch.Generator().manual_seed(4)) / 2 + 0.05
+    data = SemiData(data.x, data.y, propensity=chances)
+    plan = make_plan(steps=3, lam=0.7)
+    ours, same = (
+        train(lambda: nn.Linear(4, 2), "entropy", data, replace(plan, risk=risk))
+        for risk in ("debiased", "inverse_propensity")
+    )
+    assert ours.plan.risk == "inverse_propensity"
+    assert torch.equal(ours.model.weight, same.model.weight)
+    with pytest.raises(ValueError, match="bound cannot be used with data that has propensities"):
+        train(lambda: nn.Linear(4, 2), "entropy", data, replace(plan, bound="nonnegative"))
+
+
+def test_held_out_rows_say_the_lambda_of_weighed_labels(make_plan: Any) -> None:
+    x = torch.randn(90, 4, generator=torch.Generator().manual_seed(1))
+    data = SemiData(x, (x[:, 0] > 0).long(), propensity=torch.full((90,), 0.4))
+    draw = draw_labels(data.y, 40, n_validation=20, generator=torch.Generator().manual_seed(0))
+    plan = make_plan(steps=2, labelled_batch=10, unlabelled_batch=20)
+    (*_, event) = train(lambda: nn.Linear(4, 2), "entropy", data.with_labels(draw), plan).history
+    assert event.lam_opt is not None
+    assert math.isfinite(event.lam_opt)

@@ -9,8 +9,6 @@ from rich.table import Table
 
 from dessl.cli.options import AsJson
 from dessl.cli.output import show, show_json
-from dessl.data import DATASETS
-from dessl.data.catalogue import fetch, find
 
 datasets_app = typer.Typer(help="List or download public data sets.")
 Root = Annotated[Path | None, typer.Option(help="Also look in this folder, before the cache.")]
@@ -30,6 +28,8 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
 
     Example: dessl datasets list
     """
+    from dessl.data import DATASETS
+
     rows = []
     for name, description in DATASETS.items():
         rows.append(
@@ -58,6 +58,9 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
 
 
 def _here(name: str, root: Path | None) -> str:
+    from dessl.data import DATASETS
+    from dessl.data.catalogue import find
+
     if not DATASETS[name].remote:
         return "built in"
     place = find(name, root=root)
@@ -80,6 +83,9 @@ def fetch_datasets(
 
     Example: dessl datasets fetch mnist --root data
     """
+    from dessl.data import DATASETS
+    from dessl.data.catalogue import fetch
+
     folders = {name: str(fetch(name, root=root)) for name in names}
     if as_json:
         show_json(folders)

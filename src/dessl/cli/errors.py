@@ -1,22 +1,15 @@
 """Messages about errors and interrupted runs."""
 
 import errno
+import re
 import shlex
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
-from types import FrameType
 
-import typer
-
-from dessl.cli.output import say
+from dessl.cli.stopping import saying
 
 MENDABLE = (OSError, ValueError, RuntimeError, ImportError, MemoryError)
-INTERRUPTED = 130
-AGAIN = 1.0  # seconds after which an interrupt that was swallowed is raised again
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", default=())
 
 REMEDIES = {
@@ -60,60 +53,17 @@ def writable_folder(folder: Path) -> Path:
     return folder
 
 
-@contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Turn Ctrl-C into a line that says how to resume, and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _calm()
-        say(f"Interrupted. Finished steps are kept in {folder}; to resume: {command()}")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the process with exit code 130 or 143, from anywhere in the block.
-
-    Libraries that import others lazily may swallow the exception of Ctrl-C, or turn it into another
-    one. So it is raised again until it leaves the block. In a thread, and where there are no
-    timers (Windows), signals are left as they are.
-    """
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
-        yield
-        return
-    codes: list[int] = []
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (a signal handler)
-        if number != signal.SIGALRM:
-            codes.append(128 + number)
-        signal.setitimer(signal.ITIMER_REAL, AGAIN)
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number in numbers:
-            if before[number] != signal.SIG_IGN:  # as under nohup
-                signal.signal(number, stop)
-        yield
-    except BaseException:
-        if not codes:
-            raise
-    finally:
-        _calm()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if codes:
-        raise SystemExit(codes[0])
-
-
-def _calm() -> None:
-    """Raise no interrupt again: this one was taken."""
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
+def resumable(folder: Path) -> AbstractContextManager[None]:
+    """Let the last line after Ctrl-C say how to resume."""
+    return saying(f"Interrupted. Finished steps are kept in {folder}; to resume: {command()}")
 
 
 def command() -> str:
     """Return the command line as it can be typed again."""
     return shlex.join(["dessl", *TYPED.get()])
+
+
+def from_home(argument: str) -> str:
+    """Expand a ~ that the shell does not, as in --out=~/runs and "~/my scans"."""
+    home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
+    return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"

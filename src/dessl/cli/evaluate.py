@@ -1,39 +1,99 @@
 """``dessl evaluate``: evaluate a run's model on fully or partly labelled rows."""
 
-import math
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from typer import Option
 
-from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
-from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
-from dessl.data import DataError, Part
-from dessl.evaluation import Metrics, estimate_metric, metrics_from_probabilities
-from dessl.evaluation.debiased.estimate import FEW_LABELS, MetricEstimate
-from dessl.evaluation.debiased.proxies import MetricName
-from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
-from dessl.saved import SavedModel
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from dessl.data import Part
+    from dessl.evaluation import Metrics
+    from dessl.evaluation.conformal import PredictionSets
+    from dessl.evaluation.debiased.estimate import MetricEstimate
+    from dessl.evaluation.debiased.proxies import MetricName
 
 LEAST_LABELS = 3
+LEAST_IN_GROUP = 10  # labelled rows, for an interval worth showing
+LabelsFile = Annotated[str | None, Option(help="File of the labels, for .npy files.")]
+Label = Annotated[str | None, Option(help="Column of the labels in that file, if it has several.")]
+MetricNames = Annotated[
+    list[str] | None,
+    Option(
+        "--metric",
+        help="Estimate this metric: auc, macro_f1, recall, precision, ... Repeat for several.",
+    ),
+]
+ClassName = Annotated[
+    str | None, Option("--class", help="The class of recall, precision, tpr, fpr and auc.")
+]
+Threshold = Annotated[
+    float | None, Option(help="Rows count as positive from this probability on, for tpr and fpr.")
+]
+Propensity = Annotated[
+    str | None,
+    Option(help="Column with each labelled row's probability of having been labelled."),
+]
+Strata = Annotated[
+    str | None, Option(help="Column of strata, if fixed numbers of rows were labelled in each.")
+]
+By = Annotated[str | None, Option("--by", help="Estimate the metrics for each value of a column.")]
+Sets = Annotated[
+    float | None,
+    Option("--sets", help="Find prediction sets with this coverage, for example 0.9."),
+]
+
+
+class Question(NamedTuple):
+    """What to estimate, with the columns read from DATA; columns have one entry a row."""
+
+    metrics: tuple[str, ...] = ("accuracy", "cross_entropy", "brier")
+    positive: int | None = None
+    threshold: float | None = None
+    propensity: "NDArray[np.float64] | None" = None
+    strata: "NDArray[np.str_] | None" = None
 
 
 def evaluate(
-    run: RunFolder, data: DataArgument, complete_case: Twin = False, as_json: AsJson = False
+    run: RunFolder,
+    data: DataArgument,
+    labels: LabelsFile = None,
+    label: Label = None,
+    sheet: Sheet = None,
+    metric: MetricNames = None,
+    class_name: ClassName = None,
+    threshold: Threshold = None,
+    propensity: Propensity = None,
+    strata: Strata = None,
+    by: By = None,
+    sets: Sets = None,
+    complete_case: Twin = False,
+    as_json: AsJson = False,
 ) -> None:
     """Evaluate a model on rows it was not trained on, with 95 % intervals.
 
     If only some rows have a label, the others make the estimates more precise without bias.
 
-    Example: dessl evaluate runs/people later.csv
+    Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
     """
+    from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.teaching import probabilities
+    from dessl.data import DataError
+
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected)
-    check_labels_present(data, rows, expected)
+        rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
+    check_labels_present(data, rows, expected, sheet=sheet)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(
@@ -48,40 +108,216 @@ def evaluate(
             got=f"{n_labelled}",
             do="Label some rows, or use dessl predict.",
         )
-    metrics, estimates = _measured(model, rows)
+    question = Question(
+        metrics=tuple(metric or Question().metrics),
+        positive=_class_number(class_name, model.class_names),
+        threshold=threshold,
+        propensity=None if propensity is None else _numbers(data, propensity, rows),
+        strata=None if strata is None else _column(data, strata, rows),
+    )
+    groups = None if by is None else _column(data, by, rows)
+    with noted_warnings():
+        measured = _measured(
+            probabilities(model, data, rows.x, sheet=sheet), rows, question, groups, sets
+        )
     if as_json:
-        found = {name: one._asdict() for name, one in estimates.items()}
-        for entry in found.values():
-            entry["labelled_only"] = entry["labelled_only"]._asdict()
-        show_json({"labelled_rows": metrics.as_dict(), "estimates": found})
+        show_json(measured.as_dict())
         return
-    _show(data, rows, metrics, estimates)
+    _show(data, rows, measured, by)
 
 
-def _measured(model: SavedModel, rows: Part) -> tuple[Metrics, dict[str, MetricEstimate]]:
-    p, known = model.predict_proba(rows.x), rows.labelled
+class Measured(NamedTuple):
+    """Metrics of the labelled rows, and estimates for all rows and for each group."""
+
+    metrics: "Metrics"
+    estimates: "dict[str, MetricEstimate]"
+    groups: "dict[str, dict[str, MetricEstimate]]"
+    sets: "PredictionSets | None"
+    set_size: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        from dessl._json import json_ready
+
+        def entries(estimates: "dict[str, MetricEstimate]") -> dict[str, Any]:
+            return {
+                name: {**one._asdict(), "labelled_only": one.labelled_only._asdict()}
+                for name, one in estimates.items()
+            }
+
+        found = {"labelled_rows": self.metrics.as_dict(), "estimates": entries(self.estimates)}
+        if self.groups:
+            found["groups"] = {name: entries(one) for name, one in self.groups.items()}
+        if self.sets:
+            found["sets"] = {**self.sets._asdict(), "classes_per_row": self.set_size}
+        return cast("dict[str, Any]", json_ready(found))
+
+
+def _measured(
+    p: "Tensor",
+    rows: "Part",
+    question: Question,
+    groups: "NDArray[np.str_] | None",
+    coverage: float | None,
+) -> Measured:
+    import torch
+
+    from dessl.evaluation import metrics_from_probabilities, prediction_sets
+
+    known = rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
-    names: tuple[MetricName, ...] = ("accuracy", "brier")
-    if int(known.sum()) >= FEW_LABELS and math.isfinite(metrics.cross_entropy):
-        names = (*names, "cross_entropy")
-    return metrics, {
-        name: estimate_metric(name, p[known], rows.y[known], p[~known]) for name in names
-    }
+    by_group: dict[str, dict[str, MetricEstimate]] = {}
+    for name in sorted(set(groups.tolist())) if groups is not None else ():
+        inside = torch.as_tensor(groups == name)
+        if int((inside & known).sum()) < LEAST_IN_GROUP:
+            say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and is left out.")
+            continue
+        by_group[name] = _estimates(p, rows, question, inside)
+    rule, size = None, 0.0
+    if coverage is not None:
+        rule = prediction_sets(p[known], rows.y[known], p[~known], coverage=coverage)
+        size = float(rule.sets(p).sum(dim=1).double().mean())
+    everyone = torch.ones_like(known)
+    return Measured(metrics, _estimates(p, rows, question, everyone), by_group, rule, size)
 
 
-def _show(source: str, rows: Part, metrics: Metrics, estimates: dict[str, MetricEstimate]) -> None:
+def _estimates(
+    p: "Tensor", rows: "Part", question: Question, inside: "Tensor"
+) -> "dict[str, MetricEstimate]":
+    """Every metric over some of the rows."""
+    from dessl.evaluation import estimate_metric
+    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
+
+    known, others = rows.labelled & inside, ~rows.labelled & inside
+    how: dict[str, Any] = {}
+    if question.propensity is not None:
+        how["propensity"] = question.propensity[known.numpy()]
+    if question.strata is not None:
+        how["strata"] = question.strata[known.numpy()]
+        if question.propensity is None:
+            how["strata_unlabelled"] = question.strata[others.numpy()]
+    found = {}
+    for name in question.metrics:
+        of_class = name in (*OF_ONE_CLASS, "auc")
+        found[name] = estimate_metric(
+            cast("MetricName", name),
+            p[known],
+            rows.y[known],
+            p[others],
+            positive=question.positive if of_class else None,
+            threshold=question.threshold if name in AT_A_THRESHOLD else None,
+            **how,
+        )
+    return found
+
+
+def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:
+    if name is None:
+        return None
+    if name not in names:
+        from dessl.cli.sources import nearest
+
+        raise ValueError(
+            f"--class must be one of the model's classes; got {name!r}. "
+            + nearest(name, names, otherwise=f"They are {', '.join(names)}.")
+        )
+    return names.index(name)
+
+
+def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
+    """A column of a table, or an array of an .npz file, as text."""
+    import numpy as np
+
+    from dessl.cli.sources import kind_of
+    from dessl.data import DataError
+    from dessl.data.formats.tables import open_table
+    from dessl.data.formats.zipped import open_npz
+
+    kind = kind_of(source)
+    known: list[str] = []
+    values: Any = None
+    if kind == "table":
+        table = open_table(source)
+        known = list(table.columns)
+        if column := table.columns.get(name):
+            values = column.cells.to_pylist() if column.numbers is None else column.numbers
+    elif kind == "npz":
+        with open_npz(source) as arrays:
+            known = list(arrays.names)
+            values = arrays.array(name) if name in known else None
+    if values is None or np.shape(values) != (len(rows.y),):
+        raise DataError.of(
+            source,
+            expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
+            got=f"the columns {', '.join(known)}" if known else "data without columns",
+            do="Check the name; columns are read from tables and .npz files.",
+        )
+    return np.asarray(["" if value is None else str(value) for value in values])
+
+
+def _numbers(source: str, name: str, rows: "Part") -> "NDArray[np.float64]":
+    """A column of numbers; the cells of unlabelled rows may be empty."""
+    import numpy as np
+
+    from dessl.data import DataError
+
+    texts = _column(source, name, rows)
+    known = rows.labelled.numpy()
+    values = np.full(len(texts), np.nan)
+    try:
+        values[known] = texts[known].astype(np.float64)
+    except ValueError as error:
+        raise DataError.of(
+            source,
+            expected=f"a number in {name!r} for each labelled row",
+            got=str(error),
+            do="Fill in each labelled row's probability of having been labelled.",
+        ) from error
+    return values
+
+
+def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None:
+    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
+
+    metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
     beside = f" and {n_unlabelled} without" if n_unlabelled else ""
     table = Table(title=Text(f"{source}: {n} rows with a label{beside}"))
     headings = ("metric", "on the labelled rows", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")
-    for name in MAIN:
-        cells = [written(name, getattr(metrics, name)), "", ""]
-        if one := estimates.get(name):
-            interval = f"{written(name, one.low)} to {written(name, one.high)}"
-            cells[1:] = [written(name, one.value), interval]
-        table.add_row(metric_text(name), *cells)
+    for name in dict.fromkeys((*MAIN, *estimates)):
+        plain = getattr(metrics, name, None)
+        one = estimates.get(name)
+        cells = ["" if plain is None else written(name, plain)]
+        table.add_row(metric_text(name), *cells, *(_cells(name, one) if one else ("", "")))
     Console().print(table)
+    if measured.groups:
+        _show_groups(measured.groups, by or "")
+    if capped := estimates.get("cross_entropy"):
+        show(f"The estimate of the cross-entropy caps each row's loss at {capped.clip:.1f}.")
     if n_unlabelled:
         show("The estimates are debiased: they also use the rows without a label.")
+    if rule := measured.sets:
+        show(
+            f"Prediction sets with coverage {rule.coverage:.0%}: all classes with a probability of "
+            f"at least {1 - rule.threshold:.3f}, {measured.set_size:.2f} on average."
+        )
+
+
+def _cells(name: str, one: "MetricEstimate") -> tuple[str, str]:
+    from dessl.evaluation.metrics.vocabulary import written
+
+    return written(name, one.value), f"{written(name, one.low)} to {written(name, one.high)}"
+
+
+def _show_groups(groups: "dict[str, dict[str, MetricEstimate]]", by: str) -> None:
+    from dessl.evaluation.metrics.vocabulary import metric_text
+
+    table = Table(title=Text(f"By {by}"))
+    for heading in (by, "labelled rows", "metric", "estimate", "95 % interval"):
+        table.add_column(heading)
+    for group, estimates in groups.items():
+        for name, one in estimates.items():
+            table.add_row(group, str(one.n_labelled), metric_text(name), *_cells(name, one))
+    Console().print(table)

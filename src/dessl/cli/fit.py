@@ -1,51 +1,39 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
-import shlex
-import time
-from dataclasses import replace
-from functools import partial
+import inspect
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import torch
-from torch import Tensor
 from typer import Option
 
-from dessl.cli.errors import command, resumable
-from dessl.cli.fit_folder import own_folder, put_model
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
-from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.cli.sources import (
-    Expected,
-    check_labels_present,
-    fingerprint,
-    new_rows,
-    training_data,
-)
-from dessl.data import DataError, Part, SemiData
-from dessl.evaluation.verdict import MARGIN
-from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, MEMBERS, Architecture, Lam, Teachers
-from dessl.recipes.trial import every_label, refitted, run_trial, split
-from dessl.report.page import write_report
-from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, write_facts
-from dessl.results.trial import trial_facts
-from dessl.saved import SavedModel
-from dessl.teachers import DEFAULT
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, Sheet
 
-REFIT = "refit"  # its runs, within those of training
 HOLD_OUT = 0.2  # share of the rows to judge by
-TEACHERS: dict[bool | None, Teachers] = {None: "auto", True: DEFAULT, False: None}  # of --pool
+MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
+MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
-Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
 Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
 Categorical = Annotated[
     list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
 ]
+MissingLabel = Annotated[
+    list[str] | None,
+    Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
+]
+AllClasses = Annotated[
+    bool,
+    Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
+]
 Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
-    int | None, Option(min=1, help="Keep this many labels, drawn at random; hide the rest.")
+    str | None,
+    Option(
+        metavar="N|FILE",
+        help="A number: keep this many labels, drawn at random; hide the rest. A file: the labels "
+        "of .npy files.",
+    ),
 ]
 SurrogateName = Annotated[
     str | None,
@@ -55,6 +43,18 @@ SurrogateName = Annotated[
         "pseudo_label if a term is needed and none given.",
         show_default=False,
     ),
+]
+Teacher = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COLUMN",
+        help="A teacher's answers to all rows, which may be wrong: a column of classes, or the "
+        "beginning of columns of probabilities named COLUMN(class) or COLUMN_class; repeatable.",
+    ),
+]
+AtPrediction = Annotated[
+    bool,
+    Option("--teacher-at-prediction", help="The teachers will answer the rows to predict too."),
 ]
 Pool = Annotated[
     bool | None,
@@ -69,6 +69,15 @@ LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels."
 RiskName = Annotated[
     Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
 ]
+PropensityName = Annotated[
+    str | None,
+    Option(
+        "--propensity",
+        metavar="COLUMN|estimate-x|estimate-y",
+        help="For labels that are not missing at random: the column with each row's probability to "
+        "get its label, or estimate it from the row or from the class.",
+    ),
+]
 TestFile = Annotated[
     str | None, Option(help="Rows to judge by; by default some are held out of DATA.")
 ]
@@ -78,7 +87,7 @@ Networks = Annotated[
     int | None,
     Option(
         min=1,
-        max=MEMBERS,
+        max=MOST_NETWORKS,
         help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
         "(grey ones above 32).",
     ),
@@ -104,12 +113,18 @@ def fit(
     label: Label = None,
     ignore: Ignore = None,
     categorical: Categorical = None,
+    missing_label: MissingLabel = None,
+    all_classes: AllClasses = False,
+    sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
+    teacher: Teacher = None,
+    teacher_at_prediction: AtPrediction = False,
     pool: Pool = None,
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
     risk: RiskName = "debiased",
+    propensity: PropensityName = None,
     test_file: TestFile = None,
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
@@ -133,166 +148,31 @@ def fit(
 
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
+    Example: dessl fit answers.csv --label gold --teacher llm_label --out runs/answers
+
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
+
+    Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
-    started = time.perf_counter()
+    options = dict(locals())
+    from dessl.cli.fit_run import asked_for, fit_data
+
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
-    with resumable(out), noted_warnings() as notes:
-        rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
-        )
-        test = None if test_file is None else _test_rows(test_file, data, rows)
-        held_out = _held_out(rows, test_file, hold_out)
-        train, test = split(rows, test=test, share=hold_out, labels=labels, seed=seed)
-        train = train.to(device_named(device))
-        recipe_of = partial(
-            recipe_for, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=TEACHERS[pool],
-            steps=steps, seed=seed, members=networks,
-        )  # fmt: skip
-        recipe = recipe_of(train)
-        with own_folder(out, _settings(recipe), resume=resume):
-            if not train.is_image:
-                torch.set_num_threads(1)  # so small a network only waits for a second thread
-            trial = run_trial(train, test, recipe, out=out / TRAINING)
-            facts = trial_facts(
-                trial,
-                surrogate=surrogate or DEFAULT_SURROGATE,
-                command=command(),
-                seconds=time.perf_counter() - started,
-                settings={"lam_asked_for": lam, **held_out},
-                warnings=tuple(notes),
-                margin=margin,
-                share=held_out.get("hold_out", 1.0),
-            )
-            again = None
-            if refit and held_out:
-                whole = every_label(rows, labels=labels, seed=seed).to(train.device)
-                lost = facts.verdict.outcome == "not used"
-                again = refitted(
-                    trial, whole, recipe_of(whole), complete_case=lost, out=out / TRAINING / REFIT
-                )
-            if again:
-                facts = _refitted(facts, whole.n_labelled, time.perf_counter() - started)
-            details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
-            _write(out, train, again or trial.fitted, facts, details)
-    if as_json:
-        show_json(facts.as_dict())
-        return
-    show_facts(facts)
-    show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
-    show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+    asked = asked_for(options)
+    if teacher or teacher_at_prediction:
+        _fit_taught(options, asked)
+    else:
+        fit_data(options, asked)
 
 
-def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
-    """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
-    if test_file is None and data.test is None:
-        return {"hold_out": share}
-    if share != HOLD_OUT:
-        judges = "a test part of their own" if test_file is None else "--test-file"
-        raise ValueError(
-            "--hold-out is the share of DATA to hold out, but these models are judged by "
-            f"{judges}. Omit it."
-        )
-    return {}
+def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
+    from dessl.cli.teaching import check_alone, fit_taught
 
-
-def _settings(recipe: Recipe) -> dict[str, object]:
-    pool = bool(recipe.teachers)
-    return {
-        "risk": recipe.plan.risk,
-        "lam": recipe.lam,
-        "networks": recipe.members,
-        "pool": pool,
-    }
-
-
-def _refitted(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
-    """The same measurements, with the model that is saved."""
-    if facts.model is None:
-        raise TypeError("the facts of a trial say which model is saved.")
-    model = replace(facts.model, labels=labels, refitted=True)
-    return replace(facts, model=model, seconds=round(seconds, 2))
-
-
-def _trained_on(facts: RunFacts) -> str:
-    if not facts.model or not facts.model.refitted:
-        return f"trained on {facts.data.labelled + facts.data.validation:,} labels"
-    before = facts.data.labelled + facts.data.validation
-    return (
-        f"trained again on all {facts.model.labels:,} labels; the numbers above are of the model "
-        f"before that, with {before:,}"
-    )
-
-
-def _lam(text: str) -> Lam:
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
-
-
-def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
-    """Read the rows to judge by, refusing those that are trained on."""
-    expected = Expected.of(data)
-    rows, _ = new_rows(test_file, expected)
-    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
-        raise DataError.of(
-            test_file,
-            expected="rows to judge by that the models are not trained on",
-            got="those of DATA, all of them trained on",
-            do="Omit --test-file to hold out a share of DATA, or give other rows.",
-        )
-    check_labels_present(test_file, rows, expected)
-    return rows
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are one file or folder, or copies of one. Data set names are not files."""
-    if not (Path(one).exists() and Path(other).exists()):
-        return False
-    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
-
-
-def _equal(one: Tensor, other: Tensor) -> bool:
-    return one.dtype == other.dtype and torch.equal(one, other.cpu())
-
-
-def _write(
-    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, details: dict[str, str | None]
-) -> None:
-    """Write both models, the facts and the report, in the place of those of an earlier end."""
-    kept = (MODEL, fitted.model, fitted.lam)
-    if facts.verdict.outcome == "not used":
-        kept = (MODEL, fitted.complete_case, 0.0)
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
-        more = {"lam": lam, "verdict": facts.verdict.sentence}
-        put_model(out / name, _saved(data, fitted, model, {**details, **more}))
-    write_facts(out, facts)
-    write_report(out / REPORT, facts)
-
-
-def _saved(
-    data: SemiData,
-    fitted: Fitted,
-    model: Predictor | PooledPredictor,
-    details: dict[str, object],
-) -> SavedModel:
-    architecture = fitted.recipe.model
-    if not isinstance(architecture, Architecture):
-        raise TypeError("a recipe by default has a network of dessl.MODELS.")
-    return SavedModel(
-        model=model,
-        class_names=tuple(data.class_names),
-        shape=tuple(data.x.shape[1:]),
-        image=data.is_image,
-        architecture=architecture,
-        encoding=data.encoding,
-        bits=data.bits,
-        details=details,
-    )
+    if not options["teacher"]:
+        raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    check_alone(options, defaults)
+    fit_taught(options, asked)

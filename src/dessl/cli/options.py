@@ -1,12 +1,12 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 
-from dessl import _checks
+if TYPE_CHECKING:
+    import torch
 
 LARGEST_SEED = 2**63 - 1
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -15,19 +15,26 @@ DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name from "
-        "dessl datasets list.",
+        help="A table (.csv, .tsv, .parquet, .xlsx), an .npz file, .npy files (a.npy,b.npy are put "
+        "side by side), a folder of images, or a name from dessl datasets list.",
     ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="Sheet of an Excel workbook; the first if not given.")
 ]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 
 
-def device_named(name: str) -> torch.device:
+def device_named(name: str) -> "torch.device":
     """Return the device with this name; ``"auto"`` is the GPU if there is one.
 
     Raises:
         ValueError: The device does not exist.
     """
+    import torch
+
+    from dessl import _checks
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return _checks.device("--device", name)

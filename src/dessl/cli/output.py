@@ -1,31 +1,31 @@
 """What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
+import io
 import json
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.evaluation.metrics.vocabulary import (
-    MAIN,
-    digits_text,
-    interval_digits,
-    interval_text,
-    metric_text,
-    written,
-)
-from dessl.evaluation.verdict import Comparison, short_p
-from dessl.report.pool import shown_name
-from dessl.results.averages import Average
-from dessl.results.facts import Estimate, ModelFacts, RunFacts
-from dessl.teachers import PoolReport
+if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
+    from dessl.evaluation.verdict import Comparison
+    from dessl.results.averages import Average
+    from dessl.results.facts import Estimate, ModelFacts, RunFacts
+    from dessl.teachers import PoolReport
 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
+
+
+def any_letter() -> None:
+    """Let stdout take any letter: few code pages have λ."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -61,7 +61,7 @@ def noted_warnings() -> Iterator[list[str]]:
         say(f"Note: {line}", style="yellow")
 
 
-def show_facts(facts: RunFacts) -> None:
+def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
     console = Console()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
@@ -74,8 +74,10 @@ def show_facts(facts: RunFacts) -> None:
         show(expected_accuracy(facts, facts.model))
 
 
-def expected_accuracy(facts: RunFacts, model: ModelFacts) -> str:
+def expected_accuracy(facts: "RunFacts", model: "ModelFacts") -> str:
     """What the saved model can be expected to get right, in a sentence; interval first."""
+    from dessl.evaluation.metrics.vocabulary import interval_text
+
     (found,) = (
         one for one in facts.estimates if (one.method, one.metric) == (model.method, "accuracy")
     )
@@ -85,7 +87,9 @@ def expected_accuracy(facts: RunFacts, model: ModelFacts) -> str:
     return f"Expected accuracy: {low} to {high} % ({100 * found.confidence:g} % interval; {right})."
 
 
-def _estimates_table(facts: RunFacts) -> Table:
+def _estimates_table(facts: "RunFacts") -> Table:
+    from dessl.evaluation.metrics.vocabulary import metric_text
+
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
     table = Table(title=Text(f"{title} {facts.data.test} held-out labels"))
@@ -100,7 +104,9 @@ def _estimates_table(facts: RunFacts) -> Table:
     return table
 
 
-def _estimate(one: Estimate) -> str:
+def _estimate(one: "Estimate") -> str:
+    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
+
     digits = interval_digits(one.metric, one.low, one.high)
     low, high, value = (
         digits_text(one.metric, number, digits) for number in (one.low, one.high, one.value)
@@ -108,7 +114,9 @@ def _estimate(one: Estimate) -> str:
     return f"{low} to {high} ({value})"
 
 
-def _metrics_table(facts: RunFacts) -> Table:
+def _metrics_table(facts: "RunFacts") -> Table:
+    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text
+
     rows = f"{facts.data.test} labelled test rows"
     seeds = len(facts.seeds)
     over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
@@ -122,12 +130,17 @@ def _metrics_table(facts: RunFacts) -> Table:
     return table
 
 
-def _cell(metric: str, found: Average) -> str:
+def _cell(metric: str, found: "Average") -> str:
+    from dessl.evaluation.metrics.vocabulary import written
+
     spread = "" if found.half_width is None else f" ± {written(metric, found.half_width)}"
     return written(metric, found.mean) + spread
 
 
-def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
+def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
+    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
+    from dessl.evaluation.verdict import short_p
+
     first = comparisons[0]
     table = Table(title=f"Minus {first.against} ({first.test}, n = {first.n})")
     for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
@@ -143,7 +156,9 @@ def _comparison_table(comparisons: tuple[Comparison, ...]) -> Table:
     return table
 
 
-def _pool_table(pool: PoolReport) -> Table:
+def _pool_table(pool: "PoolReport") -> Table:
+    from dessl.report.pool import shown_name
+
     table = Table(title=f"Pool, judged on {pool.n} held-out labels")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")

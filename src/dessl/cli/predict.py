@@ -1,69 +1,223 @@
 """``dessl predict``: predict new rows with a run's model and write them to a file."""
 
-import csv
-import io
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from torch import Tensor
 
 from dessl._files import write_whole
-from dessl.cli.fit_folder import aside_of
-from dessl.cli.options import AsJson, DataArgument, RunFolder
-from dessl.cli.output import noted_warnings, show, show_json
-from dessl.cli.sources import Expected, new_rows
-from dessl.data import DataError
-from dessl.results.facts import MODEL, TWIN
-from dessl.saved import SavedModel, load_model
+from dessl.cli.options import AsJson, RunFolder, Sheet
+from dessl.cli.output import noted_warnings, say, show, show_json
+from dessl.cli.predictions import check_format, file_content
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dessl.saved import SavedModel
+
+OURS = ("row", "prediction", "confidence")  # columns, before one of probabilities for each class
 Twin = Annotated[
     bool, typer.Option("--complete-case", help="Use the model trained on labelled rows only.")
 ]
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that spreadsheets run
+NewData = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A table, an .npz file or a folder of images, as the model was trained on; '-' for a "
+        "table on standard input (CSV or Parquet).",
+    ),
+]
+Out = Annotated[
+    Path,
+    typer.Option(help="Write to this .csv, .parquet or .jsonl file; '-' for CSV on standard out."),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN,...", help="Columns of DATA to keep; repeatable."),
+]
+KeepAll = Annotated[bool, typer.Option("--keep-all", help="Keep all columns of DATA.")]
+AtLeast = Annotated[
+    float,
+    typer.Option(min=0, max=1, help="Leave the prediction empty below this confidence."),
+]
+Formulas = Annotated[
+    bool,
+    typer.Option(
+        "--formulas",
+        help="Write CSV cells that a spreadsheet would run as they are; without it they get an "
+        "apostrophe.",
+    ),
+]
 
 
 def predict(
     run: RunFolder,
-    data: DataArgument,
-    out: Annotated[Path, typer.Option(help="Write the predictions to this .csv or .parquet file.")],
+    data: NewData,
+    out: Out,
+    keep: Keep = None,
+    keep_all: KeepAll = False,
+    at_least: AtLeast = 0.0,
+    sheet: Sheet = None,
     complete_case: Twin = False,
+    formulas: Formulas = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
 
+    The confidence is the probability of the predicted class.
+
     Example: dessl predict runs/people new.csv --out predictions.csv
+
+    Example: dessl predict runs/people new.csv --keep id,name --at-least 0.9 --out sure.csv
+
+    Example: cat new.csv | dessl predict runs/people - --keep-all --out predictions.jsonl
     """
-    if out.suffix.lower() not in (".csv", ".parquet"):
-        raise ValueError(f"--out must end in .csv or .parquet; got {out}.")
-    if out.resolve() == Path(data).resolve():
+    check_format(out)
+    if out.resolve() == Path(data).resolve() and data != "-":
         raise ValueError(
             f"--out {out} is DATA itself and would be overwritten. Choose another file."
         )
     model = run_model(run, complete_case=complete_case)
-    with noted_warnings():
-        rows, names = new_rows(data, Expected.of(model), labels=False)
-    probabilities = model.predict_proba(rows.x)
-    columns = _columns(names, probabilities, model.class_names)
-    content = _csv(columns) if out.suffix.lower() == ".csv" else _parquet(columns)
-    write_whole(out, content)
-    counts = probabilities.argmax(1).bincount(minlength=len(model.class_names)).tolist()
-    if as_json:
-        named = dict(zip(model.class_names, counts, strict=True))
-        show_json({"predictions": str(out), "rows": len(names), "predicted": named})
+    with noted_warnings(), _file_of(data) as source:
+        kept = _kept_columns(
+            source, keep or (), every=keep_all, taken=_our_names(model), sheet=sheet
+        )
+        names, probabilities = _predicted(model, source, sheet)
+    columns = kept | _columns(names, probabilities, model.class_names, at_least)
+    content = file_content(out, columns, harmless=not formulas)
+    if str(out) == "-":
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    else:
+        write_whole(out, content)
+    _tell(out, columns["prediction"], model.class_names, as_json=as_json)
+
+
+def _tell(
+    out: Path, predicted: Sequence[str | None], class_names: tuple[str, ...], *, as_json: bool
+) -> None:
+    counts = {name: predicted.count(name) for name in class_names}
+    unsure = predicted.count(None)
+    tell = say if str(out) == "-" else show
+    if as_json and tell is show:
+        entries = {"predictions": str(out), "rows": len(predicted), "predicted": counts}
+        show_json(entries | {"abstained": unsure})
         return
-    for name, count in zip(model.class_names, counts, strict=True):
-        show(f"{name}: {count}")
-    show(f"Predictions: {out}")
+    for name, count in counts.items():
+        tell(f"{name}: {count}")
+    if unsure:
+        tell(f"No prediction, too little confidence: {unsure}")
+    if tell is show:
+        tell(f"Predictions: {out}")
 
 
-def run_model(run: Path, *, complete_case: bool) -> SavedModel:
-    """Load a run's model, or its complete-case twin.
+@contextmanager
+def _file_of(data: str) -> Iterator[str]:
+    """The file to read: DATA, or what came on standard input."""
+    from dessl.data import DataError
+
+    if data != "-":
+        yield data
+        return
+    content = sys.stdin.buffer.read()
+    with tempfile.TemporaryDirectory() as folder:
+        suffix = ".parquet" if content.startswith(b"PAR1") else ".csv"
+        place = Path(folder, f"input{suffix}")
+        place.write_bytes(content)
+        try:
+            yield str(place)
+        except DataError as error:
+            raise DataError(str(error).replace(str(place), "standard input")) from error
+
+
+def _our_names(model: "SavedModel") -> tuple[str, ...]:
+    return (*OURS, *(f"p({name})" for name in model.class_names))
+
+
+def _kept_columns(
+    source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str], sheet: str | None
+) -> dict[str, Any]:
+    """The columns of DATA to keep, as they are in the file."""
+    if not wanted and not every:
+        return {}
+    from dessl._checks import quoted
+    from dessl.cli.sources import kind_of
+    from dessl.data import DataError
+    from dessl.data.errors import did_you_mean, few
+    from dessl.data.formats.tables import arrow_table
+
+    if kind_of(source) != "table":
+        raise ValueError("--keep and --keep-all are for a table, but DATA is not one. Omit them.")
+    table = arrow_table(source, sheet=sheet)
+    names: list[str] = table.column_names if every else []
+    for entry in wanted:
+        names += [entry] if entry in table.column_names else entry.split(",")
+    names = list(dict.fromkeys(names))
+    for name in names:
+        if name not in table.column_names:
+            raise DataError.of(
+                source,
+                expected=f"a column {quoted(name)}, to keep it",
+                got=few([quoted(other) for other in table.column_names], most=20),
+                do=did_you_mean(name, table.column_names) or "Check the name.",
+            )
+    if both := [name for name in names if name in taken]:
+        raise ValueError(
+            f"the predictions have a column {quoted(both[0])} of their own. Rename that of DATA, "
+            "or keep others with --keep."
+        )
+    return {name: table[name] for name in names}
+
+
+def _predicted(
+    model: "SavedModel", source: str, sheet: str | None
+) -> "tuple[tuple[str, ...], Tensor]":
+    """The names of all rows, and their probabilities."""
+    from dessl.cli.sources import Expected, new_rows
+    from dessl.cli.teaching import probabilities
+
+    rows, names = new_rows(source, Expected.of(model), labels=False, sheet=sheet)
+    return names, probabilities(model, source, rows.x, sheet=sheet)
+
+
+def _columns(
+    names: tuple[str, ...],
+    probabilities: "Tensor",
+    class_names: tuple[str, ...],
+    at_least: float,
+) -> dict[str, Any]:
+    confidence, best = probabilities.max(1)
+    columns: dict[str, Any] = {
+        "row": list(names),
+        "prediction": [
+            class_names[number] if sure >= at_least else None
+            for number, sure in zip(best.tolist(), confidence.tolist(), strict=True)
+        ],
+        "confidence": confidence.tolist(),
+    }
+    for number, name in enumerate(class_names):
+        columns[f"p({name})"] = probabilities[:, number].tolist()
+    return columns
+
+
+def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
+    """Load a run's model, or its twin; or a model that ``DeSSLClassifier.save`` wrote.
 
     Raises:
         DataError: The folder does not contain a finished run.
     """
+    from dessl.cli.fit_folder import aside_of
+    from dessl.data import DataError
+    from dessl.results.facts import MODEL, TWIN
+    from dessl.saved import SETTINGS, load_model
+
     place = run / (TWIN if complete_case else MODEL)
+    if not complete_case and (run / SETTINGS).is_file():  # the folder of a model itself
+        place = run
     if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
         place = aside_of(place)
     try:
@@ -75,49 +229,3 @@ def run_model(run: Path, *, complete_case: bool) -> SavedModel:
             got="no model" if run.is_dir() else "no such folder",
             do="Pass the folder given to dessl fit as --out.",
         ) from error
-
-
-def _columns(
-    names: tuple[str, ...], probabilities: Tensor, class_names: tuple[str, ...]
-) -> dict[str, list[object]]:
-    best = probabilities.argmax(1).tolist()
-    columns: dict[str, list[object]] = {
-        "row": list(names),
-        "prediction": [class_names[number] for number in best],
-    }
-    for number, name in enumerate(class_names):
-        columns[f"p({name})"] = probabilities[:, number].tolist()
-    return columns
-
-
-def _csv(columns: dict[str, list[object]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(_harmless, columns))
-    for row in zip(*columns.values(), strict=True):
-        writer.writerow(map(_harmless, row))
-    return buffer.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    """A cell that no spreadsheet runs as a formula: such a text gets an apostrophe before it.
-
-    >>> [_harmless(cell) for cell in ("=1+1", "@sum", "-1", "+4.5e3", "benign", 0.25)]
-    ["'=1+1", "'@sum", '-1', '+4.5e3', 'benign', 0.25]
-    """
-    if not isinstance(cell, str) or not cell.startswith(FORMULA):
-        return cell
-    try:
-        float(cell)  # a number: a class such as -1 stays what it is
-    except ValueError:
-        return f"'{cell}"
-    return cell
-
-
-def _parquet(columns: dict[str, list[object]]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    buffer = io.BytesIO()
-    parquet.write_table(pa.table(columns), buffer)
-    return buffer.getvalue()

@@ -1,26 +1,36 @@
-"""What DATA is: a table, an npz file, a folder of images, or a name of the catalogue."""
+"""What DATA is: a table, an npz file, npy files, a folder of images, or a name of the catalogue."""
 
-import difflib
 import hashlib
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import typer
 
 from dessl._checks import quoted
 from dessl.data import DATASETS, DataError, Part, SemiData, load
-from dessl.data.errors import few
+from dessl.data.errors import did_you_mean, few
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import SUFFIXES, read_new_images
+from dessl.data.formats.npy import read_new_embeddings
 from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
+from dessl.data.formats.number_cells import numbers
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 from dessl.data.parts import RawData
 from dessl.saved import SavedModel
 
-Kind = Literal["table", "npz", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Kind = Literal["table", "npz", "npy", "images", "catalogue"]
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
 
 
 class Expected(NamedTuple):
@@ -53,6 +63,8 @@ def kind_of(source: str) -> Kind:
         check_name(path)
     if path.is_dir():
         return "images"
+    if npy_files(source):
+        return "npy"
     suffix = path.suffix.lower()
     if path.exists() and suffix in (*TABLES, ".npz"):
         return "npz" if suffix == ".npz" else "table"
@@ -60,13 +72,24 @@ def kind_of(source: str) -> Kind:
         return "catalogue"
     raise DataError.of(
         source,
-        expected="a table (.csv, .tsv, .parquet), an .npz file, a folder of images, or a name of "
-        "dessl datasets list",
+        expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
+        "or a name of dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=_instead(path)
         if path.exists()
         else nearest(source, DATASETS, otherwise="Check the path."),
     )
+
+
+def npy_files(source: str) -> tuple[Path, ...]:
+    """Return the npy files that DATA names, several with commas between them; () if it is not that.
+
+    >>> [path.name for path in npy_files("clip.npy,dino.npy")]
+    ['clip.npy', 'dino.npy']
+    """
+    names = [source] if Path(source).exists() else source.split(",")
+    files = tuple(Path(name) for name in names)
+    return files if all(file.suffix.lower() == ".npy" for file in files) else ()
 
 
 def _instead(path: Path) -> str:
@@ -82,8 +105,7 @@ def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
     >>> nearest("minst", ("mnist", "toy"), otherwise="Check it.")
     "Did you mean 'mnist'?"
     """
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"Did you mean {quoted(near[0])}?" if near else otherwise
+    return did_you_mean(word, known) or otherwise
 
 
 def fingerprint(source: str) -> str | None:
@@ -97,6 +119,8 @@ def fingerprint(source: str) -> str | None:
         return _folder_sha256(path)
     if path.is_file():
         return _sha256(path)
+    if files := npy_files(source):
+        return hashlib.sha256("\0".join(map(_sha256, files)).encode()).hexdigest()
     if source in DATASETS and not DATASETS[source].sizes[-1]:
         return hashlib.sha256(f"catalogue\0{source}".encode()).hexdigest()
     return None
@@ -125,18 +149,41 @@ def training_data(
     ignore: Sequence[str] = (),
     categorical: Sequence[str] = (),
     size: int | None = None,
+    missing_labels: Sequence[str] = (),
+    all_classes: bool = False,
+    labels: str | None = None,
+    sheet: str | None = None,
 ) -> SemiData:
     """Read DATA to train on.
 
     Args:
         source: DATA.
-        label: The column of the labels, for a table.
+        label: The column of the labels, for a table or a file of labels.
         ignore: Columns of a table to drop.
         categorical: Columns of numbers that are categories, for a table.
         size: Side of the images, for a folder.
+        missing_labels: What marks a missing label in a table, besides an empty cell.
+        all_classes: Whether other labels are classes even if they look like such a mark.
+        labels: The file of the labels, for npy files.
+        sheet: The sheet, for an Excel workbook.
     """
     kind = kind_of(source)
-    _check_options(kind, label=label, ignore=ignore, categorical=categorical, size=size)
+    _check_labels_file(source, kind, labels)
+    _check_options(
+        kind,
+        label=None if kind == "npy" else label,
+        ignore=ignore,
+        categorical=categorical,
+        size=size,
+        sheet=sheet,
+        missing_label=None if kind == "npy" else missing_labels,
+        no_missing_label=kind != "npy" and all_classes,
+    )
+    ask = _no_marks if all_classes else partial(_missing_among, labels or source, label)
+    if kind == "npy" and labels is not None:
+        return SemiData.from_file(
+            *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
+        )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -145,41 +192,106 @@ def training_data(
         return SemiData.from_file(source)
     if label is None:
         raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
-    return SemiData.from_file(source, label=label, ignore=ignore, categorical=categorical)
+    return SemiData.from_file(
+        source,
+        label=label,
+        ignore=ignore,
+        categorical=categorical,
+        sheet=sheet,
+        missing_labels=missing_labels,
+        ask=ask,
+    )
+
+
+def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all are classes)
+    return ()
+
+
+def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> list[str]:
+    """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
+    listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
+        raise DataError.of(
+            source,
+            expected=f"classes in {'the labels' if label is None else f'column {quoted(label)}'}",
+            got=f"{listed}, which may mark a missing label",
+            do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
+        )
+    return [
+        mark
+        for mark, count in marks.items()
+        if typer.confirm(
+            f"The label is {quoted(mark)} in {count:,} rows of {source}. Is it missing there?",
+            default=True,
+            err=True,
+        )
+    ]
+
+
+def _check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
+    if kind == "npy" and labels is None:
+        raise ValueError(f"{source} has no labels. Which file has them? Pass --labels FILE.")
+    if kind != "npy" and labels is not None:
+        raise ValueError(
+            f"--labels is the number of labels to keep; got {labels!r}. A file of labels is for "
+            ".npy files, but DATA is not one. Pass a whole number, or omit it."
+        )
 
 
 def _check_options(kind: Kind, **given: object) -> None:
-    belongs = {"label": "table", "ignore": "table", "categorical": "table", "size": "images"}
+    belongs = {"size": "images"}
     for name, value in given.items():
-        if value and belongs[name] != kind:
-            what = {"table": "a table", "images": "a folder of images"}[belongs[name]]
-            raise ValueError(f"--{name} is for {what}, but DATA is not one. Omit it.")
+        wanted = belongs.get(name, "table")
+        if value and wanted != kind:
+            what = {"table": "a table", "images": "a folder of images"}[wanted]
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is for {what}, but DATA is not one. Omit it.")
 
 
-def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part, tuple[str, ...]]:
+def new_rows(
+    source: str,
+    model: Expected,
+    *,
+    labels: bool = True,
+    labels_file: str | None = None,
+    label: str | None = None,
+    sheet: str | None = None,
+) -> tuple[Part, tuple[str, ...]]:
     """Read DATA as a trained model expects it, with a name for each row.
 
     For a name of the catalogue, these are the rows of its test part.
 
-    If ``labels`` is False, labels are not read and may be missing.
+    If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
+    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
 
     Raises:
         DataError: The rows are of another kind than the model was trained on.
     """
     kind = kind_of(source)
+    if labels_file is not None:
+        _check_labels_file(source, kind, labels_file)
     wanted = "images" if model.image else "table" if model.encoding else "npz"
     if kind == "catalogue":
         rows = _catalogue_rows(source, model)
         return rows, _numbers(rows)
-    if kind != wanted and not (kind == "npz" and model.encoding is None):
+    numbers = kind == "npz" or (kind == "npy" and not model.image)
+    if kind != wanted and not (numbers and model.encoding is None):
         known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
+        known["npy"] = "rows of numbers in an .npy file"
         raise DataError.of(
             source,
             expected=f"{known[wanted]}, as the model was trained on",
             got=known[kind],
             do="Pass data of the same kind.",
         )
-    raw = _raw_rows(source, kind, model, labels=labels)
+    if kind == "npy":
+        raw = read_new_embeddings(
+            npy_files(source), model.class_names, labels=labels_file, label=label
+        )
+    else:
+        _check_options(kind, sheet=sheet)
+        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -190,7 +302,9 @@ def new_rows(source: str, model: Expected, *, labels: bool = True) -> tuple[Part
     return raw.rows, raw.row_names or _numbers(raw.rows)
 
 
-def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
+def _raw_rows(
+    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+) -> RawData:
     if kind == "images":
         return read_new_images(
             source, model.class_names, model.shape, bits=model.bits, labels=labels
@@ -198,7 +312,7 @@ def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawD
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels)
+    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
 
 
 def _catalogue_rows(source: str, model: Expected) -> Part:
@@ -218,7 +332,9 @@ def _numbers(rows: Part) -> tuple[str, ...]:
     return tuple(map(str, range(len(rows.y))))
 
 
-def check_labels_present(source: str, rows: Part, model: Expected) -> None:
+def check_labels_present(
+    source: str, rows: Part, model: Expected, *, sheet: str | None = None
+) -> None:
     """Refuse rows without any label if the column, or the array of an npz file, is missing.
 
     If it is there and empty, the caller decides how many labels it needs.
@@ -231,13 +347,21 @@ def check_labels_present(source: str, rows: Part, model: Expected) -> None:
     kind = kind_of(source)
     wanted: tuple[str, ...]
     if kind == "table" and model.encoding is not None:
-        table = open_table(source)
+        table = open_table(source, sheet=sheet)
         wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
         what = "column"
     elif kind == "npz":
         with open_npz(source) as arrays:
             wanted, there = LABEL_NAMES, arrays.names
         what = "array"
+    elif kind == "npy":
+        raise DataError.of(
+            source,
+            expected="rows with labels",
+            got="an .npy file, which has none",
+            do="Pass --labels FILE to dessl evaluate; for --test-file save the rows and their "
+            "labels in one file, numpy.savez('test.npz', x=x, y=y).",
+        )
     else:
         return
     if not set(wanted) & set(there):
@@ -248,3 +372,41 @@ def check_labels_present(source: str, rows: Part, model: Expected) -> None:
             do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
             "nothing can be measured.",
         )
+
+
+def propensity_column(source: str, name: str, n_rows: int) -> "NDArray[np.float64]":
+    """Read the probability of each row to get its label, (n,): a column, or an npz file's array.
+
+    Raises:
+        DataError: There is no such column, or it has something else than numbers.
+    """
+    kind = kind_of(source)
+    if kind not in ("table", "npz"):
+        raise ValueError(
+            f"--propensity {name} names a column of a table or an array of an .npz file, but DATA "
+            "is neither. Use estimate-x or estimate-y, or save the data as .npz."
+        )
+    if kind == "table":
+        table = open_table(source)
+        there: Sequence[str] = tuple(table.columns)
+        values = numbers(table, table.columns[name]) if name in there else None
+    else:
+        with open_npz(source) as arrays:
+            there = arrays.names
+            values = arrays.array(name) if name in there else None
+    if name in there and (values is None or values.dtype.kind != "f" or values.shape != (n_rows,)):
+        raise DataError.of(
+            source,
+            expected=f"a number from 0 to 1 for each of the {n_rows} rows in {quoted(name)}",
+            got="something else",
+            do="Rows without a label may have an empty cell, or NaN.",
+        )
+    if values is None:
+        raise DataError.of(
+            source,
+            expected=f"the column {quoted(name)} that --propensity names, or estimate-x or "
+            "estimate-y",
+            got=few([quoted(one) for one in there], most=20),
+            do=nearest(name, there, otherwise="Check the name."),
+        )
+    return values

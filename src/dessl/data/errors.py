@@ -1,9 +1,10 @@
 """The one error of reading data: which file, what was expected, what was found, what to do."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dessl._checks import shortened
+from dessl._checks import quoted, shortened
 
 LONGEST = 2000  # characters of what was expected, and of what came
 
@@ -23,7 +24,7 @@ class DataError(ValueError):
     def of(cls, path: str | Path, *, expected: str, got: str, do: str) -> "DataError":
         """Word the error in the order that helps: file, expected, got, what to do."""
         expected, got = (shortened(part, most=LONGEST) for part in (expected, got))
-        return cls(f"{path}: expected {expected}; got {got}. {do}")
+        return cls(f"{path}: expected {expected}; got {got}. {do.lstrip()}")
 
 
 def few(entries: Sequence[str], *, most: int = 8) -> str:
@@ -34,3 +35,20 @@ def few(entries: Sequence[str], *, most: int = 8) -> str:
     """
     more = f" and {len(entries) - most:,} more" if len(entries) > most else ""
     return ", ".join(shortened(entry, most=100) for entry in entries[:most]) + more
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Ask for the known word that is nearest to a misspelt one; "" if none is near.
+
+    >>> did_you_mean("Diagnosis", ("age", "diagnosis")), did_you_mean("minst", ("mnist", "toy"))
+    ("Did you mean 'diagnosis'?", "Did you mean 'mnist'?")
+    >>> did_you_mean("colour", ("age", "town"))
+    ''
+    """
+    plain = {_plain(name): name for name in known}
+    near = difflib.get_close_matches(_plain(word), plain, n=1)
+    return f"Did you mean {quoted(plain[near[0]])}?" if near else ""
+
+
+def _plain(name: str) -> str:
+    return "".join(name.casefold().split())[:100]

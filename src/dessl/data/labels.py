@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl._checks import ArrayLike, quoted
-from dessl.data.errors import few
+from dessl.data.errors import did_you_mean, few
 
 MISSING = -1
 MARKS = frozenset(
@@ -230,7 +230,7 @@ def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[n
         if unknown:
             raise ValueError(
                 f"{name} has {quoted(unknown[0])}, which is not among the class names "
-                f"{_listed(names)}."
+                f"{_listed(names)}. {did_you_mean(unknown[0], names)}".rstrip()
             )
         return np.array([MISSING if t is None else code[t] for t in column], dtype=np.int64)
     if column.size and column.max() >= len(names):

@@ -1,6 +1,7 @@
 """Evaluation of trained models: metrics of their predictions, and statistics over runs."""
 
-from dessl.evaluation.debiased import compare_models, estimate_ece, estimate_metric
+from dessl.evaluation.conformal import PredictionSets, prediction_sets
+from dessl.evaluation.debiased import ShiftWarning, compare_models, estimate_ece, estimate_metric
 from dessl.evaluation.metrics import (
     Metrics,
     StreamingMetrics,
@@ -20,6 +21,8 @@ from dessl.evaluation.statistics import (
 __all__ = [
     "Metrics",
     "Mirrored",
+    "PredictionSets",
+    "ShiftWarning",
     "StreamingMetrics",
     "compare_models",
     "estimate_ece",
@@ -31,5 +34,6 @@ __all__ = [
     "metrics_from_logits",
     "metrics_from_probabilities",
     "paired_t_test",
+    "prediction_sets",
     "wilcoxon_test",
 ]

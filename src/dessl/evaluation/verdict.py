@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dessl import _checks
 from dessl._entries import Measured
+from dessl._html import GREEN, GREY, RED, card
 from dessl.evaluation.metrics.vocabulary import (
     digits_text,
     higher_is_better,
@@ -179,6 +180,10 @@ class Verdict:
     sentence: str
     margin: float | None = None
     needed: int | None = None
+
+    def _repr_html_(self) -> str:
+        colour = {"better": GREEN, "worse": RED}.get(self.outcome, GREY)
+        return card(OUTCOMES[self.outcome], note=self.sentence, colour=colour)
 
 
 def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.0) -> Verdict:

@@ -22,9 +22,11 @@ from dessl.training import TrainPlan
 Lam = float | Literal["auto"]
 Teachers = Sequence[object] | Literal["auto"] | None
 
-MEMBERS = 5  # networks, each with a fifth of the labels held out, where training is cheap
+NETWORKS = 5  # networks, each with a fifth of the labels held out, where training is cheap
 LARGEST_TINY = 16  # side of images for which training is cheap, in any colours
 LARGEST_LENET = 32  # side of grey images for which training is cheap
+HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
+MOST_WEIGHTS = 512 * 4096  # of its first layer: of more columns, it has fewer units
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
@@ -59,7 +61,7 @@ class Recipe:
         plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
         scaling: Of the inputs, which are standardised with it for ``model``.
         lam: A number, or ``"auto"``: estimated on held-out labels, 0 if it does not help.
-        members: Networks to train, each with a different fifth of the labels held out; one if
+        networks: Networks to train, each with a different fifth of the labels held out; one if
             :func:`fit` holds none out.
         teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
     """
@@ -69,7 +71,7 @@ class Recipe:
     plan: TrainPlan
     scaling: Scaling
     lam: Lam
-    members: int
+    networks: int
     teachers: tuple[object, ...] = ()
 
     @property
@@ -88,7 +90,7 @@ def recipe_for(
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
-    members: int | None = None,
+    networks: int | None = None,
     copies: int = 1,
 ) -> Recipe:
     """Return defaults for a data set, sized for two CPU cores and few labels.
@@ -96,7 +98,8 @@ def recipe_for(
     ============ ============================================ ==============================
     data         network                                      augmentation
     ============ ============================================ ==============================
-    table        MLP, 512 hidden, dropout 0.3; five of them   none
+    table        MLP, 512 hidden, dropout 0.3; five of them;  none
+                 above 4,096 columns fewer hidden units
     grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
                  pixels a side five of them, trained longer
@@ -112,7 +115,8 @@ def recipe_for(
     are safe, pass a surrogate with views of your own.
 
     Args:
-        data: With the labels to use; :func:`fit` holds some of them out.
+        data: With the labels to use; :func:`fit` holds some of them out. If it has propensities,
+            the debiased risk weighs labels by them, and there is no pool.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
             :func:`dessl.as_surrogate` takes; ``"pseudo_label"`` if one is needed and none given. A
             surrogate of yours shows uint8 images by its own
@@ -126,13 +130,13 @@ def recipe_for(
         seed: Of weights, streams, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
-        members: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
+        networks: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
         copies: If rows are repeated by weight, how often on average: steps and batches are sized
             for the distinct rows.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)
-    >>> recipe.plan.steps, recipe.members, type(recipe.model()).__name__
+    >>> recipe.plan.steps, recipe.networks, type(recipe.model()).__name__
     (246, 5, 'MLP')
     >>> recipe.teachers, recipe_for(data).teachers
     ((), ('graph', 'linear', 'trees', 'kernel'))
@@ -143,9 +147,10 @@ def recipe_for(
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
     _checks.whole_number("copies", copies, low=1)
-    if members is not None:
-        _checks.whole_number("members", members, low=1, high=MEMBERS)
+    if networks is not None:
+        _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
+    asked = asked or data.propensity is not None  # teachers learn from labels as they come
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE
@@ -160,7 +165,7 @@ def recipe_for(
         plan=_plan(data, risk, 1.0 if lam == "auto" else lam, steps, seed, copies),
         scaling=scaling,
         lam=lam,
-        members=members or (MEMBERS if data.x.ndim == 2 or _small_images(data) else 1),
+        networks=networks or (NETWORKS if data.x.ndim == 2 or _small_images(data) else 1),
         teachers=pool,
     )
 
@@ -201,7 +206,9 @@ def _architecture(
     if data.x.ndim == 4:
         options["in_channels"] = data.x.shape[1]
     if name == "mlp":
-        options |= {"n_features": data.x.shape[1], "hidden": [512], "dropout": 0.3}
+        columns = data.x.shape[1]
+        width = min(HIDDEN, max(LEAST_HIDDEN, MOST_WEIGHTS // columns))
+        options |= {"n_features": columns, "hidden": [width], "dropout": 0.3}
     elif name == "lenet":
         options["size"] = tuple(data.x.shape[2:])
     elif name == "fast_cifar":

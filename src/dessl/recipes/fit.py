@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import with_error
@@ -24,8 +25,10 @@ from dessl.recipes.held_out import (
     held_out_check,
     held_out_lambda,
     held_out_parts,
+    held_out_propensity,
     loss_comparison,
     losses_and_h,
+    weighted_lambda,
 )
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
@@ -36,6 +39,7 @@ from dessl.teachers import PoolReport
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.progress import doing
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -47,7 +51,8 @@ class Fitted:
     Attributes:
         model: From rows as they come to log-probabilities: the pool of networks and teachers, or
             the networks alone. The twin itself where there is no pool and λ is 0.
-        complete_case: The same networks trained on the labelled rows alone.
+        complete_case: The same networks trained on the labelled rows alone; where the data has
+            propensities, each label weighed by 1/π.
         lam: The λ of the networks of ``model``; 0 where they are the complete case.
         estimate: What held-out labels said of λ, where it was asked for and they are enough.
         check: How both did on held-out labels, where both were trained and labels held out.
@@ -93,6 +98,12 @@ class Fitted:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
         found = verdict(compared)
         return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
+
+    def _repr_html_(self) -> str:
+        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
+        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
+        pool = "" if self.pool is None else self.pool._repr_html_()
+        return card("Fitted", entries) + self.verdict._repr_html_() + pool
 
     @property
     def account(self) -> str:
@@ -160,7 +171,8 @@ def fit(
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
         out: Folder for resumable runs, one subfolder for each network and restart.
-        progress: Whether to show a progress bar for each network, where there is a terminal.
+        progress: Whether to show progress, where there is a terminal: a bar for each network, or
+            one for all within :func:`dessl.training.progress.whole_bar`.
 
     >>> from dessl.recipes import recipe_for
     >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
@@ -172,13 +184,15 @@ def fit(
     # Floats are standardised once, here; uint8 images by their views.
     seen = data if data.is_image else standardised_data(data, recipe.scaling)
     _check_logits(seen, recipe)
-    parts = held_out_parts(seen, groups, members=recipe.members, seed=recipe.plan.seed)
+    parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
     training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
     fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
 
@@ -214,13 +228,18 @@ def _networks(
     if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
         return kept, twins
     held_out = parts.data[0].validation is not None
+    propensity = held_out_propensity(parts.data)
     estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+        estimate = (
+            held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+            if propensity is None
+            else weighted_lambda(loss, h, propensity, _bound(recipe))
+        )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
@@ -248,7 +267,7 @@ class _Training:
         results, logits = [], []
         for number, part in enumerate(self.parts):
             folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-            plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
+            plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
             plan = self._plan(plan, number, part)
             if not watched:
                 results.append(self._train(self.recipe.model, part, plan, (), folder))
@@ -262,6 +281,11 @@ class _Training:
             logits += [] if found is None else [found]
         return Networks(tuple(results), tuple(logits))
 
+    def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
+        """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
+        weighed = part.propensity is not None and self.recipe.plan.risk == "debiased"
+        return "debiased" if weighed else risk
+
     def _train(
         self,
         build: Callable[[], nn.Module],
@@ -270,16 +294,19 @@ class _Training:
         watch: tuple[Callable[[Event], None], ...],
         folder: Path | None,
     ) -> TrainResult:
-        return train(
-            build,
-            copy.deepcopy(self.recipe.surrogate),
-            part,
-            plan,
-            callbacks=(*watch, *self.callbacks),
-            out=folder,
-            transform=self.recipe.transform,
-            progress=self.progress,
-        )
+        number = plan.seed - self.recipe.plan.seed + 1
+        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
+        with doing(f"{method}, network {number} of {len(self.parts)}"):
+            return train(
+                build,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                plan,
+                callbacks=(*watch, *self.callbacks),
+                out=folder,
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
@@ -335,7 +362,7 @@ def _check(
     first, second = (
         cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
-    return held_out_check(first, second, parts.groups)
+    return held_out_check(first, second, parts.groups, propensity=held_out_propensity(parts.data))
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:

@@ -1,7 +1,7 @@
 """The scaling of inputs: one mean and deviation for each column of a table or channel of an image.
 
-Both are computed from all rows, labelled or not. Columns on a common scale, such as pixels, share
-one deviation: one for each would amplify the noise of nearly constant columns.
+Both are computed from all rows, labelled or not. The rule for columns is that of the teachers
+(:mod:`dessl.teachers.space`), and a table is scaled here alone: its encoding only subtracts.
 """
 
 import copy
@@ -13,8 +13,8 @@ from torch import Tensor
 from dessl.augment import Weak
 from dessl.data import Part, SemiData
 from dessl.surrogates import Surrogate
+from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
-LEAST_DEVIATION = 1e-6  # of the largest entry: a smaller one is only rounding
 ROWS = 20_000  # of images that the levels are taken from: enough for a mean
 
 
@@ -27,38 +27,27 @@ class Scaling(NamedTuple):
     def standardised(self, x: Tensor) -> Tensor:
         """Return floats of mean 0 and deviation 1; uint8 images are levels / 255 first."""
         levels = x.float() / 255 if x.dtype == torch.uint8 else x
-        return (levels - self.mean) / self.std
+        return (levels - self.mean).div_(self.std)  # in place: of many rows, one copy is enough
 
 
 def scaling_of(x: Tensor) -> Scaling:
     """Return the scaling of rows (n, features), or of images (n, channels, height, width).
 
-    A column without variation is divided by 1. Columns count as on a common scale if half of them
-    have at least half the range, from smallest to largest value, of the column with the largest.
+    Columns are divided as :func:`dessl.teachers.space.column_scale` says, one without variation by
+    1; the pixels of a channel share one deviation.
 
     >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     >>> scaling.mean.tolist(), scaling.std.tolist()
     ([1.0, 5.0], [1.0, 1.0])
     """
-    images = x.ndim == 4
-    rows = x[:: -(-len(x) // ROWS)] if images else x
+    if x.ndim != 4:
+        mean, std = column_mean(x), column_scale(x, one_hot_together=False)
+        return Scaling(mean.float(), std.float())
+    rows = x[:: -(-len(x) // ROWS)]
     levels = rows.double() / 255 if x.dtype == torch.uint8 else rows.double()
-    dims = (0, 2, 3) if images else (0,)
-    mean, std = levels.mean(dims), levels.std(dims, correction=0)
-    size = levels.abs().amax(dims)
-    varies = std > LEAST_DEVIATION * size
-    if not images and _measured_alike(rows[:, varies]):
-        std = std[varies].square().mean().sqrt().expand_as(std)
-    std = torch.where(varies, std, 1.0)
-    shape = (-1, 1, 1) if images else mean.shape
-    return Scaling(mean.view(shape).float(), std.view(shape).float())
-
-
-def _measured_alike(rows: Tensor) -> bool:
-    if rows.shape[1] < 2:
-        return False
-    reach = rows.amax(0) - rows.amin(0)
-    return bool(reach.median() >= reach.max() / 2)
+    mean, std = levels.mean((0, 2, 3)), levels.std((0, 2, 3), correction=0)
+    std = torch.where(std > LEAST_DEVIATION * levels.abs().amax((0, 2, 3)), std, 1.0)
+    return Scaling(mean.view(-1, 1, 1).float(), std.view(-1, 1, 1).float())
 
 
 def scaling_shown_by(surrogate: Surrogate) -> Scaling:

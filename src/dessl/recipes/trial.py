@@ -11,6 +11,7 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import copy
 import dataclasses
 import warnings
 from dataclasses import dataclass
@@ -28,9 +29,13 @@ from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.risk import RISKS
+from dessl.teachers.pooling import POOL_PARTS
+from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
+# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    data = _thinned(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -86,6 +92,8 @@ def split(
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
+    else:
+        _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -98,6 +106,7 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -114,9 +123,19 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
 
 
+def _thinned(data: SemiData, labels: int) -> SemiData:
+    """The data with the propensities of labels of which only some are kept, at random."""
+    if data.propensity is None or labels == data.n_labelled:
+        return data
+    thinned = copy.copy(data)
+    thinned.propensity = data.propensity * (labels / data.n_labelled)
+    return thinned
+
+
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """How many rows with and without a label are held out, and may at most be copies of one."""
-    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+    judged = max(LEAST_TEST, round(share * n_labelled))
+    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
@@ -214,6 +233,19 @@ def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
+def _check_single(data: SemiData, known: Tensor) -> None:
+    """Warn of classes with a single label, where no rows are held out of the data."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _check_classes(data: SemiData, known: Tensor) -> None:
     """Refuse labels to train on that are all of one class; warn of a class that has none."""
     trained = set(data.y.cpu()[known].tolist())
@@ -234,6 +266,13 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
+    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    if data.propensity is None:
+        return unknown
+    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+
+
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
     """Return the data with the labels that :func:`split` divided, all of them to train on.
 
@@ -249,9 +288,11 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     (40, 40, 60)
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _thinned(data, len(known))
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
 
@@ -271,7 +312,7 @@ def run_trial(
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
         out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show progress bars, where there is a terminal.
+        progress: Whether to show a progress bar, where there is a terminal.
     """
     fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
@@ -279,6 +320,13 @@ def run_trial(
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
+
+
+def parts(recipe: Recipe) -> float:
+    """How long a fit is likely to be, in networks: some may be left out, or stop early."""
+    both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
+    return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
 
 
 def refitted(
@@ -321,4 +369,5 @@ def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) ->
     x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
     most, _ = _counts(len(y), 0, 1 / FOLDS)
     groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    return fit(data, recipe, groups=groups, out=out, progress=progress)
+    with whole_bar(parts(recipe), shown=progress):
+        return fit(data, recipe, groups=groups, out=out, progress=progress)

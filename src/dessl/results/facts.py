@@ -22,6 +22,7 @@ from dessl.evaluation.verdict import Comparison, Verdict
 from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
 from dessl.results.record import Record
+from dessl.safety import Audit
 from dessl.teachers import PoolReport
 
 VERSION = 3
@@ -166,6 +167,7 @@ class RunFacts:
         made_with: ``machine_facts()``.
         seconds: Time taken.
         warnings: Shown on the way, one line each.
+        audit: What was looked at before training; None if nothing was.
     """
 
     title: str
@@ -184,6 +186,7 @@ class RunFacts:
     baseline: Baseline | None = None
     model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
+    audit: Audit | None = None
     version: int = VERSION
 
     @property
@@ -256,7 +259,7 @@ def read_facts(folder: Path) -> RunFacts:
             got=f"no {FACTS}",
             do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError.of(
             path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
         ) from error

@@ -18,6 +18,8 @@ from dessl.evaluation.verdict import (
     not_used,
     verdict,
 )
+from dessl.recipes import Recipe
+from dessl.recipes.defaults import Architecture
 from dessl.recipes.trial import Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
@@ -78,6 +80,7 @@ def trial_facts(
         verdict=found,
         model=ModelFacts(kept, trial.data.n_labelled, refitted=False),
         settings={
+            "network": _network(fitted.recipe),
             "networks": len(fitted.results),
             "teachers": [getattr(one, "name", one) for one in fitted.recipe.teachers],
             "surrogate": term,
@@ -93,6 +96,15 @@ def trial_facts(
         baseline=fitted.baseline,
         warnings=warnings,
     )
+
+
+def _network(recipe: Recipe) -> str:
+    """The network by name, with its options."""
+    model = recipe.model
+    if not isinstance(model, Architecture):
+        return getattr(model, "__name__", type(model).__name__)
+    options = ", ".join(f"{name} = {value}" for name, value in model.options.items())
+    return f"{model.name} ({options})" if options else model.name
 
 
 def _record(

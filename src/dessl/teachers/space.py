@@ -2,9 +2,9 @@
 
     z = (x − mean) / scale,   and its first 50 principal components where there are more than 64
 
-Columns that are measured alike, as pixels are, share one scale: one for each would blow up the
-noise of pixels in which next to nothing happens. Columns 0/1 that exclude each other, as one-hot
-columns do, share one too, so that a category weighs as much as a number however many levels it has.
+Columns that are measured alike, as pixels are, share one scale: one for each would amplify the
+noise of nearly constant columns. 0/1 columns that exclude each other, as one-hot columns do, share
+one too, so that a category weighs as much as a number however many levels it has.
 """
 
 from typing import NamedTuple, Self
@@ -12,11 +12,12 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-LEAST_DEVIATION = 1e-6  # of the largest entry: a column that varies less is rounding alone
+LEAST_DEVIATION = 1e-6  # of the largest entry: a smaller one is only rounding
 LEAST_SHARE = 0.2  # deviation of a 0/1 column at least, so that a rare one does not outweigh all
 MOST_COLUMNS = 64
 COMPONENTS = 50
 ROWS = 20_000  # that the space is learnt from: a mean needs no more
+AT_ONCE = 2**24  # entries that may be float64 at one time
 
 
 class Space(NamedTuple):
@@ -53,33 +54,57 @@ class Space(NamedTuple):
         return scaled @ self.directions if self.directions.shape[1] else scaled
 
 
-def column_scale(rows: Tensor) -> Tensor:
+def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
     """Return what each column of rows (n, d) is divided by, (d,); 1 where nothing varies.
 
-    Columns count as measured alike where half of them reach at least half as far, from least to
-    largest, as the one that reaches farthest.
+    The one rule of scaling: a column is divided by its standard deviation, and columns that are
+    measured alike by one that they share. They count as measured alike if half of them have at
+    least half the range, from smallest to largest value, of the column with the largest.
+
+    Args:
+        rows: (n, d), as they come.
+        one_hot_together: Whether 0/1 columns are set apart and those of one category share a scale,
+            as distances need; otherwise they are columns like any other, as networks are given.
 
     >>> column_scale(torch.tensor([[0.0, 5.0, 0.0], [200.0, 5.0, 1.0]])).tolist()
     [100.0, 1.0, 0.5]
     """
-    deviation = rows.std(0, correction=0)
-    varies = deviation > LEAST_DEVIATION * rows.abs().amax(0)
-    binary = ((rows == 0) | (rows == 1)).all(0) & varies
+    lowest, highest = rows.amin(0), rows.amax(0)
+    deviation = _deviation(rows)
+    varies = deviation > LEAST_DEVIATION * torch.maximum(lowest.abs(), highest.abs())
+    binary = varies & ((rows == 0) | (rows == 1)).all(0) if one_hot_together else varies & False
     numeric = varies & ~binary
     scale = deviation.clone()
-    if measured_alike(rows[:, numeric]):
+    if _measured_alike((highest - lowest)[numeric]):
         scale[numeric] = deviation[numeric].square().mean().sqrt()
     for group in exclusive_groups(rows, binary):
         scale[group] = deviation[group].square().sum().sqrt().clamp(min=LEAST_SHARE)
     return torch.where(varies, scale, 1.0)
 
 
-def measured_alike(rows: Tensor) -> bool:
-    """Whether columns (n, d) are in one unit, as pixels are."""
-    if rows.shape[1] < 2:
-        return False
-    reach = rows.amax(0) - rows.amin(0)
-    return bool(reach.median() >= reach.max() / 2)
+def column_mean(rows: Tensor) -> Tensor:
+    """Return the mean of each column of rows (n, d), float64, without a second copy of them."""
+    if rows.numel() <= AT_ONCE:
+        return rows.double().mean(0)
+    return torch.stack([piece.double().sum(0) for piece in _pieces(rows)]).sum(0) / len(rows)
+
+
+def _deviation(rows: Tensor) -> Tensor:
+    """The standard deviation of each column, likewise."""
+    if rows.numel() <= AT_ONCE:
+        return rows.double().std(0, correction=0)
+    mean = column_mean(rows)
+    squares = [(piece.double() - mean).square_().sum(0) for piece in _pieces(rows)]
+    return (torch.stack(squares).sum(0) / len(rows)).sqrt()
+
+
+def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
+    return torch.split(rows, max(1, AT_ONCE // (16 * rows[0].numel())))
+
+
+def _measured_alike(reach: Tensor) -> bool:
+    """Whether columns with these ranges are in one unit, as pixels are."""
+    return len(reach) > 1 and bool(reach.median() >= reach.max() / 2)
 
 
 def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
@@ -105,9 +130,24 @@ def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
 
 
 def _principal(rows: Tensor) -> Tensor:
-    """Directions (d, k) of most variance, signs fixed by their largest entry."""
-    _, vectors = torch.linalg.eigh(rows.T @ rows / len(rows))
-    found = vectors.flip(1)[:, : min(COMPONENTS, rows.shape[1], len(rows) - 1)]
+    """Directions (d, k) of most variance, signs fixed by their largest entry.
+
+    The matrix of the smaller side, and only the eigenvectors that are wanted: of 3,072 columns,
+    a few seconds less each time.
+    """
+    from scipy.linalg import eigh
+
+    n, d = rows.shape
+    k = min(COMPONENTS, d, n - 1)
+    wide = n < d
+    products = (rows @ rows.T if wide else rows.T @ rows) / n
+    last = len(products) - 1
+    _, vectors = eigh(products.cpu().numpy(), subset_by_index=(last - k + 1, last))
+    found = torch.from_numpy(vectors).flip(1).to(rows.device)
+    if wide:
+        found = rows.T @ found
+        lengths = found.norm(dim=0)
+        found = torch.where(lengths > LEAST_DEVIATION * lengths[0], found / lengths, 0.0)
     largest = found.gather(0, found.abs().argmax(0, keepdim=True))
     signed: Tensor = found * largest.sign()
     return signed

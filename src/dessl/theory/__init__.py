@@ -12,6 +12,7 @@ from dessl.theory.gradient import (
     optimal_lambda_last_layer,
 )
 from dessl.theory.lambda_estimate import LambdaEstimate, optimal_lambda
+from dessl.theory.propensity import PropensityLambda, inverse_propensity_lambda
 from dessl.theory.scoring import scoring_rule
 from dessl.theory.variance import (
     correlation,
@@ -24,10 +25,12 @@ __all__ = [
     "AsymptoticCovariance",
     "GeneralisationBound",
     "LambdaEstimate",
+    "PropensityLambda",
     "asymptotic_covariance",
     "correlation",
     "generalisation_bound",
     "generalisation_constant",
+    "inverse_propensity_lambda",
     "logit_gradients",
     "optimal_lambda",
     "optimal_lambda_from_moments",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dessl.surrogates.base import Surrogate
+from dessl.training.ranks import ranks
 from dessl.training.step import Step
 
 WARM_UP = 3  # steps before a capture: lazy state is made and kernels are chosen
@@ -39,8 +40,14 @@ class Accelerated:
         on_cuda = self._device.type == "cuda"
         if plan.graph == "on" and not on_cuda:
             raise ValueError(f"graph='on' needs CUDA; the data is on {self._device}.")
-        self._compile = plan.compile == "on" or (plan.compile == "auto" and on_cuda)
-        self._graph = plan.graph != "off" and on_cuda
+        if ranks() > 1 and "on" in (plan.compile, plan.graph):
+            raise ValueError(
+                "compile='on' and graph='on' are for one process: a step of several ranks waits "
+                "for the others. Use 'auto'."
+            )
+        alone = ranks() == 1
+        self._compile = plan.compile == "on" or (plan.compile == "auto" and on_cuda and alone)
+        self._graph = plan.graph != "off" and on_cuda and alone
         self._plain = not self._compile and not self._graph
 
     def __call__(self, rows: Tensor, rate: float, lam: float) -> None:

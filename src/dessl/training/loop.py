@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint, save_checkpoint
@@ -15,6 +16,7 @@ from dessl.training.folder import RunFolder
 from dessl.training.guard import DivergenceError
 from dessl.training.member import Member
 from dessl.training.progress import progress_bar
+from dessl.training.ranks import from_each, from_first, lost_ranks, rank, ranks
 
 
 class Trainable(ABC):
@@ -34,6 +36,7 @@ class Trainable(ABC):
         self.steps = plan.total_steps(n_labelled)
         self.interval = plan.evaluation_interval(n_labelled)
         self.done = 0
+        self.random_of_ranks: list[Tensor] = []  # PyTorch's generator on each rank
         self._zero = time.perf_counter()
 
     @abstractmethod
@@ -77,7 +80,7 @@ class Trainable(ABC):
     def pace(self, began: float) -> float:
         """Return steps a second since the last evaluation."""
         taken = self.done - (self.done - 1) // self.interval * self.interval
-        return taken / (time.perf_counter() - began)
+        return taken / max(1e-9, time.perf_counter() - began)  # a coarse clock may stand still
 
     def checkpoint(self) -> Checkpoint:
         """Return everything that the next step depends on."""
@@ -89,6 +92,8 @@ class Trainable(ABC):
             "members": [member.state_dict() for member in self.members],
             "random": torch.get_rng_state(),
         }
+        if len(self.random_of_ranks) > 1:
+            state["random_of_ranks"] = torch.stack(self.random_of_ranks)
         if self.device.type == "cuda":
             state["random_cuda"] = torch.cuda.get_rng_state(self.device)
         return Checkpoint(weights, state)
@@ -103,7 +108,12 @@ class Trainable(ABC):
         self.put_back(saved)
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
-        torch.set_rng_state(random)
+        if "random_of_ranks" in state and len(state["random_of_ranks"]) == ranks():
+            torch.set_rng_state(state["random_of_ranks"][rank()])
+        elif rank() == 0:
+            torch.set_rng_state(random)
+        else:  # other ranks than the checkpoint's: draws that no rank has made
+            torch.manual_seed(hash((self.members[0].plan.seed, rank(), done)) % 2**63)
         self.done = done
         self._zero -= seconds
         if self.device.type == "cuda":
@@ -131,16 +141,18 @@ def drive(
         folder.begin(trained.identity(), trained.restore, resume=resume)
         if trained.keeps_history:
             folder.rewrite_history(trained.members[0].history)
+    _follow_first(trained)
     last_saved = time.perf_counter()
     with progress_bar(trained.steps, trained.done, shown=progress) as bar:
         while not trained.finished:
-            with _noted(trained, folder):
+            with _noted(trained, folder), lost_ranks():
                 began, stop = time.perf_counter(), trained.next_stop()
                 for step in range(trained.done, stop):
                     trained.take(step)
                     bar.advance(step + 1)
                 trained.done = stop
                 events = trained.observe(began)
+                trained.random_of_ranks = from_each(torch.get_rng_state())
             if folder and trained.keeps_history:
                 folder.append(events)
             due = time.perf_counter() - last_saved >= trained.save_seconds
@@ -153,6 +165,13 @@ def drive(
                 for event in events:
                     for callback in callbacks:
                         callback(event)
+
+
+def _follow_first(trained: Trainable) -> None:
+    """Start every rank where rank 0, which alone has the folder, resumes."""
+    saved = from_first(lambda: trained.checkpoint() if trained.done else None)
+    if saved is not None and rank():
+        trained.restore(saved)
 
 
 @contextmanager

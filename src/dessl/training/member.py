@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from dessl.evaluation.metrics.vocabulary import higher_is_better
+from dessl._html import card
+from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
 from dessl.training.event import Event, history_from, history_text
 from dessl.training.plan import TrainPlan
 
@@ -40,6 +41,26 @@ class TrainResult:
     mode: str
     seconds: float
     diverged: bool = False
+
+    def _repr_html_(self) -> str:
+        last = next((e for e in reversed(self.history) if e.step == self.step), None)
+        found = (last.validation or {}) if last else {}
+        shown = {
+            metric_text(name): written(name, value)
+            for name, value in found.items()
+            if name in ("accuracy", "cross_entropy") and value is not None
+        }
+        entries = {
+            "model": type(self.model).__name__,
+            "risk": self.plan.risk,
+            "λ": self.plan.lam,
+            "selected": f"step {self.step} of {self.steps}",
+            "seconds": f"{self.seconds:.1f} ({self.mode})",
+        }
+        validated = {f"validation {name}": value for name, value in shown.items()}
+        return card(
+            "TrainResult, diverged" if self.diverged else "TrainResult", entries | validated
+        )
 
 
 @dataclass
@@ -103,6 +124,7 @@ class Member:
         validation: dict[str, float | None] | None,
         correlation: float | None = None,
         lam_opt: float | None = None,
+        lam: float | None = None,
     ) -> Event:
         """Add an event to the history, select, and end the run where patience has run out.
 
@@ -113,6 +135,7 @@ class Member:
             validation: Metrics on the validation rows, where there are any.
             correlation: ρ(L, H) over them.
             lam_opt: The λ of least variance that they suggest.
+            lam: λ of the last step, where it is not the plan's.
         """
         plan, best = self.plan, False
         steps = plan.total_steps(self.n_labelled)
@@ -125,7 +148,7 @@ class Member:
             steps=steps,
             epoch=done / plan.epoch_steps(self.n_labelled),
             learning_rate=plan.learning_rate_at(done - 1, steps),
-            lam=plan.lam_at(done - 1, steps),
+            lam=plan.lam_at(done - 1, steps) if lam is None else lam,
             steps_per_second=pace,
             validation=validation,
             correlation=correlation,

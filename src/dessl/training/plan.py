@@ -38,6 +38,8 @@ class TrainPlan:
         nesterov: Nesterov's momentum, for SGD and Muon.
         weight_decay: Never on biases and normalisation layers.
         lam: λ, its peak.
+        online: Whether λ follows the gradients of validation rows, from 0 up to ``lam``
+            (:mod:`dessl.training.online`): where H predicts nothing of L it stays at 0.
         ramp: Of λ, as ``schedule``.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.
@@ -75,6 +77,7 @@ class TrainPlan:
     nesterov: bool = True
     weight_decay: float = 0.0
     lam: float = 1.0
+    online: bool = False
     ramp: ScheduleLike = CONSTANT
     risk: RiskKind = "debiased"
     on: On = "unlabelled"
@@ -113,7 +116,7 @@ class TrainPlan:
         _checks.one_of("graph", self.graph, ("auto", "on", "off"))
         _checks.one_of("select", self.select, ("last", *METRICS))
         _checks.one_of("ties", self.ties, ("first", "last"))
-        for name in ("nesterov", "include_labelled"):
+        for name in ("nesterov", "include_labelled", "online"):
             _checks.true_or_false(name, getattr(self, name))
 
     def _check_numbers(self) -> None:
@@ -149,6 +152,11 @@ class TrainPlan:
             raise ValueError(
                 f"risk={self.risk!r} needs unlabelled rows; got unlabelled_batch=0. "
                 f"Use risk={COMPLETE_CASE!r} to train on labelled rows alone."
+            )
+        if self.online and not RISKS[self.risk].takes_back:
+            raise ValueError(
+                f"online=True estimates the λ of a debiased risk; got risk={self.risk!r}. Use "
+                "risk='debiased', or a fixed lam."
             )
         if self.patience is not None and self.select == "last":
             raise ValueError(
@@ -201,6 +209,8 @@ class TrainPlan:
     def as_dict(self) -> dict[str, Any]:
         """Give the settings as JSON takes them."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        if not self.online:  # so that runs begun before it was a setting can be resumed
+            del values["online"]
         if not self.patience_after:  # runs from before there was one can be resumed
             del values["patience_after"]
         return values | {name: schedule_dict(values[name]) for name in ("schedule", "ramp")}

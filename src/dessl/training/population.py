@@ -37,7 +37,7 @@ from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
 from dessl.training.stacked_model import StackedModel, check_stackable
-from dessl.training.step import check_propensity, streams, unlabelled_weights
+from dessl.training.step import check_propensity, plan_for, streams, unlabelled_weights
 from dessl.training.watch import Validation, levels
 
 
@@ -112,6 +112,8 @@ def train_population(
     """
     surrogate = as_surrogate(surrogate)
     _check(data, runs, plan)
+    risks = {run.risk: plan_for(run.plan(plan), data).risk for run in runs}
+    runs = [dataclasses.replace(run, risk=risks[run.risk]) for run in runs]
     data = data if device is None else data.to(device)
     if transform is None and data.is_image:
         transform = levels
@@ -143,6 +145,11 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
                 f"all draws of a population must have the same number of {name} rows; got "
                 f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
+    if plan.online:
+        raise ValueError(
+            "online=True looks at one model's gradients. Give each run a fixed lam, or train the "
+            "runs one by one with dessl.train."
+        )
     if plan.optimiser == "muon":
         raise ValueError(
             "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "

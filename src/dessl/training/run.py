@@ -25,9 +25,11 @@ from dessl.training.model_state import (
     put_into,
     state_of,
 )
+from dessl.training.online import last_layer, next_lam
 from dessl.training.plan import TrainPlan
-from dessl.training.step import Step, check_propensity, streams
-from dessl.training.watch import id_range, levels, watched
+from dessl.training.ranks import from_first, rank
+from dessl.training.step import Step, check_propensity, plan_for, streams
+from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
 
 
 def train(
@@ -43,6 +45,9 @@ def train(
     progress: bool = True,
 ) -> TrainResult:
     """Train a model on labelled and unlabelled rows, on the device where the data is.
+
+    Under ``torchrun``, within :func:`dessl.training.ranks.process_group`, the ranks train one model
+    together on the same batches; rank 0 alone writes, shows progress and calls back.
 
     Runs of one seed draw the same rows at every step, whatever their risk and λ, so that their
     differences are paired. The complete case draws labelled rows only.
@@ -77,17 +82,29 @@ def train(
     """
     surrogate, callbacks = as_surrogate(surrogate), tuple(callbacks)
     _check(plan, data)
+    plan = plan_for(plan, data)
     if warning := past_bound(plan.lam, plan, surrogate):
         warnings.warn(warning, UserWarning, stacklevel=2)
     if transform is None and data.is_image:
         transform = levels
-    with _seeded(plan.seed, data.device), locked_folder(out) as folder:
+    first = rank() == 0
+    with _seeded(plan.seed, data.device), locked_folder(out if first else None) as folder:
         model = _built(model, plan.seed)
+        if not first:
+            torch.manual_seed(hash((plan.seed, rank())) % 2**63)  # dropout of its own
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
+        if plan.online:
+            last_layer(model)  # refuse a model without one before the first step
         run = Run(model, surrogate, data, plan, transform)
-        drive(run, folder, resume=resume, callbacks=callbacks, progress=progress)
+        drive(
+            run,
+            folder,
+            resume=resume,
+            callbacks=callbacks if first else (),
+            progress=progress and first,
+        )
         return run.result()
 
 
@@ -126,6 +143,12 @@ class Run(Trainable):
         self.accelerated = Accelerated(self.step)
         self.batches = streams(data, plan)
         self.selected: dict[str, Tensor] | None = None
+        self.online_lam = 0.0  # where the plan lets λ follow validation rows
+
+    def lam_at(self, step: int) -> float:
+        """Return λ of a step, the first being 0."""
+        peak = self.plan.lam_at(step, self.steps)
+        return min(self.online_lam, peak) if self.plan.online else peak
 
     @property
     def evaluated(self) -> nn.Module:
@@ -135,9 +158,10 @@ class Run(Trainable):
     def take(self, step: int) -> None:
         """Draw rows and take a step; look for divergence where the plan says so."""
         rows = torch.cat(self.batches.draw())
-        plan, steps = self.plan, self.steps
+        plan = self.plan
         try:
-            self.accelerated(rows, plan.learning_rate_at(step, steps), plan.lam_at(step, steps))
+            rate = plan.learning_rate_at(step, self.steps)
+            self.accelerated(rows, rate, self.lam_at(step))
         except NotFiniteError as error:
             self._guard()  # a step before this one may have been past the limit
             raise self._diverged(step + 1, error.values) from error
@@ -150,25 +174,26 @@ class Run(Trainable):
         (means,) = self.step.totals.means()
         pace = self.pace(began)
         self.step.totals.restart()
+        step = self.step
         try:
             watch = watched(
-                self.evaluated,
-                self.step.model,
-                self.step.surrogate,
-                self.data,
-                self.plan,
-                self.transform,
+                self.evaluated, step.model, step.surrogate, self.data, self.plan, self.transform
             )
         except NotFiniteError as error:
             raise self._diverged(self.done, error.values) from error
+        seen = from_first(lambda: watch)  # one answer, so that all ranks select and end together
         event = self.member.evaluated(
             self.done,
             means,
             pace,
-            validation=watch and watch.metrics,
-            correlation=watch and watch.correlation,
-            lam_opt=watch and watch.lam_opt,
+            validation=seen and seen.metrics,
+            correlation=seen and seen.correlation,
+            lam_opt=seen and seen.lam_opt,
+            lam=self.lam_at(self.done - 1),
         )
+        if self.plan.online:
+            lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
+            self.online_lam = from_first(lambda: lam)
         if event.best:
             now = state_of(self.evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
@@ -182,7 +207,7 @@ class Run(Trainable):
             raise self._diverged(before + trouble.step, trouble.values)
 
     def _diverged(self, step: int, values: dict[str, float]) -> DivergenceError:
-        lam = self.plan.lam_at(step - 1, self.steps)
+        lam = self.lam_at(step - 1)
         return divergence(values, step, lam, self.plan, self.step.surrogate)
 
     def identity(self) -> dict[str, Any]:
@@ -198,6 +223,8 @@ class Run(Trainable):
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
         }
+        if self.plan.online:
+            state["online_lam"] = self.online_lam
         if step.average:
             weights["average"] = state_of(step.average.model)
             state["average_steps"] = step.average.steps
@@ -222,6 +249,8 @@ class Run(Trainable):
         if "surrogate" in weights:
             put_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
+        if self.plan.online:
+            self.online_lam = float(state["online_lam"])
 
     def result(self) -> TrainResult:
         """Put the selected weights into the model and return it."""
@@ -239,6 +268,16 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
     if not isinstance(data, SemiData):
         raise TypeError(f"data must be a SemiData; got {type(data).__name__}.")
     check_propensity(plan.risk, data)
+    if plan.online and (data.validation is None or len(data.validation.y) < LEAST_ROWS):
+        raise ValueError(
+            f"online=True needs at least {LEAST_ROWS} validation rows, which λ follows. Hold rows "
+            "out with draw_labels(..., n_validation=...), or use a fixed lam."
+        )
+    if plan.online and data.propensity is not None:
+        raise ValueError(
+            "online=True estimates λ for labels that are missing completely at random, and data "
+            "has propensities. Use a fixed lam."
+        )
     if plan.select != "last" and data.validation is None:
         raise ValueError(
             f"select={plan.select!r} needs a validation part, and data has none. Hold rows out "

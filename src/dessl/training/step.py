@@ -1,6 +1,7 @@
 """One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
+from dessl.training.ranks import SharedModel, ranks
 from dessl.training.totals import Totals
 
 
@@ -77,6 +79,7 @@ class Step:
         self.optimiser = Optimisers(model, plan, data.device)
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
+        self._seen = SharedModel(model) if ranks() > 1 else model
         self._weights = unlabelled_weights(plan, data)
         self._propensity = data.propensity if RISKS[plan.risk].needs_propensity else None
         self.compiled(on=False)
@@ -123,7 +126,7 @@ class Step:
         # No cache of casts: one made without gradient would be used where a gradient is needed.
         with torch.autocast(batch.x.device.type, torch.bfloat16, enabled=bf16, cache_enabled=False):
             labelled = self.plan.labelled_batch
-            h, logits = self.surrogate.step_scores(self.model, batch, labelled)
+            h, logits = self.surrogate.step_scores(self._seen, batch, labelled)
         return Scores(h.float(), logits.float())
 
     def risk(
@@ -168,6 +171,27 @@ def check_propensity(risk: RiskKind, data: SemiData) -> None:
             "SemiData(..., propensity=...), or train with risk='debiased' if labels are missing "
             "completely at random."
         )
+
+
+def plan_for(plan: TrainPlan, data: SemiData) -> TrainPlan:
+    """Return the plan with the debiased risk in its inverse-propensity form, if data asks for it.
+
+    Raises:
+        ValueError: The data has propensities, and the plan an option that this form lacks.
+    """
+    if plan.risk != "debiased" or data.propensity is None:
+        return plan
+    odd = [
+        name
+        for name, usual in (("on", "unlabelled"), ("bound", None), ("include_labelled", False))
+        if getattr(plan, name) != usual
+    ]
+    if odd:
+        raise ValueError(
+            f"{', '.join(odd)} cannot be used with data that has propensities: labels are then "
+            "weighed by 1/π, and H is added on all rows. Leave the default."
+        )
+    return dataclasses.replace(plan, risk="inverse_propensity")
 
 
 def streams(data: SemiData, plan: TrainPlan) -> Batches:

@@ -18,7 +18,7 @@ from dessl.evaluation.mode import evaluating
 from dessl.functional import log_probabilities
 from dessl.risk import RISKS
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
-from dessl.theory import optimal_lambda
+from dessl.theory import inverse_propensity_lambda, optimal_lambda
 from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
@@ -93,11 +93,18 @@ def watched(
         return Watch(values, None, None)
     # The slope is of validation rows; how many rows have no label enters as a factor after it.
     estimate = optimal_lambda(loss, h, h, on="all")
-    if RISKS[plan.risk].needs_propensity:  # the λ of least variance is one for labels at random
-        return Watch(values, estimate.correlation, None)
+    if RISKS[plan.risk].needs_propensity:
+        return Watch(values, estimate.correlation, _weighted_lambda(loss, h, data))
     whole = plan.adds_on_all or plan.include_labelled
     unlabelled = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return Watch(values, estimate.correlation, estimate.lam * (1 if whole else unlabelled))
+
+
+def _weighted_lambda(loss: Tensor, h: Tensor, data: SemiData) -> float | None:
+    """λ* by held-out rows whose propensities are known; None for a validation part of its own."""
+    if data.propensity is None or not len(data.validation_rows):
+        return None
+    return inverse_propensity_lambda(loss, h, data.propensity[data.validation_rows]).lam
 
 
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -6,7 +7,9 @@ import pandas as pd
 import pytest
 
 from dessl.data.errors import DataError
+from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_table
+from dessl.data.formats.tables import open_table
 
 
 def table(path: Path, labels: list[object]) -> Path:
@@ -30,7 +33,9 @@ def test_a_label_that_may_stand_for_none_is_warned_of(
 
 
 def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="column 'y': 'Yes' and 'yes' count as different") as caught:
+    with pytest.warns(
+        UserWarning, match="column 'y': 'Yes' and 'yes' count as different"
+    ) as caught:
         read_table(table(tmp_path / "a.csv", ["yes", "no", "Yes"] * 4), label="y")
     assert caught[0].filename == __file__
 
@@ -81,3 +86,28 @@ def test_grades_with_a_fraction_and_few_whole_numbers_are_classes(tmp_path: Path
     assert read_table(grades, label="y")[0].class_names == ("1", "1.3", "1.7", "2")
     numbers = table(tmp_path / "b.csv", [5, 10, 7, ""])
     assert read_table(numbers, label="y")[0].class_names == ("5", "7", "10")
+
+
+def test_a_mark_for_a_missing_label_can_be_named(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", ["yes", "no", "NA", "?"] * 4)
+    data, encoding = read_table(path, label="y", missing_labels=("NA", "?"))
+    assert data.class_names == ("no", "yes")
+    assert data.y.tolist() == [1, 0, -1, -1] * 4
+    again = TableEncoding.from_dict(json.loads(json.dumps(encoding.as_dict())))
+    assert again == encoding
+    assert again.labels(open_table(path)).tolist() == data.y.tolist()
+    older = {name: entry for name, entry in encoding.as_dict().items() if name != "missing_labels"}
+    assert TableEncoding.from_dict(older).missing_labels == ()
+
+
+def test_common_marks_are_asked_about(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", ["yes", "no", "NA", "?"] * 4)
+    asked = []
+
+    def ask(marks: dict[str, int]) -> list[str]:
+        asked.append(marks)
+        return ["NA"]
+
+    data, _ = read_table(path, label="y", ask=ask)
+    assert asked == [{"?": 4, "NA": 4}]
+    assert data.class_names == ("?", "no", "yes")

@@ -1,6 +1,7 @@
 import datetime
 import decimal
 import json
+import math
 import re
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import encoded_table, fit_encoding, read_new_table, read_table
 from dessl.data.formats.tables import Table, open_table
 from dessl.data.semi import SemiData
+from dessl.recipes.scaling import scaling_of
 
 
 def people(n: int = 60) -> pd.DataFrame:
@@ -53,14 +55,14 @@ def test_features_agree_with_scikit_learn(tmp_path: Path, suffix: str) -> None:
     frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
     data, encoding = read_table(path, label="outcome")
 
-    # scikit-learn's scaler passes missing values over, so scale first and then put in the median
-    scaled = make_pipeline(StandardScaler(), SimpleImputer(strategy="median"))
+    # scikit-learn's scaler passes missing values over, so centre first and then put in the median
+    centred = make_pipeline(StandardScaler(with_std=False), SimpleImputer(strategy="median"))
     missing = FunctionTransformer(lambda column: column.isna().to_numpy(np.float64))
     one_hot = OneHotEncoder(categories=[["Bergen", "Oslo", "Tromsø"]], handle_unknown="ignore")
     reference = ColumnTransformer(
         [
-            ("age", make_union(scaled, missing), ["age"]),
-            ("income", StandardScaler(), ["income"]),
+            ("age", make_union(centred, missing), ["age"]),
+            ("income", StandardScaler(with_std=False), ["income"]),
             ("town", make_union(one_hot, missing), ["town"]),
         ],
         sparse_threshold=0,
@@ -108,8 +110,7 @@ def test_unseen_categories_are_zeros_and_unseen_gaps_the_median(tmp_path: Path) 
     towns = [place(name) for name in encoding.feature_names if name.startswith("town")]
     assert not x[:, towns].any()
     income = frame["income"]
-    median = (income.median() - income.mean()) / income.std(ddof=0)
-    np.testing.assert_allclose(x[:, place("income")], median, rtol=1e-5)
+    np.testing.assert_allclose(x[:, place("income")], income.median() - income.mean(), rtol=1e-5)
 
 
 def test_only_frequent_categories_are_kept() -> None:
@@ -200,9 +201,7 @@ def test_decimal_commas_are_numbers_at_fit_and_later(tmp_path: Path, delimiter: 
         np.testing.assert_array_equal(read_new_table(path, again).x, expected.x)
         np.testing.assert_array_equal(read_new_table(path, with_points).x, expected.x)
     write(comma, [delimiter.join(("t", "dose")), delimiter.join(("36,125", "1,5"))])
-    assert read_new_table(comma, again).x[0, 0] == pytest.approx(
-        (36.125 - frame.t.mean()) / frame.t.std(ddof=0), 1e-5
-    )
+    assert read_new_table(comma, again).x[0, 0] == pytest.approx(36.125 - frame.t.mean(), 1e-5)
     with pytest.raises(DataError, match=r"'36,125' in data row 1, which may mean 36.125 or 36125"):
         read_new_table(comma, with_points)
 
@@ -476,8 +475,7 @@ def test_columns_of_other_types_matter_only_where_they_are_used(tmp_path: Path) 
     pq.write_table(pa.table(columns), path)
     with pytest.raises(DataError, match=r"column 'nested'; got type list.*ignore="):
         read_table(path, label="y")
-    with pytest.warns(UserWarning, match="'day' .nearly every value is unique"):
-        data, encoding = read_table(path, label="y", ignore=["nested"])
+    data, encoding = read_table(path, label="y", ignore=["nested", "day"])
     assert data.feature_names == ("n", "d")
     np.testing.assert_array_equal(read_new_table(path, encoding).x, data.x)
     pq.write_table(pa.table(columns | {"n": columns["nested"]}), path)
@@ -510,10 +508,43 @@ def test_classes_that_are_numbers_stand_in_their_order(tmp_path: Path) -> None:
     assert encoding.labels(table_of_frame(frame)).tolist() == [1, 0, -1, 1]
 
 
+def test_a_table_is_scaled_once_and_by_the_rule_for_arrays(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal((40, 1.7e9, -3), (12, 50, 0.01), (60, 3)), columns=list("abc"))
+    frame["y"] = ["p", "q"] * 30
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    data, _ = read_table(tmp_path / "a.csv", label="y")
+    numbers = frame[["a", "b", "c"]].to_numpy()
+    np.testing.assert_allclose(data.x.std(0), numbers.std(0, ddof=1), rtol=1e-4)  # not yet scaled
+    expected = StandardScaler().fit_transform(numbers)
+    np.testing.assert_allclose(scaling_of(data.x).standardised(data.x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-30])
+def test_values_that_float32_cannot_hold_get_a_unit(tmp_path: Path, size: float) -> None:
+    values = np.random.default_rng(0).normal(size=40) * size
+    rows = [f"{value!r},{'ab'[k % 2]}" for k, value in enumerate(values.tolist())]
+    data, encoding = read_table(write(tmp_path / "a.csv", ["n,y", *rows]), label="y")
+    assert math.frexp(encoding.columns[0].scale)[0] == 0.5  # a power of two
+    expected = (values - values.mean()) / values.std()
+    x = scaling_of(data.x).standardised(data.x)[:, 0]
+    np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_encodings_of_older_versions_still_divide_by_the_deviation(tmp_path: Path) -> None:
+    old = {
+        "version": 1, "label": "y", "class_names": ["a", "b"], "left_out": {},
+        "columns": [{"kind": "numeric", "name": "n", "median": 3.0, "mean": 2.5, "scale": 0.5,
+                     "indicator": True, "decimal_comma": False}],
+    }  # fmt: skip
+    path = write(tmp_path / "a.csv", ["n,y", "4,a", ",b"])
+    assert read_new_table(path, TableEncoding.from_dict(old)).x.tolist() == [[3.0, 0.0], [1.0, 1.0]]
+
+
 def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
     rows = [f"{k % 4},{'ab'[k % 2]},x" for k in range(12)]
     path = write(tmp_path / "a.csv", ["n,y,c", *rows])
-    with pytest.raises(DataError, match=r"a column 'Y'; got 'n', 'y', 'c'\. Check the name"):
+    with pytest.raises(DataError, match=r"a column 'Y'; got 'n', 'y', 'c'\. Did you mean 'y'"):
         read_table(path, label="Y")
     with pytest.raises(DataError, match="a column 'm'"):
         read_table(path, label="y", ignore=["m"])
@@ -527,7 +558,7 @@ def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1,c"]), encoding)
     with pytest.raises(DataError, match=r"numbers in column 'n'; got 'x' in data row 1"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "x,a"]), encoding)
-    with pytest.raises(DataError, match="float32 after scaling"):
+    with pytest.raises(DataError, match="some that float32 cannot hold"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1e300,a"]), encoding)
     with pytest.raises(DataError, match="numbers of ordinary size in column 'n'"):
         read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")

@@ -25,6 +25,7 @@ from dessl.data.formats.fitting import read_table
 from dessl.data.formats.folder import read_image_folder
 from dessl.data.formats.idx import read_mnist
 from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.formats.npy import read_embeddings
 from dessl.data.formats.npz import read_npz
 from dessl.data.formats.stl10 import read_stl10
 from dessl.data.formats.svhn import read_svhn
@@ -118,12 +119,27 @@ def images(kind: str) -> Case:
 
 def table(suffix: str) -> Case:
     frame = pd.DataFrame({"n": [1.5, None, 3.0, 2.0] * 5, "w": ["x", "y", "x", None] * 5})
+    frame["d"] = [f"2024-0{k % 9 + 1}-11T0{k % 7}:30+02:00" for k in range(20)]
+    frame["t"] = [f"said {'ab'[k % 2]} and no {k}" for k in range(20)]
     frame["y"] = ["a", "b", None, "b"] * 5
     buffer = io.BytesIO()
-    frame.to_csv(buffer, index=False) if suffix == "csv" else frame.to_parquet(buffer)
+    write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[suffix]
+    write(buffer, index=False)
     name = f"a.{suffix}"
     return Case(
         {name: buffer.getvalue()}, name, lambda folder: read_table(folder / name, label="y")[0]
+    )
+
+
+def embeddings(damaged: str) -> Case:
+    files = {"labels.csv": b"row,animal\n0,cat\n2,dog\n"}
+    for name, array in (("a.npy", np.eye(4)), ("y.npy", np.array(["a", "", "b", "b"]))):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        files[name] = buffer.getvalue()
+    labels = "y.npy" if damaged == "y.npy" else "labels.csv"
+    return Case(
+        files, damaged, lambda f: read_embeddings([f / "a.npy", f / "a.npy"], labels=f / labels)
     )
 
 
@@ -143,8 +159,12 @@ CASES = {
     "stl10 images": stl10("unlabeled_X.bin"),
     "stl10 labels": stl10("train_y.bin"),
     **{kind: images(kind) for kind in ("png", "jpeg", "bmp", "gif", "tiff", "webp", "ppm")},
+    "npy": embeddings("a.npy"),
+    "npy labels": embeddings("y.npy"),
+    "labels of embeddings": embeddings("labels.csv"),
     "csv": table("csv"),
     "parquet": table("parquet"),
+    "xlsx": table("xlsx"),
 }
 
 

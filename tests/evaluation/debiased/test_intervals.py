@@ -172,8 +172,7 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(
     )
     whole = moved(fit, v, own, roots[0], z)
     assert low.low == pytest.approx(roots[0] + LOWER_SKEW * (whole - roots[0]))
-    bounded = metric == "brier"  # what has no bound is not drawn in
-    assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], t) if bounded else roots[1])
+    assert high.high == pytest.approx(moved(fit, v, gamma, roots[1], t))
     assert high.high - fit.value > fit.value - low.low  # large losses are rare
 
 

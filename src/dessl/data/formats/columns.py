@@ -1,9 +1,9 @@
-"""One column of a table as features, standardised or one-hot, or as the classes to predict."""
+"""One column of a table as features, numbers or one-hot, or as the classes to predict."""
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from dessl.data.errors import DataError
 from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.number_cells import has_decimal_comma, is_number, numbers
 from dessl.data.formats.tables import Table
-from dessl.data.labels import marks_among, warn_of_doubtful
+from dessl.data.labels import marks_among, warn_of_doubtful, warn_of_spellings
 
 MAX_CATEGORIES = 64
 MAX_CLASSES = 1000
@@ -32,11 +32,15 @@ class ColumnFeatures(NamedTuple):
 class NumericColumn:
     """(value - mean) / scale; a missing value becomes the median and is marked by an indicator.
 
+    The mean is subtracted in float64, so that float32 keeps the digits in which rows differ. What
+    trains on the features scales them.
+
     Attributes:
         name: The column.
         median: Replaces a missing value.
         mean: Of the observed values.
-        scale: Their standard deviation, or 1 if they do not vary.
+        scale: 1, or a power of two for values that float32 could not hold. Encodings saved by
+            older versions have the standard deviation here.
         indicator: Whether a 0/1 feature says that the value was missing.
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
     """
@@ -59,10 +63,10 @@ class NumericColumn:
         comma = has_decimal_comma(column)
         values = numbers(table, column, comma=comma, known=known)
         missing = np.isnan(values)
-        scaled = (np.where(missing, self.median, values) - self.mean) / self.scale
+        centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
-            return ColumnFeatures(np.stack([scaled, missing], axis=1), 0)
-        return ColumnFeatures(scaled[:, None], int(missing.sum()))
+            return ColumnFeatures(np.stack([centred, missing], axis=1), 0)
+        return ColumnFeatures(centred[:, None], int(missing.sum()))
 
 
 @dataclass(frozen=True)
@@ -118,9 +122,6 @@ class CategoricalColumn:
             )
 
 
-EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn
-
-
 def as_text(column: Column) -> Column:
     """A column as texts, whole numbers without a decimal point.
 
@@ -141,21 +142,56 @@ def as_text(column: Column) -> Column:
     return Column.of_texts(column.name, arrow.array(texts, arrow.string()), codes)
 
 
-def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, ...]:
+def missing_marks(
+    table: Table,
+    label: str,
+    given: Collection[str],
+    ask: Callable[[dict[str, int]], Collection[str]] | None,
+) -> tuple[str, ...]:
+    """The texts in the label column that stand for a missing label.
+
+    Args:
+        table: The table.
+        label: The column of the labels.
+        given: Those that the user named.
+        ask: Called with others that look like such a mark, and how often each occurs; returns those
+            that are. None to take them all for classes.
+    """
+    counts = _label_counts(table, label, given)
+    marks = {mark: counts[mark] for mark in marks_among(counts)}
+    more = ask(marks) if ask and marks else ()
+    return tuple(dict.fromkeys((*given, *more)))
+
+
+def _label_counts(table: Table, label: str, missing: Collection[str]) -> dict[str, int]:
+    """How often each text occurs in the label column, but for missing ones."""
+    column = as_text(table.columns[label])
+    counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
+    return {text: count for text, count in counts.items() if text and text not in missing}
+
+
+def class_names(
+    table: Table,
+    label: str,
+    *,
+    missing: Collection[str] = (),
+    asked: bool = False,
+    stacklevel: int = 2,
+) -> tuple[str, ...]:
     """The labels that occur: sorted by value if all are numbers, otherwise alphabetically.
 
     Args:
         table: The table.
         label: The column of the labels.
+        missing: Texts that stand for a missing label.
+        asked: Whether the user was asked about others that look like one.
         stacklevel: As in ``warnings.warn``, if it were called in place of this function.
 
     Raises:
         DataError: There are too few or too many classes, or the labels are measurements, or -1
             occurs among text.
     """
-    column = as_text(table.columns[label])
-    counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
-    counts.pop("", None)
+    counts = _label_counts(table, label, missing)
     if not 2 <= len(counts) <= MAX_CLASSES:
         raise DataError.of(
             table.source,
@@ -167,12 +203,12 @@ def class_names(table: Table, label: str, *, stacklevel: int = 2) -> tuple[str, 
     sure = {text: count for text, count in counts.items() if text not in marks}
     _check_minus_one(table, label, sure)
     _check_repeated(table, label, sure)
-    warn_of_doubtful(
-        counts,
-        where=f"{table.source}, label column {quoted(label)}",
-        do="empty the cell",
-        stacklevel=stacklevel + 1,
-    )
+    where = f"{table.source}, label column {quoted(label)}"
+    if asked:
+        warn_of_spellings(counts, where=where, stacklevel=stacklevel + 1)
+    else:
+        do = "empty the cell, or name it in missing_labels= (--missing-label)"
+        warn_of_doubtful(counts, where=where, do=do, stacklevel=stacklevel + 1)
     return tuple(sorted(counts, key=float if all(map(is_number, counts)) else None))
 
 

@@ -5,34 +5,45 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, few
-from dessl.data.formats.columns import CategoricalColumn, EncodedColumn, NumericColumn, as_text
+from dessl.data.errors import DataError, did_you_mean, few
+from dessl.data.formats.columns import CategoricalColumn, NumericColumn, as_text
+from dessl.data.formats.dates import PARTS, DateColumn
 from dessl.data.formats.reading import MAX_BYTES, Labels, byte_count, check_limit
 from dessl.data.formats.tables import Table
+from dessl.data.formats.texts import TextColumn
 
 VERSION = 1
+EncodedColumn: TypeAlias = NumericColumn | CategoricalColumn | DateColumn | TextColumn
+KINDS: dict[str, type[EncodedColumn]] = {
+    "numeric": NumericColumn,
+    "categorical": CategoricalColumn,
+    "date": DateColumn,
+    "text": TextColumn,
+}
 
 
 @dataclass(frozen=True)
 class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
-    Numbers are standardised, a missing one replaced by the median and marked in a feature of its
-    own. Categories become one 0/1 feature each; a category that was too rare to be kept, or did not
-    occur when the encoding was fitted (with a warning), gives zeros in all of them. A column that
-    was complete when the encoding was fitted has no mark: a warning counts later gaps.
+    Numbers have their mean subtracted, a missing one is replaced by the median and marked in a
+    feature of its own; what trains on the features scales them. Categories become one 0/1 feature
+    each; a category that was too rare to be kept, or did not occur when the encoding was fitted
+    (with a warning), gives zeros in all of them. A column that was complete when the encoding was
+    fitted has no mark: a warning counts later gaps.
 
     Attributes:
         label: The column of the labels.
         class_names: The classes in order.
         columns: The encoded columns, in the order of their features.
         left_out: Columns that were dropped, and why.
+        missing_labels: What else than an empty cell marks a missing label.
 
     >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
     >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
@@ -44,6 +55,7 @@ class TableEncoding:
     class_names: tuple[str, ...]
     columns: tuple[EncodedColumn, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    missing_labels: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -62,7 +74,8 @@ class TableEncoding:
                 table.source,
                 expected=f"the column(s) {few([quoted(name) for name in absent])}",
                 got=few([quoted(name) for name in table.columns], most=20),
-                do="Pass a table with the columns of the training data, of numbers or text.",
+                do=f"{did_you_mean(absent[0], table.columns)} Pass a table with the columns of the "
+                "training data, of numbers or text.",
             )
         shape = (len(table), len(self.feature_names))
         check_limit(table.source, byte_count(shape, 4), max_bytes)
@@ -77,7 +90,7 @@ class TableEncoding:
                 raise DataError.of(
                     table.source,
                     expected=f"numbers of ordinary size in column {quoted(column.name)}",
-                    got="some that do not fit into float32 after scaling",
+                    got="some that float32 cannot hold",
                     do="Correct them, or take their logarithm.",
                 )
             start += width
@@ -93,7 +106,8 @@ class TableEncoding:
         if self.label not in table.columns:
             return np.full(len(table), -1, np.int64)
         column = as_text(table.columns[self.label])
-        place = {"": -1} | {name: number for number, name in enumerate(self.class_names)}
+        place = dict.fromkeys(("", *self.missing_labels), -1)
+        place |= {name: number for number, name in enumerate(self.class_names)}
         texts = column.texts.to_pylist()
         unknown = [text for text in texts if text not in place]
         if unknown:
@@ -101,7 +115,8 @@ class TableEncoding:
                 table.source,
                 expected=f"in column {quoted(self.label)} one of {few(self.class_names, most=20)}",
                 got=f"{quoted(unknown[0])}",
-                do="Correct the label, or empty the cell.",
+                do=f"{did_you_mean(unknown[0], self.class_names)} Correct the label, or empty the "
+                "cell.",
             )
         return np.array([place[text] for text in texts], np.int64)[column.codes]
 
@@ -113,6 +128,7 @@ class TableEncoding:
             "class_names": list(self.class_names),
             "columns": [_column_dict(column) for column in self.columns],
             "left_out": dict(self.left_out),
+            "missing_labels": list(self.missing_labels),
         }
 
     @classmethod
@@ -124,13 +140,14 @@ class TableEncoding:
         """
         try:
             keys = {"version", "label", "class_names", "columns", "left_out"}
-            if set(entries) != keys or entries["version"] != VERSION:
+            if set(entries) - {"missing_labels"} != keys or entries["version"] != VERSION:
                 raise ValueError(f"the entries {', '.join(map(str, entries))}")
             return cls(
                 _text(entries["label"]),
                 tuple(_text(name) for name in entries["class_names"]),
                 tuple(_column(column) for column in entries["columns"]),
                 {_text(k): _text(v) for k, v in entries["left_out"].items()},
+                tuple(_text(mark) for mark in entries.get("missing_labels", ())),  # not in older
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise DataError.of(
@@ -156,28 +173,43 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
 
 
 def _column_dict(column: EncodedColumn) -> dict[str, Any]:
-    kind = "numeric" if isinstance(column, NumericColumn) else "categorical"
-    entries = {"kind": kind} | asdict(column)
+    kind = next(name for name, one in KINDS.items() if isinstance(column, one))
+    own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
+    entries = {"kind": kind} | own
     return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
 
 def _column(entries: Any) -> EncodedColumn:
     values = dict(entries)
     kind = values.pop("kind")
+    if kind not in KINDS:
+        raise ValueError(f"a column of kind {quoted(kind)}")
     flags = (values["indicator"], values.get("decimal_comma", False))  # older files have but one
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])
+    if kind == "text":
+        return TextColumn.from_dict(values)
+    for name in {"median", "mean", "scale"} & set(values):
+        values[name] = _number(values[name])
+    if kind == "numeric" and values["scale"] <= 0:
+        raise ValueError(f"scale {values['scale']}")
     if kind == "categorical":
         values["categories"] = tuple(_text(category) for category in values["categories"])
-        return CategoricalColumn(**values)
-    if kind != "numeric":
-        raise ValueError(f"a column of kind {quoted(kind)}")
-    for name in ("median", "mean", "scale"):
-        values[name] = float(values[name])
-        if not math.isfinite(values[name]) or (name == "scale" and values[name] <= 0):
-            raise ValueError(f"{name} {values[name]}")
-    return NumericColumn(**values)
+    if kind == "date":
+        values["parts"] = tuple(values["parts"])
+        values["means"] = tuple(map(_number, values["means"]))
+        known = values["first"] in ("", "day", "month") and set(values["parts"]) <= set(PARTS)
+        if not known or len(values["parts"]) != len(values["means"]):
+            raise ValueError(f"the parts {values['parts']}, {values['first']} of a date")
+    return KINDS[kind](**values)
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} in place of a number")
+    return number
 
 
 def _text(value: Any) -> str:

@@ -1,23 +1,25 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
+import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, few
+from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import Column
 from dessl.data.formats.columns import (
     MAX_CATEGORIES,
     CategoricalColumn,
-    EncodedColumn,
     NumericColumn,
     as_text,
     class_names,
+    missing_marks,
 )
-from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
+from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.number_cells import (
     WrongCells,
     has_decimal_comma,
@@ -29,9 +31,11 @@ from dessl.data.formats.number_cells import (
 )
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
+from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
+ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
 def read_table(
@@ -40,21 +44,28 @@ def read_table(
     label: str,
     categorical: Collection[str] = (),
     ignore: Collection[str] = (),
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[RawData, TableEncoding]:
-    r"""A CSV or Parquet table as data, and the encoding by which later tables become the same.
+    r"""A table as data, and the encoding by which later tables become the same.
 
     Args:
         path: The file; see :func:`dessl.data.formats.tables.open_table`.
         label: The column of the labels. An empty cell is an unlabelled row.
         categorical: Columns of numbers that are categories.
         ignore: Columns to drop.
+        missing_labels: What else than an empty cell marks a missing label, such as NA.
+        ask: Called with labels that look like such a mark and are not named, and how often each
+            occurs; returns those that are one. If None, they are classes, with a warning.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
-        x float32 (n, features), standardised and one-hot; and the fitted encoding.
+        x float32 (n, features), numbers less their mean and one-hot; and the fitted encoding.
 
     Raises:
         DataError: The file is bad, or a cell does not fit its column.
@@ -69,8 +80,15 @@ def read_table(
     >>> data.x[1].tolist(), data.y.tolist(), data.class_names
     ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
-    encoding = fit_encoding(table, label=label, categorical=categorical, ignore=ignore)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    encoding = fit_encoding(
+        table,
+        label=label,
+        categorical=categorical,
+        ignore=ignore,
+        missing_labels=missing_labels,
+        ask=ask,
+    )
     return encoded_table(table, encoding, max_bytes=max_bytes), encoding
 
 
@@ -80,6 +98,7 @@ def read_new_table(
     *,
     labels: bool = True,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """A later table, encoded as the first one was; its label column may be missing.
@@ -89,12 +108,13 @@ def read_new_table(
         encoding: From :func:`read_table`.
         labels: Whether to read the label column; otherwise every label is missing.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Raises:
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
 
 
@@ -109,18 +129,26 @@ def encoded_table(
 
 
 def fit_encoding(
-    table: Table, *, label: str, categorical: Collection[str] = (), ignore: Collection[str] = ()
+    table: Table,
+    *,
+    label: str,
+    categorical: Collection[str] = (),
+    ignore: Collection[str] = (),
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
 ) -> TableEncoding:
-    """The encoding of a table: kinds of columns, medians, scales, categories, classes.
+    """The encoding of a table: kinds of columns, medians, means, categories, classes.
 
     A column is numeric if all its non-empty cells are numbers. If nine in ten are, or half are and
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
-    be thousands separators, as in 1,234, is refused. Any other column is categories, of which the
-    64 most frequent are kept. Columns that are constant, that count the rows, or in which nearly
-    every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1 among
-    whole numbers, is a class like any other, with a warning; -1 among text is refused, and so are
-    fractions most of which occur only once.
+    be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
+    are, as 2024-12-31, 31.12.2024 or 12/31/2024; and free text if it has more than 64 different
+    texts, or half as many as rows, of which most have three words or more. Any other column is
+    categories, of which the 64 most frequent are kept. Columns that are constant, that count the
+    rows, or in which nearly every text is unique are dropped, with a warning. A label such as NA or
+    unlabelled, or -1 among whole numbers, is a class like any other, with a warning; -1 among text
+    is refused, and so are fractions most of which occur only once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -157,7 +185,9 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    return TableEncoding(label, class_names(table, label, stacklevel=3), tuple(columns), left_out)
+    missing = missing_marks(table, label, missing_labels, ask)
+    names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
+    return TableEncoding(label, names, tuple(columns), left_out, missing)
 
 
 def _reasons(left_out: dict[str, str]) -> str:
@@ -184,7 +214,7 @@ def _check_named(
                 table.source,
                 expected=f"a column {quoted(name)}",
                 got=few([quoted(other) for other in names], most=20),
-                do="Check the name; upper and lower case differ.",
+                do=did_you_mean(name, names) or "Check the name.",
             )
     for name in table.unread.keys() - set(ignore):
         raise DataError.of(
@@ -202,6 +232,10 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         share = numeric_share(column, comma=comma)
         if share >= NUMERIC_SHARE or nearly_numbers(column, comma=comma):
             return wrong_cells(column, comma=comma) or _numeric(table, column, comma)
+        if (dates := fitted_dates(table, column)) is not None:
+            return dates
+        if column.numbers is None and is_free_text(column):
+            return fitted_text(column) or "its texts have nothing in common"
     text = as_text(column)
     counts = dict(zip(text.texts.to_pylist(), np.bincount(text.codes), strict=True))
     empty = int(counts.pop("", 0))
@@ -209,6 +243,8 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         return "constant"
     filled = len(text) - empty
     if not categorical and len(counts) > max(10, filled // 2):
+        if column.numbers is None and dates_of_unknown_order(column.texts):
+            return "dates whose day and month cannot be told apart: write them as 2024-12-31"
         return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
@@ -235,5 +271,6 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
             got=f"values up to {np.abs(observed).max():g}",
             do="Correct them, or take their logarithm.",
         )
+    unit = 1.0 if ORDINARY[0] < scale < ORDINARY[1] else 2.0 ** round(math.log2(scale))
     median = float(np.median(observed))
-    return NumericColumn(column.name, median, mean, scale, missing > 0, comma)
+    return NumericColumn(column.name, median, mean, unit, missing > 0, comma)

@@ -49,7 +49,7 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
         labels = arrays.array(_name(arrays, LABEL_NAMES, "labels"))
         names = _class_names(arrays)
     x = _features(Path(path), features, layout)
-    y, class_names = _labels(Path(path), labels, names)
+    y, class_names = coded_labels(Path(path), labels, names)
     if names is None:
         warn_of_doubtful(class_names, where=f"{path}, labels", do='save "" in its place')
     same_count(Path(path), x, y)
@@ -95,7 +95,7 @@ def read_new_npz(
     x = _features(Path(path), features, layout)
     if column is None:
         column = np.full(len(x), -1, np.int64)
-    y = _new_labels(Path(path), column, class_names, own_names)
+    y = new_coded_labels(Path(path), column, class_names, own_names)
     same_count(Path(path), x, y)
     return RawData(Part.of_arrays(x, y), tuple(class_names))
 
@@ -134,9 +134,10 @@ def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray
     return np.ascontiguousarray(tensor.numpy())
 
 
-def _labels(
+def coded_labels(
     path: Path, labels: NDArray[Any], names: list[str] | None
 ) -> tuple[Labels, tuple[str, ...]]:
+    """The labels (n,) or (n, 1) of a file as class numbers, and the classes; names may be given."""
     try:
         codes, class_names = label_codes({"the labels": _flat(labels)}, names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
@@ -144,9 +145,10 @@ def _labels(
     return codes["the labels"].numpy(), class_names
 
 
-def _new_labels(
+def new_coded_labels(
     path: Path, labels: NDArray[Any], names: Sequence[str], own_names: Sequence[str] | None
 ) -> Labels:
+    """The labels of a file for a trained model, matched with its classes by name."""
     try:
         codes = codes_by_name("the labels", _flat(labels), names, own_names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:

@@ -1,4 +1,4 @@
-"""CSV and Parquet tables as columns of numbers or of text, before any encoding."""
+"""CSV, Parquet and Excel tables as columns of numbers or of text, before any encoding."""
 
 import codecs
 import csv
@@ -16,6 +16,8 @@ import numpy as np
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.excel import SUFFIXES as EXCEL
+from dessl.data.formats.excel import sheet_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -45,22 +47,39 @@ class Table:
 
 
 def open_table(
-    path: str | Path, *, delimiter: str | None = None, max_bytes: int = MAX_BYTES
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Table:
-    """A CSV (``.csv``, ``.tsv``, ``.txt``) or Parquet (``.parquet``, ``.pq``) file's columns.
+    """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, or Excel (``.xlsx``).
 
     Args:
         path: The file; its suffix says which kind. A CSV is UTF-8 with column names in its first
             line.
         delimiter: Of a CSV; by default the comma, semicolon, tab or bar that separates the names
             in the first line; those in quotes do not count.
+        sheet: Of an Excel workbook, whose first row with cells has the names; by default the first.
         max_bytes: A larger file, or one whose metadata states more, is refused unread.
 
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
     """
+    table = arrow_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    return as_table(Path(path), table)
+
+
+def arrow_table(
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Any:
+    """The same as Arrow has it: columns of a CSV are text, others have the types of their file."""
     path = Path(path)
-    size = file_size(path, "a CSV or Parquet table")
+    size = file_size(path, "a CSV, Parquet or Excel table")
     check_limit(path, size, max_bytes)
     suffix = path.suffix.lower()
     if not size:
@@ -70,13 +89,19 @@ def open_table(
             got="an empty file",
             do="Check the path, or save the table again.",
         )
+    if sheet is not None and suffix not in EXCEL:
+        raise ValueError(f"sheet is for Excel workbooks, but {path} is not one. Omit it.")
+    if suffix in EXCEL:
+        table = sheet_table(path, sheet=sheet, max_bytes=max_bytes)
+        check_names(path, table.column_names)
+        return table
     if suffix in (".parquet", ".pq"):
-        return _as_table(path, _parquet(path, max_bytes))
+        return _parquet(path, max_bytes)
     if suffix in (".csv", ".tsv", ".txt"):
-        return _as_table(path, _csv(path, delimiter))
+        return _csv(path, delimiter)
     raise DataError.of(
         path,
-        expected="a table named .csv, .tsv, .txt, .parquet or .pq",
+        expected="a table named .csv, .tsv, .txt, .parquet, .pq or .xlsx",
         got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )
@@ -146,7 +171,7 @@ def _csv(path: Path, delimiter: str | None) -> Any:
     do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
     with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
         names, delimiter = csv_header(path, delimiter)
-        _check_names(path, names)
+        check_names(path, names)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
             table = arrow.csv.read_csv(
                 file,
@@ -170,7 +195,7 @@ def _parquet(path: Path, max_bytes: int) -> Any:
     with reading(path, "a Parquet table", arrow.ArrowException, ValueError, TypeError):
         with arrow.parquet.ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
-            _check_names(path, schema.names)
+            check_names(path, schema.names)
             check_limit(path, metadata.num_rows * 8 * max(1, len(schema.names)), max_bytes)
             groups = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
             check_limit(path, sum(groups), max_bytes)
@@ -186,7 +211,8 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """Refuse columns without a name, or two of one name."""
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if names and not names[0].strip() and all(name.strip() for name in names[1:]):
         raise DataError.of(
@@ -214,7 +240,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         )
 
 
-def _as_table(source: Path, table: Any) -> Table:
+def as_table(source: Path, table: Any) -> Table:
+    """An Arrow table's columns of numbers or text."""
     arrow = arrow_module()
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError.of(source, expected="at least one row", got="none", do="Add rows to it.")

@@ -85,7 +85,7 @@ class Npz:
             fill(stream, array, self.path)
             check_end(stream, self.path)
         if header.dtype.kind == "U":
-            self._check_text(name, array)
+            check_text(self.path, name, array)
         return array.T if header.fortran else array
 
     def images(self, name: str) -> NDArray[np.uint8]:
@@ -115,20 +115,10 @@ class Npz:
             raise DataError.of(
                 self.path,
                 expected=f"{quoted(name)} to be uint8 images (n, height, width[, 1 or 3])",
-                got=f"{header.dtype} of shape {shape}",
-                do="Check that the file is a 2D image set.",
-            )
-
-    def _check_text(self, name: str, array: NDArray[Any]) -> None:
-        # NumPy itself fails with a SystemError on code points that are not characters.
-        points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
-        largest = int(points.max(initial=0))
-        if largest > sys.maxunicode:
-            raise DataError.of(
-                self.path,
-                expected=f"text in {quoted(name)}",
-                got=f"the code point {largest:#x}",
-                do=FETCH_AGAIN,
+                got=f"{header.dtype} of shape {shape}" + ", columns first" * header.fortran,
+                do="Save them with numpy.ascontiguousarray."
+                if header.fortran
+                else "Check that the file is a 2D image set.",
             )
 
     @contextmanager
@@ -143,7 +133,7 @@ class Npz:
         info = self._members[name]
         self._check_member(info)
         with reading(self.path, EXPECTED, *ZIP_ERRORS), self._archive.open(info) as stream:
-            header, length = _array_header(stream, self.path)
+            header, length = array_header(stream, self.path)
             promised = byte_count(header.shape, header.dtype.itemsize)
             if promised != info.file_size - length:
                 raise DataError.of(
@@ -203,7 +193,20 @@ def open_npz(path: str | Path, *, max_bytes: int = MAX_BYTES) -> Iterator[Npz]:
         yield Npz(path, archive, max_bytes)
 
 
-def _array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
+def check_text(path: Path, name: str, array: NDArray[Any]) -> None:
+    """Refuse text with code points that are not characters, on which NumPy itself fails."""
+    points = array.reshape(-1).view(array.dtype.byteorder.replace("|", "=") + "u4")
+    largest = int(points.max(initial=0))
+    if largest > sys.maxunicode:
+        raise DataError.of(
+            path,
+            expected=f"text in {quoted(name)}",
+            got=f"the code point {largest:#x}",
+            do=FETCH_AGAIN,
+        )
+
+
+def array_header(stream: IO[bytes], path: Path) -> tuple[ArrayHeader, int]:
     """The header and the bytes it takes, parsed as literals: no code, no objects."""
     magic = exact_bytes(stream, 8, path)
     if magic[:6] != b"\x93NUMPY" or magic[6:] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):

@@ -3,12 +3,14 @@
 from dessl.evaluation.debiased.calibration import ECEEstimate, estimate_ece
 from dessl.evaluation.debiased.compare import ModelComparison, compare_models
 from dessl.evaluation.debiased.estimate import LabelledOnly, MetricEstimate, estimate_metric
+from dessl.evaluation.debiased.shift import ShiftWarning
 
 __all__ = [
     "ECEEstimate",
     "LabelledOnly",
     "MetricEstimate",
     "ModelComparison",
+    "ShiftWarning",
     "compare_models",
     "estimate_ece",
     "estimate_metric",

@@ -18,7 +18,7 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.debiased.calibration_bounds import Gaps, gap_bounds
-from dessl.evaluation.debiased.estimate import ALTERNATIVES, checked_confidence
+from dessl.evaluation.debiased.inputs import ALTERNATIVES, checked_confidence
 from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
 from dessl.evaluation.metrics.calibration import Spacing, bin_edges, bin_index

@@ -8,19 +8,25 @@ the label. There the pseudo-rows include at least one on which the models differ
 farther from 0 than the share of rows on which they may differ, which all rows help to estimate.
 """
 
-from typing import NamedTuple
+import math
+from typing import Literal, NamedTuple
 
 import torch
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.estimate import (
-    ALTERNATIVES,
-    LabelledOnly,
-    checked_confidence,
-    warn_of_few_labels,
-)
+from dessl.evaluation.debiased.design import best_design, designed
+from dessl.evaluation.debiased.estimate import LabelledOnly
 from dessl.evaluation.debiased.fit import Fit, fitted
+from dessl.evaluation.debiased.inputs import (
+    ALTERNATIVES,
+    Asked,
+    HowLabelled,
+    checked_clip,
+    checked_confidence,
+    noticed_shift,
+    prepared,
+)
 from dessl.evaluation.debiased.intervals import (
     Alternative,
     Bounds,
@@ -30,14 +36,15 @@ from dessl.evaluation.debiased.intervals import (
     within,
 )
 from dessl.evaluation.debiased.proxies import (
+    CLIP,
     Metric,
     MetricName,
     Proxies,
     Sample,
-    checked_metric,
     imagined_moments,
-    sampled,
 )
+
+ComparedName = MetricName | Literal["wins"]
 
 IMAGINED_ROWS = 4
 
@@ -59,6 +66,10 @@ class ModelComparison(NamedTuple):
         metric: Its name; for a loss, a negative difference favours model a.
         confidence: Nominal coverage.
         alternative: Which bounds were requested.
+        clip: The largest cross-entropy of a row; None for other metrics.
+        effective_labels: The number of equally weighted labels that are worth as much.
+        shift_p_value: Of the test whether unlabelled rows look like labelled ones; NaN if it was
+            not made.
     """
 
     difference: float
@@ -73,16 +84,26 @@ class ModelComparison(NamedTuple):
     metric: str
     confidence: float
     alternative: str
+    clip: float | None = None
+    effective_labels: float = math.nan
+    shift_p_value: float = math.nan
 
 
 def compare_models(
-    metric: MetricName,
+    metric: ComparedName,
     probabilities_a_labelled: ArrayLike,
     probabilities_b_labelled: ArrayLike,
     y: ArrayLike,
     probabilities_a_unlabelled: "ArrayLike | None" = None,
     probabilities_b_unlabelled: "ArrayLike | None" = None,
     *,
+    positive: int | None = None,
+    threshold: float | None = None,
+    clip: float = CLIP,
+    propensity: "ArrayLike | None" = None,
+    strata: "ArrayLike | None" = None,
+    strata_unlabelled: "ArrayLike | None" = None,
+    check_shift: bool = True,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
 ) -> ModelComparison:
@@ -92,13 +113,21 @@ def compare_models(
     labelled rows distinguish the models, as any interval is.
 
     Args:
-        metric: As in :func:`estimate_metric`.
+        metric: As in :func:`estimate_metric`; or ``"wins"``: the share of rows to whose label a
+            gives more probability than b, minus the share where it gives less.
         probabilities_a_labelled: Model a's probabilities of the labelled rows, (m, classes), m ≥ 3.
         probabilities_b_labelled: Model b's, of the same rows.
         y: Their labels, (m,).
         probabilities_a_unlabelled: Model a's probabilities of the unlabelled rows, (n_u, classes).
         probabilities_b_unlabelled: Model b's, of the same rows. Without unlabelled rows the result
             is a paired t-interval with four pseudo-rows.
+        positive: As in :func:`estimate_metric`, as all arguments down to ``check_shift``.
+        threshold: For ``"tpr"`` and ``"fpr"``.
+        clip: The largest cross-entropy of a row; it must be finite.
+        propensity: The probability with which each labelled row was chosen for labelling, (m,).
+        strata: The stratum of each labelled row, (m,).
+        strata_unlabelled: The strata of the unlabelled rows, (n_u,).
+        check_shift: Whether to test that unlabelled rows look like labelled ones.
         confidence: Nominal coverage, in (0, 1).
         alternative: ``"larger"``: test whether a's metric is larger than b's, lower bound only;
             ``"smaller"``: whether it is smaller, upper bound only; or ``"two-sided"``.
@@ -110,17 +139,27 @@ def compare_models(
     >>> result.p_value < 0.001
     True
     """
-    kind = checked_metric(metric)
     confidence = checked_confidence(confidence)
     _checks.one_of("alternative", alternative, ALTERNATIVES)
     if (probabilities_a_unlabelled is None) != (probabilities_b_unlabelled is None):
         raise ValueError("unlabelled rows need the probabilities of both models; got one model's.")
+    if clip == math.inf:
+        raise ValueError(
+            "clip must be finite: the difference of two unbounded losses has no valid interval. "
+            "Omit clip for the default of 4.6."
+        )
     both = (probabilities_a_unlabelled, probabilities_b_unlabelled)
     unlabelled = tuple(matrix for matrix in both if matrix is not None)
-    sample = sampled(kind, (probabilities_a_labelled, probabilities_b_labelled), y, unlabelled)
-    warn_of_few_labels(kind, len(sample.loss))
+    asked = Asked(metric, positive, threshold, checked_clip(metric, clip))
+    how = HowLabelled(propensity, strata, strata_unlabelled)
+    labelled = (probabilities_a_labelled, probabilities_b_labelled)
+    sample, kind, design = prepared(asked, labelled, y, unlabelled, how)
+    shift = noticed_shift(sample, design, check_shift)
     tail = tail_of(confidence, alternative)
-    fit, alone = fitted(sample), fitted(sample.alone)
+    if design is None:
+        fit, alone = fitted(sample), fitted(sample.alone)
+    else:
+        fit, alone = best_design(sample, design), designed(sample.alone, design)
     variance = row_variance(fit, sample, kind)
     alone_variance = row_variance(alone, sample.alone, kind)
     reach = _reach(kind, tail, sample.labelled, sample.unlabelled)
@@ -137,6 +176,9 @@ def compare_models(
         metric,
         confidence,
         alternative,
+        asked.clip if metric == "cross_entropy" else None,
+        fit.labels,
+        shift.p_value,
     )
 
 
@@ -144,13 +186,15 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     """V(r) with the pseudo-rows added to the labelled rows' sum of squares."""
     imagined, _ = imagined_moments(sample, fit.beliefs)
     squares = IMAGINED_ROWS * imagined
-    return fit.row_variance + (max(1.0, squares) if metric.binary else squares) / len(sample.loss)
+    if metric.binary and not metric.smooth:
+        squares = max(1.0, squares)
+    return (fit.leverage_variance if fit.designed else fit.row_variance) + squares / fit.labels
 
 
 def _reach(metric: Metric, tail: Tail, *rows: Proxies) -> float:
     """The largest possible difference: for hits, the upper bound of the share that differs."""
     span = metric.high - metric.low
-    if not metric.binary:
+    if not metric.binary or metric.smooth:
         return span
     from scipy import special
 

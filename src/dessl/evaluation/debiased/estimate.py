@@ -3,12 +3,12 @@
     mean_L L + λ ( mean_U H − mean_L H )
 
 is unbiased for the metric whatever the model predicts; if its expected losses H correlate with its
-losses L, the interval is shorter than from the labelled rows alone. Rows must be labelled at random
-and must not have been used for training.
+losses L, the interval is shorter than from the labelled rows alone. Rows must be labelled at
+random, which is tested (:mod:`dessl.evaluation.debiased.shift`), or with known probabilities
+(:mod:`dessl.evaluation.debiased.design`), and must not have been used for training.
 """
 
 import math
-import warnings
 from typing import NamedTuple
 
 import torch
@@ -16,7 +16,17 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.design import Design, best_design, designed
 from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, bent, cross_fitted, fitted, steepest
+from dessl.evaluation.debiased.inputs import (
+    ALTERNATIVES,
+    Asked,
+    HowLabelled,
+    checked_clip,
+    checked_confidence,
+    noticed_shift,
+    prepared,
+)
 from dessl.evaluation.debiased.intervals import (
     Alternative,
     Bounds,
@@ -27,19 +37,14 @@ from dessl.evaluation.debiased.intervals import (
     tail_of,
     within,
 )
-from dessl.evaluation.debiased.proxies import (
-    Metric,
-    MetricName,
-    Sample,
-    checked_metric,
-    sampled,
-)
+from dessl.evaluation.debiased.proxies import CLIP, Metric, MetricName, Sample
 from dessl.evaluation.debiased.score import score_bounds
+from dessl.evaluation.metrics.predictions import checked_pair
+from dessl.evaluation.metrics.scoring import true_class
 
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
-ALTERNATIVES = ("two-sided", "larger", "smaller")
 ROUNDING = 1e-12
-FEW_LABELS = 200  # with fewer, the sample may miss the tail of an unbounded loss
+FEW_LABELS = 200  # with fewer, a capped cross-entropy may rest on a handful of large losses
 
 
 class LabelledOnly(NamedTuple):
@@ -68,6 +73,11 @@ class MetricEstimate(NamedTuple):
         confidence: Nominal coverage.
         alternative: Which bounds were requested.
         method: How the interval was computed.
+        clip: The largest cross-entropy of a row; None for other metrics.
+        effective_labels: The number of equally weighted labels that are worth as much; m unless
+            propensities or strata were given.
+        shift_p_value: Of the test whether unlabelled rows look like labelled ones; NaN if it was
+            not made.
     """
 
     value: float
@@ -83,6 +93,9 @@ class MetricEstimate(NamedTuple):
     confidence: float
     alternative: str
     method: str
+    clip: float | None = None
+    effective_labels: float = math.nan
+    shift_p_value: float = math.nan
 
 
 def estimate_metric(
@@ -91,6 +104,13 @@ def estimate_metric(
     y: ArrayLike,
     probabilities_unlabelled: "ArrayLike | None" = None,
     *,
+    positive: int | None = None,
+    threshold: float | None = None,
+    clip: float = CLIP,
+    propensity: "ArrayLike | None" = None,
+    strata: "ArrayLike | None" = None,
+    strata_unlabelled: "ArrayLike | None" = None,
+    check_shift: bool = True,
     confidence: float = 0.95,
     alternative: Alternative = "two-sided",
     method: Method = "score",
@@ -100,20 +120,35 @@ def estimate_metric(
     """Estimate a metric of a classifier, with a confidence interval.
 
     Args:
-        metric: ``"accuracy"``, ``"error"``, ``"brier"`` (the multiclass sum, 0 to 2) or
-            ``"cross_entropy"``, which is unbounded: with few labels no interval for it is
-            reliable, and a warning says so.
+        metric: A mean over rows: ``"accuracy"``, ``"error"``, ``"brier"`` (the multiclass sum, 0 to
+            2) or ``"cross_entropy"`` (each row's loss is capped at ``clip``). Or a rate:
+            ``"balanced_accuracy"``, ``"macro_f1"``, ``"auc"``, and ``"recall"``, ``"precision"``,
+            ``"tpr"`` or ``"fpr"`` of one class.
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
-        y: Their labels, (m,). Classes without labelled rows are allowed.
+        y: Their labels, (m,). Classes without labelled rows are allowed, except for averages over
+            classes.
         probabilities_unlabelled: Predicted probabilities of the unlabelled rows, (n_u, classes).
             If None or empty, the result uses the labelled rows alone.
+        positive: The class of a rate of one class; with two classes, class 1 by default. The AUC of
+            more classes is by default the mean of the one-versus-rest AUCs.
+        threshold: For ``"tpr"`` and ``"fpr"``: rows count as positive from this probability on.
+        clip: The largest cross-entropy of a row, by default −log 0.01 ≈ 4.6. With ``math.inf`` the
+            estimate is of the uncapped mean, for which there is a lower bound only: no upper bound
+            is valid, because rows with a huge loss may be rarer than one in m.
+        propensity: The probability with which each labelled row was chosen for labelling, (m,), if
+            not all were equal. Only ratios matter. All rows together are then the population.
+        strata: The stratum of each labelled row, (m,), if fixed numbers of rows were labelled in
+            each; with ``strata_unlabelled``, or with ``propensity`` if strata are classes.
+        strata_unlabelled: The strata of the unlabelled rows, (n_u,).
+        check_shift: Whether to test that unlabelled rows look like labelled ones, and to warn
+            (:class:`ShiftWarning`) if the p-value is below 0.01.
         confidence: Nominal coverage, in (0, 1).
         alternative: ``"two-sided"``; ``"larger"``: lower bound only, to show that the metric
             exceeds some value; ``"smaller"``: upper bound only.
         method: ``"score"``: bounds that stay valid for models that are nearly always right and for
             skewed losses; without unlabelled rows, Wilson's interval with a small correction for
-            skewness. The two tails are unequal if one of the bounds cannot miss. For metrics other
-            than accuracy and error, L may follow H along a curve.
+            skewness. The two tails are unequal if one of the bounds cannot miss. For the Brier
+            score and the cross-entropy, L may follow H along a curve.
             ``"leverage_t"``: Student's t on leverage-corrected residuals.
             ``"cross_fit"``: Student's t, each row's λ from the other four fifths of the rows.
             ``"bootstrap"``: studentised bootstrap.
@@ -130,23 +165,33 @@ def estimate_metric(
     >>> print(f"[{estimate.labelled_only.low:.3f}, {estimate.labelled_only.high:.3f}]")
     [0.826, 0.963]
     """
-    kind = checked_metric(metric)
     confidence = checked_confidence(confidence)
     _checks.one_of("alternative", alternative, ALTERNATIVES)
     _checks.one_of("method", method, METHODS)
     _checks.whole_number("draws", draws, low=99)
     unlabelled = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
-    sample = sampled(kind, (probabilities_labelled,), y, unlabelled)
-    warn_of_few_labels(kind, len(sample.loss))
+    asked = Asked(metric, positive, threshold, checked_clip(metric, clip))
+    how = HowLabelled(propensity, strata, strata_unlabelled)
+    sample, kind, design = prepared(asked, (probabilities_labelled,), y, unlabelled, how)
+    if design is not None and method == "cross_fit":
+        raise ValueError("method='cross_fit' takes no propensity or strata. Use method='score'.")
+    shift = noticed_shift(sample, design, check_shift)
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)
-    fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
+    if design is None:
+        fit, alone = chosen_fit(sample, kind, method), fitted(sample.alone)
+    else:
+        fit, alone = best_design(sample, design), designed(sample.alone, design)
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
     alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
+    beyond = 0.0
+    if asked.uncapped:
+        beyond = beyond_cap(probabilities_labelled, y, design)
+        bounds, alone_bounds = (Bounds(one.low, math.inf) for one in (bounds, alone_bounds))
     return MetricEstimate(
-        min(kind.high, max(kind.low, fit.value)),
+        min(kind.high, max(kind.low, fit.value)) + beyond,
         *bounds,
-        LabelledOnly(alone.value, *alone_bounds),
+        LabelledOnly(alone.value + beyond, *alone_bounds),
         fit.lam,
         fit.bend,
         fit.correlation,
@@ -156,6 +201,9 @@ def estimate_metric(
         confidence,
         alternative,
         method,
+        asked.clip if metric == "cross_entropy" else None,
+        fit.labels,
+        shift.p_value,
     )
 
 
@@ -171,7 +219,7 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     if method == "cross_fit":
         return cross_fitted(sample)
     counted = metric.binary and method == "score"  # its bounds use the row variance
-    most = steepest(sample) if counted else LAM_RANGE[1]
+    most = steepest(sample) if counted and not metric.smooth else LAM_RANGE[1]
     fit, alone = fitted(sample, most=most), fitted(sample, lam=0.0)
 
     def error(one: Fit) -> float:
@@ -207,21 +255,8 @@ def _alike(loss: Tensor) -> bool:
     return float(loss.max() - loss.min()) <= ROUNDING * max(1.0, float(loss.max()))
 
 
-def warn_of_few_labels(metric: Metric, labels: int) -> None:
-    """Warn if the sample may miss the tail of an unbounded loss."""
-    if metric.high == math.inf and labels < FEW_LABELS:
-        warnings.warn(
-            f"cross_entropy has no upper bound, and {labels} labelled rows may not include its "
-            f"rare large values: with fewer than {FEW_LABELS} the interval can be too short. "
-            "'brier' is bounded.",
-            stacklevel=3,
-        )
-
-
-def checked_confidence(confidence: float) -> float:
-    """Check that confidence is in (0, 1); passing 95 for 0.95 is the usual mistake."""
-    if isinstance(confidence, int | float) and confidence > 1:
-        raise ValueError(f"confidence must lie in (0, 1); got {confidence}. Write 0.95 for 95 %.")
-    return _checks.number(
-        "confidence", confidence, low=0.0, high=1.0, open_low=True, open_high=True
-    )
+def beyond_cap(probabilities: ArrayLike, y: ArrayLike, design: Design | None) -> float:
+    """The mean of the labelled rows' loss above the default cap."""
+    values, labels = (one.cpu() for one in checked_pair(probabilities, y))
+    excess = (-torch.log(true_class(values, labels)) - CLIP).clamp(min=0)
+    return float(excess.mean() if design is None else design.weights @ excess)

@@ -24,6 +24,7 @@ from dessl.theory.lambda_estimate import ONE_SIDED_95
 LAM_RANGE = (0.0, 1.0)
 SEEN_OFF_LINE = 3.0  # Σr² needed before residuals of 0–1 losses give the slope's standard error
 ROUNDING = 1e-9  # fraction of a sum of squares that may be rounding
+LEAST_VARIANCE = 1e-24  # of L; less is rounding of weighted sums
 
 
 class Fit(NamedTuple):
@@ -39,6 +40,14 @@ class Fit(NamedTuple):
         leverage: Each labelled row's leverage in the regression of L, shape (m,).
         unlabelled_variance: V(B)/n_u.
         degrees: Degrees of freedom of the residuals.
+        labels: The number of labels that V(r) is divided by: m for a mean of equal rows, fewer if
+            they have unequal weights or if the metric rests on some rows only.
+        plain: The mean of L over the labelled rows, with their weights.
+        loss_variance: V(L).
+        seen_variance: V(H) over the labelled rows.
+        designed: Whether rows have weights (:mod:`dessl.evaluation.debiased.design`).
+        strata: For rows drawn by strata, each one's share, rows and fit; θ̂ is the sum of share
+            times value, plus λ times a mean over all rows.
     """
 
     value: float
@@ -49,7 +58,22 @@ class Fit(NamedTuple):
     residuals: Tensor
     leverage: Tensor
     unlabelled_variance: float
-    degrees: int
+    degrees: float
+    labels: float
+    plain: float
+    loss_variance: float
+    seen_variance: float
+    designed: bool = False
+    strata: "tuple[Stratum, ...]" = ()
+
+    @property
+    def unexplained(self) -> float:
+        """V(r)/V(L), the share of L's variance that H leaves; 1 if L does not vary."""
+        if not self.loss_variance:
+            return 1.0
+        if self.designed:  # weights may raise the variance above that of as many equal rows
+            return self.leverage_variance / self.loss_variance
+        return min(1.0, self.row_variance / self.loss_variance)
 
     @property
     def scaled_residuals(self) -> Tensor:
@@ -83,7 +107,15 @@ class Fit(NamedTuple):
 
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""
-        return math.sqrt(row_variance / len(self.residuals) + self.unlabelled_variance)
+        return math.sqrt(row_variance / self.labels + self.unlabelled_variance)
+
+
+class Stratum(NamedTuple):
+    """One stratum of a design: its share of all rows, its labelled rows, and their fit."""
+
+    share: float
+    sample: Sample
+    fit: Fit
 
 
 def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[1]) -> Fit:
@@ -118,7 +150,16 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
         leverage=leverage.clamp(max=1 - 1 / len(h)),
         unlabelled_variance=extra,
         degrees=len(h) - (2 if lam else 1),
+        labels=float(len(h)),
+        plain=float(loss.mean()),
+        loss_variance=without_rounding(float(loss.var())),
+        seen_variance=float(h.var()),
     )
+
+
+def without_rounding(variance: float) -> float:
+    """A variance, 0 where it is only rounding."""
+    return variance if variance > LEAST_VARIANCE else 0.0
 
 
 def steepest(sample: Sample) -> float:
@@ -205,4 +246,8 @@ def cross_fitted(sample: Sample, folds: int = 5) -> Fit:
         leverage=torch.full_like(h, 1 / len(h)),
         unlabelled_variance=float(beliefs.var()) / len(h_u),
         degrees=len(h) - 1,
+        labels=float(len(h)),
+        plain=float(loss.mean()),
+        loss_variance=without_rounding(float(loss.var())),
+        seen_variance=float(h.var()),
     )

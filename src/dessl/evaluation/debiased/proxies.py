@@ -3,7 +3,10 @@
     accuracy   L = 1[arg max p = y]      H = max p
     error      L = 1[arg max p ≠ y]      H = 1 − max p
     brier      L = Σ_k (p_k − 1[k=y])²   H = 1 − Σ_k p_k²
-    cross_entropy   L = −log p_y         H = −Σ_k p_k log p_k
+    cross_entropy   L = min(−log p_y, clip)   H = Σ_k p_k min(−log p_k, clip)
+
+A sample mean says nothing of a loss without an upper bound that it has not seen, so no interval for
+a mean of −log p_y is valid. Each row's loss is therefore capped at ``clip``, by default −log 0.01.
 
 H needs no label and is L's conditional mean if the model is calibrated; nothing here assumes that.
 """
@@ -22,10 +25,12 @@ from dessl._checks import ArrayLike
 from dessl.evaluation.metrics.predictions import checked_labels, checked_probabilities
 from dessl.evaluation.metrics.scoring import true_class
 
-MetricName = Literal["accuracy", "error", "brier", "cross_entropy"]
+MeanName = Literal["accuracy", "error", "brier", "cross_entropy"]
+RateName = Literal["balanced_accuracy", "macro_f1", "auc", "recall", "precision", "tpr", "fpr"]
+MetricName = MeanName | RateName
 
-# −log of the smallest normal float64, for a label to which only one of two models gives p = 0.
-LARGEST_SURPRISE = -math.log(torch.finfo(torch.float64).tiny)
+CLIP = -math.log(0.01)  # the largest cross-entropy of a row, by default
+
 ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so a large one is never copied in full
 
 
@@ -39,6 +44,12 @@ class Metric(NamedTuple):
         binary: Whether L is 0 or 1.
         surprise: Share of labels drawn uniformly over the classes, not from p, when the model's
             moments of L are computed, because a model may be overconfident.
+        smooth: Whether the metric is not a mean but a smooth function of means in [0, 1], and L its
+            value plus each row's influence (:mod:`dessl.evaluation.debiased.rates`).
+        share: Whether it is a share of some rows, as a recall is, and not an average of several or
+            an AUC, whose variance is less certain.
+        pair: For two models, probabilities of both → L of each row for each possible label; None if
+            that is the difference of the models' own values.
     """
 
     values: Callable[[Tensor], Tensor]
@@ -46,6 +57,9 @@ class Metric(NamedTuple):
     high: float
     binary: bool
     surprise: float
+    smooth: bool = False
+    share: bool = True
+    pair: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
 def _hits(p: Tensor) -> Tensor:
@@ -62,8 +76,9 @@ METRICS: dict[str, Metric] = {
         binary=False,
         surprise=0.02,
     ),
-    # −log p is unbounded for labels with p near 0, so no uniform labels are mixed in.
-    "cross_entropy": Metric(lambda p: -torch.log(p), 0.0, math.inf, binary=False, surprise=0.0),
+    "cross_entropy": Metric(
+        lambda p: (-torch.log(p)).clamp(max=CLIP), 0.0, CLIP, binary=False, surprise=0.02
+    ),
 }
 
 
@@ -74,18 +89,34 @@ class Proxies(NamedTuple):
         h: H, shape (n,).
         moments: E[L], E[L²], E[L³] with the label drawn from p, mixed with uniform labels by the
             metric's ``surprise``; shape (3, n).
+        predicted: Predicted classes, (n,); of two models, also whether they agree.
     """
 
     h: Tensor
     moments: Tensor
+    predicted: Tensor | None = None
 
 
 class Sample(NamedTuple):
-    """The inputs of an estimate: L of the labelled rows, (m,), and proxies of all rows."""
+    """The inputs of an estimate.
+
+    Attributes:
+        loss: L of the labelled rows, (m,).
+        labelled: Their proxies.
+        unlabelled: Proxies of the other rows.
+        labels: Number of labels that the metric rests on, m unless it is a rate: the rows of a
+            class, for its recall.
+    """
 
     loss: Tensor
     labelled: Proxies
     unlabelled: Proxies
+    labels: float | None = None
+
+    @property
+    def n_labels(self) -> float:
+        """The number of labels that the metric rests on."""
+        return float(len(self.loss)) if self.labels is None else self.labels
 
     @property
     def every_h(self) -> Tensor:
@@ -103,10 +134,15 @@ Matrix: TypeAlias = "Tensor | NDArray[Any]"
 Matrices = tuple[ArrayLike, ...]  # probabilities of one model, or of two to compare
 
 
-def checked_metric(name: object) -> Metric:
-    """Look up a metric by name."""
-    _checks.one_of("metric", name, tuple(METRICS))
-    return METRICS[str(name)]
+def capped_cross_entropy(clip: float) -> Metric:
+    """The cross-entropy with each row's loss at most ``clip``.
+
+    >>> capped_cross_entropy(2.0).values(torch.tensor([[0.5, 0.5], [0.0, 1.0]])).tolist()
+    [[0.6931471824645996, 0.6931471824645996], [2.0, -0.0]]
+    """
+    return METRICS["cross_entropy"]._replace(
+        values=lambda p: (-torch.log(p)).clamp(max=clip), high=clip
+    )
 
 
 def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matrices) -> Sample:
@@ -143,7 +179,7 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
             f"got {classes} and {others[0].shape[1]}."
         )
     return Sample(
-        _finite(torch.cat(values).cpu()),
+        torch.cat(values).cpu(),
         _proxies(metric, "probabilities of labelled rows", arrays),
         _proxies(metric, "probabilities of unlabelled rows", others),
     )
@@ -161,6 +197,8 @@ def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
 
 def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:
     """L of each row for each possible label; for two models, the difference."""
+    if metric.pair is not None and len(block) == 2:
+        return metric.pair(*block)
     values = metric.values(block[0])
     return values - metric.values(block[1]) if len(block) == 2 else values
 
@@ -170,16 +208,22 @@ def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
     # Filled block by block: small results kept between large temporaries would fragment memory.
     h = torch.empty(rows, dtype=torch.float64)
     moments = torch.empty(3, rows, dtype=torch.float64)
+    predicted = torch.empty(rows, dtype=torch.int64)
     for start, block in _blocks(name, arrays):
         values = _label_values(metric, block)
         law = torch.stack(block).mean(dim=0)
         surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
         filled = slice(start, start + len(values))
         h[filled] = _believed(metric, block, law, values)
-        values = values.clamp(-LARGEST_SURPRISE, LARGEST_SURPRISE)
+        predicted[filled] = _predicted(block)
         for k in (1, 2, 3):
             moments[k - 1, filled] = _expected(surprised, values**k)
-    return Proxies(_finite(h), moments)
+    return Proxies(h, moments, predicted)
+
+
+def _predicted(block: tuple[Tensor, ...]) -> Tensor:
+    first = block[0].argmax(dim=1)
+    return first if len(block) == 1 else 2 * first + (block[1].argmax(dim=1) == first)
 
 
 def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
@@ -189,15 +233,15 @@ def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Te
     on which they agree then have H = 0, as they have L = 0. For the Brier score that difference
     would be zero, so each model uses its own probabilities.
     """
-    if len(block) == 1 or metric.binary:
+    if len(block) == 1 or metric.binary or metric.pair is not None:
         return _expected(law, values)
     first, second = block
     return _expected(first, metric.values(first)) - _expected(second, metric.values(second))
 
 
 def _expected(law: Tensor, values: Tensor) -> Tensor:
-    """Σ_k law_k values_k of each row, with 0 · ∞ = 0, as in an entropy."""
-    return torch.where(law > 0, law * values, torch.zeros_like(law)).sum(dim=1)
+    """Σ_k law_k values_k of each row."""
+    return (law * values).sum(dim=1)
 
 
 def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
@@ -230,12 +274,3 @@ def _matrices(name: str, matrices: Matrices) -> list[Matrix]:
             f"{name} must have shape (n, classes), the same for all models; got {got}."
         )
     return arrays if shapes and shapes[0][0] else []
-
-
-def _finite(values: Tensor) -> Tensor:
-    if infinite := int((~torch.isfinite(values)).sum()):
-        raise ValueError(
-            f"cross_entropy is infinite: {infinite} of {len(values)} rows give probability 0 to a "
-            "label they may have. Smooth the probabilities, or use 'brier', which is bounded."
-        )
-    return values

@@ -18,20 +18,27 @@ model, V(r) would increase by (1 − λ)² times the missing part of V(H). We as
 between λ and 1, which adds a quarter of that to v.
 
 The estimate v is too small in samples that lack large losses, and then the upper bound misses. Its
-q is therefore from Student's t, with m − 2 degrees of freedom.
+q is therefore from Student's t, with m − 2 degrees of freedom. So is that of both bounds of 0–1
+losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n tosses of
+a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. An AUC or an average over classes
+rests on its smallest class: for k rows of it, V(θ̂) is multiplied by k/(k − 1), and q is Student's t
+with k − 1 degrees of freedom.
 
 θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
 with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
 variance. The expansion assumes many losses. If L is not 0 or 1 and a few large losses dominate the
 mean, the lower bound shifts by three quarters of that: for means of a Poisson number of losses,
 with sizes uniform or mostly small, a lower bound with a tail of 5 % then misses 3.3 to 5.1 % of the
-time, against 2.3 to 5.0 % with the full shift (simulated, 0.6 to 30 losses expected). The upper
-bound of an unbounded loss is not shifted: losses larger than any observed or drawn may be missing.
+time, against 2.3 to 5.0 % with the full shift (simulated, 0.6 to 30 losses expected).
 
 λ is fitted to the rows it corrects, so θ̂ is too low on average if a few large losses raise both λ
 and mean_L H (:attr:`Fit.shortfall`). The bounds of such losses are centred on θ̂ plus that amount.
 A negative shortfall comes from one row far from the others in H, which shrinking λ and clipping it
 to [0, 1] already corrects; it is then ignored.
+
+Rows drawn by strata have bounds in each stratum, and the distances d_s of these from the stratum's
+mean are added up to √Σ (share_s d_s)² (the MOVER of Zou and Donner): the residuals of a stratum
+whose rows are all right say nothing of how wrong it may be.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -50,6 +57,7 @@ LEAST_IMAGINED = 10  # and their minimum number
 UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
 LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
+FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
 ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
 
 
@@ -69,7 +77,7 @@ class _Side(NamedTuple):
     """
 
     sign: Literal[-1, 1]
-    labels: int
+    labels: float
     unlabelled_variance: float
     v: float
     gamma: float
@@ -88,13 +96,15 @@ class _Side(NamedTuple):
         from scipy import special
 
         if self.degrees < math.inf:
-            return self.bound(-float(special.stdtrit(self.degrees, probability)))
-        normal = self.bound(-float(special.ndtri(probability)))
+            quantile = -float(special.stdtrit(self.degrees, probability))
+        else:
+            quantile = -float(special.ndtri(probability))
+        solved = self.bound(quantile)
         if self.rate not in (0, 1) or not self.long:
-            return normal
+            return solved
         exact = self.sign * _most_unseen(probability, self.labels)
         # With equal L there is no slope; otherwise the unlabelled rows moved θ̂ to the end.
-        return max(exact, normal, key=abs) if self.unlabelled_variance else exact
+        return max(exact, solved, key=abs) if self.unlabelled_variance else exact
 
     def bound(self, quantile: float) -> float:
         """The bound for a quantile of θ̂'s distribution, never on the other side of θ̂.
@@ -154,17 +164,41 @@ class _Side(NamedTuple):
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
-    centre = min(1.0, max(0.0, fit.value)) if metric.binary else fit.value + max(0.0, fit.shortfall)
-    below, above = _sides(fit, sample, metric, centre)
+    centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
     p = tail.probability
+    if fit.strata and not metric.smooth and p <= 0.5:
+        return _by_strata(fit, metric, p)
+    below, above = _sides(fit, sample, metric, centre)
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
-    sharing = tail.low and tail.high and metric.high < math.inf
+    sharing = tail.low and tail.high
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
 
 
-def _most_unseen(probability: float, labels: int) -> float:
+def _by_strata(fit: Fit, metric: Metric, probability: float) -> Bounds:
+    """Add up the distances of the strata's own bounds as independent errors are added up.
+
+    A stratum whose few rows are all right has no observed variance, but it has a bound.
+    """
+    from scipy import special
+
+    squares = [float(special.ndtri(probability)) ** 2 * fit.unlabelled_variance] * 2
+    for stratum in fit.strata:
+        one = stratum.fit
+        centre = _rate(one.value) if metric.binary else one.value
+        for k, side in enumerate(_sides(one, stratum.sample, metric, centre)):
+            squares[k] += (stratum.share * side.at(probability)) ** 2
+    return Bounds(fit.value - math.sqrt(squares[0]), fit.value + math.sqrt(squares[1]))
+
+
+def _rate(value: float) -> float:
+    """A share in [0, 1]; 0 or 1 if it is that but for rounding."""
+    nearest = float(round(value))
+    return min(1.0, max(0.0, nearest if abs(value - nearest) < ROUNDING else value))
+
+
+def _most_unseen(probability: float, labels: float) -> float:
     """The largest share of rows that a sample misses entirely with at least this probability."""
     return -math.expm1(math.log(probability) / labels)
 
@@ -187,18 +221,31 @@ def _shared(side: _Side, probability: float) -> float:
 
 
 def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Side, _Side]:
-    m, extra = len(fit.residuals), fit.unlabelled_variance
+    m, extra = fit.labels, fit.unlabelled_variance
     if metric.binary:
-        variance = float(sample.loss.var())
-        share = min(1.0, fit.row_variance / variance) if variance else 1.0
+        share, counted = fit.unexplained, _counted(fit, sample, metric)
         v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
-        below = _Side(-1, m, extra, v, gamma, share, rate=centre)
+        few = (fit.lam and counted < FEW_LABELS) or fit.designed
+        degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
+        if not metric.share and fit.loss_variance:
+            rows = max(2.0, fit.labels * sample.n_labels / len(sample.loss))
+            share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
+            v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
+        below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
     v = fit.leverage_variance + _unseen_variance(fit, sample)
     below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
-    bounded = float(metric.high < math.inf)
-    return below, below._replace(sign=1, gamma=growth, skew=bounded, degrees=m - 2)
+    return below, below._replace(sign=1, gamma=growth, skew=1.0, degrees=max(1.0, m - 2))
+
+
+def _counted(fit: Fit, sample: Sample, metric: Metric) -> float:
+    """The number of coin tosses with a mean as variable as that of the rows' L."""
+    if not (metric.smooth and fit.loss_variance):
+        return fit.labels * sample.n_labels / len(sample.loss)
+    mean = _rate(fit.plain)
+    tosses = fit.labels * mean * (1 - mean) / fit.loss_variance
+    return tosses or fit.labels * sample.n_labels / len(sample.loss)
 
 
 def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
@@ -213,5 +260,5 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
 
 def _unseen_variance(fit: Fit, sample: Sample) -> float:
     """The extra V(r) from rows whose H is outside that of the labelled rows."""
-    unseen = max(0.0, float(sample.every_h.var()) - float(sample.labelled.h.var()))
+    unseen = max(0.0, float(sample.every_h.var()) - fit.seen_variance)
     return (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen

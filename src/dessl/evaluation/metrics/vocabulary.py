@@ -64,6 +64,16 @@ METRICS: dict[str, Metric] = {
     "debiased_ece": _share("ECE, debiased (l2)", higher=False),
 }
 
+ESTIMATED: dict[str, Metric] = {
+    "recall": _share("recall"),
+    "precision": _share("precision"),
+    "tpr": _share("true-positive rate"),
+    "fpr": _share("false-positive rate", higher=False),
+    "error": _share("error", higher=False),
+    "wins": _share("wins minus losses"),
+}
+"""Metrics that are estimated only: of one class, or of two models."""
+
 MAIN = ("accuracy", "cross_entropy", "brier", "ece")
 """The main metrics, for places with room for only a few."""
 
@@ -74,7 +84,7 @@ def metric_named(name: str) -> Metric:
     >>> metric_named("ece").words, metric_named("my_score").words
     ('ECE', 'my score')
     """
-    return METRICS.get(name) or _loss(name.replace("_", " "))
+    return METRICS.get(name) or ESTIMATED.get(name) or _loss(name.replace("_", " "))
 
 
 def metric_text(name: str) -> str:

@@ -1,0 +1,219 @@
+"""Data frames as tables: pandas, and any other that hands out its columns as Arrow does.
+
+The columns are read as those of a Parquet file are, so that a frame and a file that hold the same
+table have the same features. A column that pandas calls a category is one.
+"""
+
+import dataclasses
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dessl._checks import quoted
+from dessl.data.errors import DataError, few
+from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import fit_encoding
+from dessl.data.formats.reading import Labels, reading
+from dessl.data.formats.tables import Table, as_table, check_names
+from dessl.data.labels import is_missing
+
+SOURCE = Path("X")  # what errors call a frame
+HOW = "In a data frame, drop a column with X.drop(columns=NAME), or make it a category with \
+X.astype({NAME: 'category'})."
+
+
+class Frame(NamedTuple):
+    """The columns of a data frame.
+
+    Attributes:
+        source: What errors call it.
+        arrow: The columns, in a ``pyarrow.Table``.
+        categorical: Names of those that the frame calls categories.
+    """
+
+    source: Path
+    arrow: Any
+    categorical: tuple[str, ...]
+
+    @property
+    def all_numbers(self) -> bool:
+        """Whether every column has numbers without gaps, so that the frame is an array."""
+        types = arrow_module().types
+        return not self.categorical and all(
+            (types.is_integer(column.type) or types.is_floating(column.type))
+            and not column.null_count
+            for column in self.arrow.columns
+        )
+
+    def table(self) -> Table:
+        """The columns as those of a file, before any encoding."""
+        return as_table(self.source, self.arrow)
+
+    def only(self, name: str) -> "Frame":
+        """One of the columns."""
+        categorical = tuple(one for one in self.categorical if one == name)
+        return Frame(self.source, self.arrow.select([name]), categorical)
+
+    def followed_by(self, other: "Frame") -> "Frame":
+        """The rows of both, with the columns of this one."""
+        arrow = arrow_module()
+        expected = "columns of the same types in X and X_unlabelled"
+        with reading(self.source, expected, arrow.ArrowException, do=HOW):
+            rows = [self.arrow, other.arrow.select(self.arrow.column_names)]
+            both = arrow.concat_tables(rows, promote_options="permissive")
+        return Frame(self.source, both, self.categorical)
+
+
+def is_frame(x: object) -> bool:
+    """Whether x has named columns of their own types: pandas, Polars, PyArrow and others.
+
+    >>> is_frame(arrow_module().table({"age": [1, 2]})), is_frame(np.zeros((2, 2)))
+    (True, False)
+    """
+    return hasattr(x, "columns") and (
+        hasattr(x, "__arrow_c_stream__") or hasattr(x, "__dataframe__")
+    )
+
+
+def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
+    """Read the columns of a data frame.
+
+    Raises:
+        DataError: Names are empty or repeated, or a column cannot be read.
+
+    >>> frame = read_frame(arrow_module().table({"age": [1, None], "town": ["Oslo", "Bergen"]}))
+    >>> list(frame.table().columns), frame.all_numbers
+    (['age', 'town'], False)
+    """
+    arrow = arrow_module()
+    if _is_pandas(x):
+        names = [str(name) for name in x.columns]
+        check_names(source, names)
+        table = arrow.table(
+            {name: _of_pandas(source, name, x.iloc[:, k]) for k, name in enumerate(names)}
+        )
+    else:
+        with reading(
+            source, "a data frame that Arrow can read", arrow.ArrowException, TypeError, do=HOW
+        ):
+            given = hasattr(x, "__arrow_c_stream__")
+            table = arrow.table(x) if given else arrow.interchange.from_dataframe(x)
+        check_names(source, table.column_names)
+    dictionary = arrow.types.is_dictionary
+    categorical = tuple(field.name for field in table.schema if dictionary(field.type))
+    return Frame(source, _plain(source, table), categorical)
+
+
+def is_numbers(x: Any) -> bool:
+    """Whether a data frame has only numbers without gaps, and is as good as an array.
+
+    Most large frames of pandas do, and are not copied to find out.
+    """
+    if not _is_pandas(x) or not all(
+        isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in x.dtypes
+    ):
+        return read_frame(x).all_numbers
+    return not any(x.iloc[:, k].isna().any() for k in range(x.shape[1]))
+
+
+def frame_encoding(
+    table: Table,
+    codes: Labels,
+    *,
+    label: str,
+    class_names: Sequence[str],
+    categorical: Sequence[str] = (),
+) -> TableEncoding:
+    """The encoding of a frame's columns, fitted as that of a file is, on all rows.
+
+    Args:
+        table: All rows of the frame, labelled or not.
+        codes: (n,) class numbers of its rows, -1 for missing.
+        label: What the column of labels is called in later tables.
+        class_names: The classes, in the order of their numbers.
+        categorical: Columns that the frame calls categories.
+
+    Raises:
+        DataError: A cell does not fit its column, or no feature is left.
+    """
+    while label in table.columns or label in table.unread:
+        label += "_"
+    numbers = np.where(codes < 0, np.nan, codes)
+    columns = table.columns | {label: Column.of_numbers(label, numbers)}
+    whole = dataclasses.replace(table, columns=columns)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # told below
+            fitted = fit_encoding(whole, label=label, categorical=categorical)
+    except DataError as error:
+        raise DataError(f"{error} {HOW}") from error
+    if fitted.left_out:
+        dropped = [f"{quoted(name)} ({why})" for name, why in fitted.left_out.items()]
+        warnings.warn(
+            f"{table.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
+            "this.",
+            UserWarning,
+            stacklevel=4,  # at the call of fit
+        )
+    return dataclasses.replace(fitted, class_names=tuple(class_names))
+
+
+def _is_pandas(x: object) -> bool:
+    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
+    return pandas is not None and isinstance(x, pandas.DataFrame)
+
+
+def _of_pandas(source: Path, name: str, column: Any) -> Any:
+    """One column of pandas as an Arrow array; objects of several kinds as their texts."""
+    arrow = arrow_module()
+    try:
+        return arrow.Array.from_pandas(column)
+    except arrow.ArrowException as error:
+        if column.dtype != object:
+            raise DataError.of(
+                source,
+                expected=f"numbers or text in column {quoted(name)}",
+                got=f"type {column.dtype}",
+                do=f"Convert the column. {HOW}",
+            ) from error
+        return arrow.array([None if is_missing(cell) else str(cell) for cell in column])
+
+
+def _plain(source: Path, table: Any) -> Any:
+    """The table with categories and short texts decoded, and NaN as missing."""
+    arrow = arrow_module()
+    types, compute = arrow.types, arrow.compute
+    columns = {}
+    with reading(source, "columns of numbers or text", arrow.ArrowException, do=HOW):
+        for name, values in zip(table.column_names, table.columns, strict=True):
+            if types.is_dictionary(values.type):
+                values = arrow.chunked_array([_decoded(chunk) for chunk in values.chunks])
+            if types.is_string_view(values.type):
+                values = values.cast(arrow.string())
+            if types.is_floating(values.type):
+                values = compute.if_else(compute.is_nan(values), None, values)
+            if types.is_timestamp(values.type) and values.type.tz is None:
+                values = _days(values)
+            columns[name] = values
+    return arrow.table(columns)
+
+
+def _decoded(categories: Any) -> Any:
+    """Categories as their values; texts as Arrow's usual ones, since views cannot be looked up."""
+    arrow = arrow_module()
+    distinct = categories.dictionary
+    if arrow.types.is_string_view(distinct.type):
+        distinct = distinct.cast(arrow.string())
+    return arrow.DictionaryArray.from_arrays(categories.indices, distinct).dictionary_decode()
+
+
+def _days(values: Any) -> Any:
+    """Times as days, where all are midnight: pandas has no type for days, and writes them so."""
+    arrow = arrow_module()
+    days = values.cast(arrow.date32(), safe=False)
+    return days if days.cast(values.type).equals(values) else values

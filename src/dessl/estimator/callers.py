@@ -1,0 +1,104 @@
+"""Warnings where scikit-learn takes a missing label for a class, seen in who called.
+
+An estimator is not shown the labels that a scorer compares its predictions with, nor those that a
+meta-estimator has numbered before it passes them on. Both are in the frames of the callers, and
+looked up there. Calls from other processes (``n_jobs``) and metrics that the user calls with
+predictions cannot be seen.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from dessl.data.labels import is_missing
+
+METRICS = "sklearn.metrics"
+NUMBERING = ("sklearn.calibration", "sklearn.ensemble.", "sklearn.multiclass")
+VALIDATION = "sklearn.model_selection._validation"
+
+
+def warn_of_scored(stacklevel: int = 2) -> None:
+    """Warn if a scorer that asks for predictions compares them with missing labels.
+
+    Args:
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+    """
+    for frame in _callers(METRICS):
+        labels = frame.f_locals.get("y_true", frame.f_locals.get("y"))
+        if labels is None:
+            continue
+        missing = n_missing(labels)
+        if missing:
+            warnings.warn(
+                f"{missing} of {len(labels)} rows to score have no label, and this scorer counts "
+                "that as a class of its own. Pass cv=dessl.sklearn.SemiSupervisedSplit(), or "
+                "scoring=dessl.sklearn.semi_supervised_scorer(...).",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
+        return  # those farther away may have labels that this one leaves out
+
+
+def warn_of_numbered(stacklevel: int = 2) -> None:
+    """Warn if a meta-estimator has made a class of the missing labels before it calls ``fit``.
+
+    Args:
+        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+    """
+    for frame in _callers("sklearn."):
+        name = _numbers_labels(frame)
+        if name:
+            warnings.warn(
+                f"{name} makes a class of the missing labels in y. Fit it on the labelled rows "
+                "only, with dessl.sklearn.WithUnlabelled(classifier, X_unlabelled) as its "
+                "estimator.",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
+            return
+
+
+def n_missing(labels: Any) -> int:
+    """Return how many labels mark an unlabelled row; 0 where they are no column.
+
+    >>> n_missing([0, -1, 1]), n_missing(["a", None]), n_missing([[1, 0], [0, -1]])
+    (1, 1, 0)
+    """
+    values = np.asarray(labels)
+    if values.ndim != 1:
+        return 0
+    if values.dtype.kind in "iuf":
+        return int((np.isnan(values) | (values == -1)).sum())
+    if values.dtype.kind == "U":
+        return int((values == "").sum())
+    if values.dtype != object:
+        return 0
+    return sum(is_missing(value) or _is_minus_one(value) for value in values)
+
+
+def _is_minus_one(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(value == -1)
+
+
+def _numbers_labels(frame: FrameType) -> str | None:
+    """The name of a caller that numbers labels, where some of them are missing."""
+    module, local = frame.f_globals["__name__"], frame.f_locals
+    if module.startswith(NUMBERING) and n_missing(local.get("y", 0)):
+        return type(local["self"]).__name__ if "self" in local else frame.f_code.co_name
+    if module == VALIDATION and frame.f_code.co_name == "cross_val_predict":
+        numbered = getattr(local.get("le"), "classes_", ())
+        return "cross_val_predict" if n_missing(numbered) else None
+    return None
+
+
+def _callers(module: str) -> Iterator[FrameType]:
+    """Frames of functions in modules whose name begins so, the nearest first."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(module):
+            yield frame
+        frame = frame.f_back

@@ -1,0 +1,159 @@
+"""X as rows of numbers: arrays as they are, data frames as the command line encodes a table.
+
+A frame whose columns are all numbers without gaps is an array, as everywhere in scikit-learn. Any
+other frame is encoded by :mod:`dessl.data.formats`: dates, categories, truth values and gaps become
+the features that ``dessl fit`` makes of a file that holds the same table.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from dessl import _checks
+from dessl._checks import quoted
+from dessl.data.errors import few
+from dessl.data.features import feature_tensor
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.frames import (
+    Frame,
+    frame_encoding,
+    is_frame,
+    is_numbers,
+    read_frame,
+)
+
+LABEL = "label"  # of a table, where y has no name
+
+
+class Inputs(NamedTuple):
+    """What ``fit`` was given besides labels, read and checked.
+
+    Attributes:
+        n: Rows of X.
+        n_more: Rows of X_unlabelled.
+        rows: All of them (n + n_more, ...), where they are numbers.
+        frame: All of them, where they have to be encoded.
+    """
+
+    n: int
+    n_more: int
+    rows: NDArray[Any] | None
+    frame: Frame | None
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, X_unlabelled: Any) -> "Inputs":
+        """Read both, and note the names and the number of columns in the estimator."""
+        frame = _frame_to_encode(X, X_unlabelled)
+        if frame is None:
+            return cls(*_numbers(estimator, X, X_unlabelled), None)
+        check_columns(estimator, X, reset=True)
+        n = frame.arrow.num_rows
+        if X_unlabelled is not None:
+            check_columns(estimator, X_unlabelled, reset=False)
+            frame = frame.followed_by(read_frame(X_unlabelled))
+        return cls(n, frame.arrow.num_rows - n, None, frame)
+
+    def encoded(
+        self, codes: NDArray[np.int64], y: Any, class_names: Sequence[str]
+    ) -> tuple[NDArray[Any], TableEncoding | None]:
+        """Return rows of numbers, and the encoding by which later frames become the same.
+
+        Args:
+            codes: (n + n_more,) class numbers, -1 for unlabelled.
+            y: The labels as they came; a name that they have is kept.
+            class_names: The classes, in the order of their numbers.
+        """
+        if self.frame is None:
+            assert self.rows is not None  # noqa: S101 (one of the two)
+            return self.rows, None
+        name = getattr(y, "name", None)
+        label = name if isinstance(name, str) and name else LABEL
+        table, categorical = self.frame.table(), self.frame.categorical
+        encoding = frame_encoding(
+            table, codes, label=label, class_names=class_names, categorical=categorical
+        )
+        return encoding.features(table), encoding
+
+
+def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[Any]:
+    """Return rows like those of ``fit``, to predict.
+
+    Raises:
+        ValueError: They are of another kind, or columns are missing.
+    """
+    if encoding is None:
+        if is_frame(X) and not is_numbers(X):
+            raise _not_numbers(read_frame(X))
+        return array_rows(estimator, X, reset=False)
+    if not is_frame(X):
+        names = few([quoted(column.name) for column in encoding.columns])
+        raise ValueError(
+            f"this classifier was trained on a table and needs a data frame with the columns "
+            f"{names}; got {type(X).__name__}. Pass a data frame with the columns of training."
+        )
+    if hasattr(estimator, "feature_names_in_"):
+        check_columns(estimator, X, reset=False)
+    return encoding.features(read_frame(X).table())
+
+
+def array_rows(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
+    """Return X as uint8 images with channels first, or as finite floats."""
+    _checks.unmasked("X", X)
+    images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
+    rows: NDArray[Any] = validate_data(
+        estimator,
+        feature_tensor("X", X).numpy(force=True) if images else X,
+        reset=reset,
+        dtype=np.uint8 if images else [np.float64, np.float32],
+        order="C",
+        allow_nd=True,
+    )
+    return rows if images else feature_tensor("X", rows).numpy()
+
+
+def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Note a frame's columns in the estimator, or compare with them: same names, same order."""
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
+    """X as a frame, unless it and X_unlabelled are numbers alone."""
+    if not is_frame(X):
+        return None
+    frames = is_frame(X_unlabelled)
+    if is_numbers(X) and (not frames or is_numbers(X_unlabelled)):
+        return None
+    if X_unlabelled is not None and not frames:
+        raise ValueError(
+            "X_unlabelled must be a data frame with the columns of X; got "
+            f"{type(X_unlabelled).__name__}."
+        )
+    return read_frame(X)
+
+
+def _numbers(estimator: Any, X: Any, X_unlabelled: Any) -> tuple[int, int, NDArray[Any]]:
+    rows = array_rows(estimator, X, reset=True)
+    if X_unlabelled is None:
+        return len(rows), 0, rows
+    more = array_rows(estimator, X_unlabelled, reset=False)
+    if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
+        raise ValueError(
+            f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
+            f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
+            "in the same way as X."
+        )
+    return len(rows), len(more), np.concatenate([rows, more])
+
+
+def _not_numbers(frame: Frame) -> ValueError:
+    """The error for a frame that needs an encoding where training had numbers alone."""
+    names = [name for name in frame.arrow.column_names if not frame.only(name).all_numbers]
+    return ValueError(
+        "this classifier was trained on numbers without gaps; got text, dates, truth values "
+        f"or gaps in {few([quoted(name) for name in names])}. Fill in or convert these cells, "
+        "or train on a data frame that has such columns."
+    )

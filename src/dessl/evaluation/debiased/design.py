@@ -1,0 +1,259 @@
+"""Labels drawn by design: with known probabilities, by strata, or by class.
+
+The population is all rows together, labelled or not; row i was labelled with probability π_i. With
+weights a_i ∝ 1/π_i that sum to one (Hájek), or that sum to each stratum's share of all rows,
+
+    θ̂ = Σ_L a_i L_i + λ ( mean_all H − Σ_L a_i H_i )
+
+estimates the mean of L over the population. Row i moves it by
+
+    c_i = a_i (r_i − r̄) + λ (H_i − mean_all H)/n,    r = L − λH,
+
+without the first term if it is unlabelled, where r̄ is the weighted mean of r over the labelled rows
+of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ makes that smallest: it
+is a regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
+missing at random.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, Stratum, without_rounding
+from dessl.evaluation.debiased.proxies import Proxies, Sample
+from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
+from dessl.theory import correlation
+
+LEAST_IN_STRATUM = 2
+
+
+class Design(NamedTuple):
+    """How rows were chosen for labelling.
+
+    Attributes:
+        weights: a, the share of the population that each labelled row stands for, (m,), summing
+            to one.
+        strata: The stratum of each labelled row, numbered from 0, (m,).
+    """
+
+    weights: Tensor
+    strata: Tensor
+
+    @property
+    def effective_labels(self) -> float:
+        """Kish's number of equally weighted labels, 1/Σ a²."""
+        return 1 / float(self.weights.square().sum())
+
+
+def design_of(
+    labelled: int,
+    unlabelled: int,
+    propensity: "ArrayLike | None",
+    strata: "ArrayLike | None",
+    strata_unlabelled: "ArrayLike | None",
+) -> Design | None:
+    """Check how rows were labelled; None for labels missing completely at random.
+
+    >>> design_of(4, 6, None, ["a", "a", "b", "b"], ["a"] * 1 + ["b"] * 5).weights
+    tensor([0.1500, 0.1500, 0.3500, 0.3500], dtype=torch.float64)
+    >>> design_of(2, 3, [0.5, 0.25], None, None).weights
+    tensor([0.3333, 0.6667], dtype=torch.float64)
+    """
+    if propensity is None and strata is None and strata_unlabelled is None:
+        return None
+    chances = None if propensity is None else _propensities(propensity, labelled)
+    if strata is None:
+        if strata_unlabelled is not None or chances is None:
+            raise ValueError("strata_unlabelled needs strata, those of the labelled rows.")
+        return Design(_shares(chances), torch.zeros(labelled, dtype=torch.int64))
+    names, index = np.unique(_names("strata", strata, labelled), return_inverse=True)
+    number = torch.as_tensor(index.reshape(-1)).long()
+    counts = torch.bincount(number)
+    if int(counts.min()) < LEAST_IN_STRATUM:
+        raise ValueError(
+            f"each stratum needs at least {LEAST_IN_STRATUM} labelled rows for a variance; "
+            f"'{names[int(counts.argmin())]}' has {int(counts.min())}. Merge it with another."
+        )
+    if chances is None:
+        chances = _drawn_shares(names, number, strata_unlabelled, unlabelled)
+    elif strata_unlabelled is not None:
+        raise ValueError(
+            "pass propensity or strata_unlabelled, not both: each gives the strata's sizes."
+        )
+    return Design(_shares(chances), number)
+
+
+def _drawn_shares(
+    names: "np.ndarray[tuple[int], np.dtype[np.str_]]",
+    number: Tensor,
+    strata_unlabelled: "ArrayLike | None",
+    unlabelled: int,
+) -> Tensor:
+    """Each labelled row's m_s/N_s."""
+    if strata_unlabelled is None:
+        raise ValueError(
+            "strata need their sizes: pass strata_unlabelled, the strata of the unlabelled rows; "
+            "or propensity, if strata are classes, which unlabelled rows do not show."
+        )
+    others = _names("strata_unlabelled", strata_unlabelled, unlabelled)
+    if len(strange := np.setdiff1d(others, names)):
+        raise ValueError(
+            f"every stratum needs labelled rows; '{strange[0]}' has none among "
+            f"{int((others == strange[0]).sum())} unlabelled rows. Its labelling probability is 0, "
+            "so nothing can be said of it: label some of its rows, or leave them out."
+        )
+    drawn = torch.bincount(number).double()
+    rest = torch.as_tensor((others[:, None] == names).sum(axis=0))
+    return (drawn / (drawn + rest))[number]
+
+
+def _propensities(propensity: "ArrayLike", labelled: int) -> Tensor:
+    values = _checks.float64("propensity", propensity, ndim=(1,)).cpu()
+    if len(values) != labelled:
+        raise ValueError(
+            f"propensity must have one probability for each labelled row; got {len(values)} for "
+            f"{labelled} rows. Those of unlabelled rows are not needed."
+        )
+    if not bool(((values > 0) & (values <= 1)).all()):
+        raise ValueError(
+            f"propensity must lie in (0, 1]; got values from {float(values.min()):.3g} to "
+            f"{float(values.max()):.3g}. A row that could not have been labelled stands for none."
+        )
+    return values
+
+
+def _names(
+    name: str, strata: "ArrayLike", rows: int
+) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
+    array = strata.cpu().numpy() if isinstance(strata, Tensor) else np.asarray(strata)
+    if array.ndim != 1 or len(array) != rows:
+        raise ValueError(
+            f"{name} must have one entry for each of the {rows} rows; got shape {array.shape}."
+        )
+    return array.astype(str)
+
+
+def _shares(chances: Tensor) -> Tensor:
+    weights = 1 / chances
+    return weights / weights.sum()
+
+
+def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit:
+    """The estimate for labels drawn by design; ``lam=0`` uses the labelled rows only."""
+    a, m = design.weights, len(sample.loss)
+    h, n = sample.labelled.h, m + len(sample.unlabelled.h)
+    every = sample.every_h - sample.every_h.mean()
+    if not len(sample.unlabelled.h):
+        lam = 0.0
+    loss_off, h_off = (_off_stratum(values, design) for values in (sample.loss, h))
+    towards = torch.cat([a * h_off, a.new_zeros(n - m)]) - every / n  # c_i = a_i L_i − λ towards_i
+    moved = torch.cat([a * loss_off, a.new_zeros(n - m)])
+    if lam is None:
+        lam = _least_variance(moved, towards)
+    effect = moved - lam * towards
+    inside = torch.zeros(int(design.strata.max()) + 1, dtype=a.dtype).index_add_(
+        0, design.strata, a
+    )
+    leverage = a / inside[design.strata]
+    if lam:
+        leverage = leverage + towards[:m].square() / towards.square().sum()
+    labels = design.effective_labels
+    plain = float(a @ sample.loss)
+    between = float(a @ (sample.loss - loss_off - plain).square()) / n  # the strata's own sizes
+    return Fit(
+        value=plain + lam * float(sample.every_h.mean() - a @ h),
+        lam=lam,
+        bend=0.0,
+        correlation=correlation(sample.loss, h),
+        beliefs=lam * sample.every_h,
+        residuals=effect[:m] * math.sqrt(m * labels),
+        leverage=leverage.clamp(max=1 - 1 / m),
+        unlabelled_variance=float(effect[m:].square().sum()) + between,
+        degrees=max(1.0, labels - len(inside) - bool(lam)),
+        labels=labels,
+        plain=plain,
+        loss_variance=without_rounding(float(a @ (sample.loss - plain).square())),
+        seen_variance=float(a @ (h - a @ h).square()),
+        designed=True,
+        strata=tuple(_strata(sample, design, lam)) if len(inside) > 1 else (),
+    )
+
+
+def _strata(sample: Sample, design: Design, lam: float) -> Iterator[Stratum]:
+    """Each stratum by itself, with the λ of all."""
+    for number in range(int(design.strata.max()) + 1):
+        here = design.strata == number
+        share = float(design.weights[here].sum())
+        a, loss, h = design.weights[here] / share, sample.loss[here], sample.labelled.h[here]
+        rows = Proxies(h, sample.labelled.moments[:, here])
+        none = Proxies(h[:0], rows.moments[:, :0])
+        residuals = loss - lam * h
+        plain, labels = float(a @ loss), 1 / float(a.square().sum())
+        fit = Fit(
+            value=plain,
+            lam=lam,
+            bend=0.0,
+            correlation=0.0,
+            beliefs=lam * h,
+            residuals=a * (residuals - a @ residuals) * math.sqrt(len(a) * labels),
+            leverage=a,
+            unlabelled_variance=0.0,
+            degrees=max(1.0, labels - 1),
+            labels=labels,
+            plain=plain,
+            loss_variance=without_rounding(float(a @ (loss - plain).square())),
+            seen_variance=0.0,
+            designed=True,
+        )
+        yield Stratum(share, Sample(loss, rows, none), fit)
+
+
+def best_design(sample: Sample, design: Design) -> Fit:
+    """The fit with or without unlabelled rows, whichever has the smaller standard error."""
+    both = (designed(sample, design), designed(sample, design, lam=0.0))
+    return min(both, key=lambda fit: fit.standard_error(fit.leverage_variance))
+
+
+def _off_stratum(values: Tensor, design: Design) -> Tensor:
+    """Values minus the weighted mean of their stratum."""
+    size = int(design.strata.max()) + 1
+    total = values.new_zeros(size).index_add_(0, design.strata, design.weights * values)
+    share = values.new_zeros(size).index_add_(0, design.strata, design.weights)
+    return values - (total / share)[design.strata]
+
+
+def _least_variance(moved: Tensor, towards: Tensor) -> float:
+    """The slope of one on the other, shrunk as James and Stein do, in [0, 1]."""
+    square = float(towards @ towards)
+    if square == 0:
+        return 0.0
+    slope = float(moved @ towards) / square
+    error = float((towards * (moved - slope * towards)).norm()) / square
+    if abs(slope) <= error:
+        return 0.0
+    return min(LAM_RANGE[1], max(LAM_RANGE[0], slope * (1 - (error / slope) ** 2)))
+
+
+def balance_test(sample: Sample, design: Design) -> ShiftTest:
+    """Test whether the weighted labelled rows have the same mean H as all rows."""
+    m, n = len(sample.loss), len(sample.every_h)
+    if min(m, n - m) < LEAST_LABELS:
+        return ShiftTest(math.nan, 0.0, 0.0)
+    gap = float(design.weights @ sample.labelled.h - sample.every_h.mean())
+    own = design.weights * _off_stratum(sample.labelled.h, design)
+    every = (sample.every_h - sample.every_h.mean()) / n
+    terms = torch.cat([own, own.new_zeros(n - m)]) - every
+    error = float(terms.norm())
+    if error == 0:
+        return ShiftTest(1.0, 0.0, 0.0)
+    from scipy import special
+
+    z = gap / error
+    degrees = max(1.0, design.effective_labels - 1 - int(design.strata.max()))
+    return ShiftTest(2 * float(special.stdtr(degrees, -abs(z))), z, z * z)

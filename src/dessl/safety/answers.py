@@ -1,0 +1,76 @@
+"""A cheap model's answers to labelled and unlabelled rows, none by a model that saw its label."""
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.teachers import Linear, Teacher
+from dessl.teachers.space import Space
+
+FOLDS = 5
+STRENGTH = 0.3  # of the logistic regression: between the pool's two
+
+
+class FoldAnswers(NamedTuple):
+    """Answers of cross-fitted models.
+
+    Attributes:
+        log_p: Log-probabilities (n, classes), float64.
+        folds: (n,) the model that answered; it was not trained on this row's label.
+    """
+
+    log_p: Tensor
+    folds: NDArray[np.int64]
+
+
+def fold_answers(
+    values: Tensor,
+    y: Tensor,
+    labelled: NDArray[np.bool_],
+    n_classes: int,
+    *,
+    teacher: Teacher | None = None,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> FoldAnswers:
+    """Return out-of-fold answers to labelled rows, and each unlabelled row's by one of the models.
+
+    An unlabelled row answered by a model of all labels would be answered by a better model than any
+    labelled row: it gets one of the folds' models at random, so that under MCAR the rows of a fold
+    are exchangeable.
+
+    Args:
+        values: (n, d) columns.
+        y: (n_l,) classes of the labelled rows, in their order.
+        labelled: (n,) which rows are labelled.
+        n_classes: How many classes there are.
+        teacher: Fitted on each fold's other labels; logistic regression if not given.
+        folds: How many.
+        seed: Of the folds.
+
+    >>> x = torch.arange(40.0)[:, None]
+    >>> labelled = np.arange(40) % 2 == 0
+    >>> answers = fold_answers(x, (x[labelled, 0] > 20).long(), labelled, 2)
+    >>> answers.log_p.argmax(1)[[0, 1, -2, -1]].tolist()
+    [0, 0, 1, 1]
+    """
+    teacher = teacher or Linear(STRENGTH, space=Space.of(values))
+    generator = np.random.default_rng(seed)
+    numbers = np.empty(len(values), np.int64)
+    for part in (labelled, ~labelled):  # not by class: what is balanced in one must be in both
+        numbers[part] = generator.permutation(int(part.sum())) % folds
+    own = numbers[labelled]
+    log_p = torch.empty(len(values), n_classes, dtype=torch.float64)
+    x_l = values[torch.from_numpy(labelled)]
+    for fold in range(folds):
+        asked = torch.from_numpy(numbers == fold)
+        if bool(asked.any()):
+            trained = torch.from_numpy(own != fold)
+            model = copy.deepcopy(teacher)
+            model.fit(x_l[trained], y[trained], values[:0], n_classes)
+            log_p[asked] = model.predict_log_proba(values[asked])
+    return FoldAnswers(log_p, numbers)

@@ -1,0 +1,166 @@
+"""Does the chance of a label depend on the class? A likelihood-ratio test, and the estimates of it.
+
+With φ_k the probability that a row of class k has a label and p_k(x) a model of the class,
+
+    ℓ = Σ_L [log p_y(x) + log φ_y] + Σ_U log Σ_k (1 − φ_k) p_k(x)
+
+is maximised over φ *and* the model, against one φ for all classes: twice the difference is about
+χ² with K − 1 degrees of freedom. Holding the model fixed would make the test reject far too often.
+The model is p_k(x) ∝ exp(a s_k(x) + b_k), with s out-of-fold log-probabilities: K parameters that
+the likelihood determines from few labels, whatever the rows are.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.safety.permutation import Floats
+
+LEAST_LABELS = 3  # of a class
+
+
+class ClassTest(NamedTuple):
+    """Whether labels are missing by class.
+
+    Attributes:
+        p_value: Of one probability for all classes.
+        statistic: Twice the gain in log-likelihood.
+        degrees: Of freedom.
+        propensity: (classes,) estimated probability of a label in each class; NaN for a class that
+            was left out.
+        standard_error: (classes,) of ``propensity``.
+    """
+
+    p_value: float
+    statistic: float
+    degrees: int
+    propensity: Floats
+    standard_error: Floats
+
+
+def class_test(log_p: Tensor, y: Tensor, labelled: NDArray[np.bool_]) -> ClassTest | None:
+    """Test whether the probability of a label depends on the class.
+
+    Args:
+        log_p: Out-of-fold log-probabilities (n, classes) of :func:`fold_answers`.
+        y: (n_l,) classes of the labelled rows, in their order.
+        labelled: (n,) which rows are labelled.
+
+    Returns:
+        None if fewer than two classes have three labels each.
+    """
+    from scipy.stats import chi2
+
+    counts = np.bincount(y.numpy(), minlength=log_p.shape[1])
+    used = np.flatnonzero(counts >= LEAST_LABELS)
+    if len(used) < 2 or labelled.all():
+        return None
+    problem = _Likelihood.of(log_p, y, labelled, used)
+    null, full = problem.null(), problem.full()
+    statistic = max(0.0, 2 * (null.value - full.value))
+    degrees = len(used) - 1
+    phi, error = problem.propensity(full.parameters)
+    found = np.full((2, log_p.shape[1]), np.nan)
+    found[:, used] = phi, error
+    return ClassTest(float(chi2.sf(statistic, degrees)), statistic, degrees, found[0], found[1])
+
+
+class _Optimum(NamedTuple):
+    parameters: Floats
+    value: float  # negative log-likelihood
+
+
+class _Likelihood(NamedTuple):
+    """Scores of labelled (n_l, K) and unlabelled rows (n_u, K), and labelled classes one-hot."""
+
+    known: Floats
+    unknown: Floats
+    hot: Floats
+
+    @classmethod
+    def of(
+        cls, log_p: Tensor, y: Tensor, labelled: NDArray[np.bool_], used: NDArray[np.int64]
+    ) -> "_Likelihood":
+        scores = log_p.double().numpy()[:, used]
+        known, classes = scores[labelled], y.numpy()
+        kept = np.isin(classes, used)
+        hot = (classes[kept, None] == used).astype(np.float64)
+        return cls(known[kept], scores[~labelled], hot)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.hot.shape[1])
+
+    def null(self) -> _Optimum:
+        """With one φ: the model is that of the labelled rows alone, and φ their share."""
+        from scipy.optimize import minimize
+
+        def value(parameters: Floats) -> tuple[float, Floats]:
+            slope, shift = parameters[0], np.append(0.0, parameters[1:])
+            log_q = _log_softmax(slope * self.known + shift)
+            rest = self.hot - np.exp(log_q)
+            gradient = np.append((rest * self.known).sum(), rest.sum(0)[1:])
+            return -float((self.hot * log_q).sum()), -gradient
+
+        start = np.append(1.0, np.zeros(self.n_classes - 1))
+        found = minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-6})
+        n_l, n_u = len(self.known), len(self.unknown)
+        share = n_l / (n_l + n_u)
+        fixed = n_l * np.log(share) + n_u * np.log1p(-share)
+        return _Optimum(found.x, float(found.fun) - fixed)
+
+    def full(self) -> _Optimum:
+        """With a φ for each class."""
+        from scipy.optimize import minimize
+
+        start = self._start()
+        found = minimize(
+            self.value_and_gradient, start, jac=True, method="BFGS", options={"gtol": 1e-6}
+        )
+        return _Optimum(found.x, float(found.fun))
+
+    def _start(self) -> Floats:
+        share = len(self.known) / (len(self.known) + len(self.unknown))
+        odds = np.log(share / (1 - share))
+        return np.concatenate([self.null().parameters, np.full(self.n_classes, odds)])
+
+    def value_and_gradient(self, parameters: Floats) -> tuple[float, Floats]:
+        """The negative log-likelihood at (slope, shifts but the first, log-odds of φ)."""
+        k = self.n_classes
+        slope, shift = parameters[0], np.append(0.0, parameters[1:k])
+        odds = parameters[k:]
+        log_phi, log_rest = -np.logaddexp(0, -odds), -np.logaddexp(0, odds)
+        phi = np.exp(log_phi)
+        log_known = _log_softmax(slope * self.known + shift)
+        log_unknown = _log_softmax(slope * self.unknown + shift)
+        joint = log_unknown + log_rest
+        marginal = np.logaddexp.reduce(joint, axis=1)
+        posterior = np.exp(joint - marginal[:, None])
+        counts = self.hot.sum(0)
+        value = (self.hot * log_known).sum() + counts @ log_phi + marginal.sum()
+        rest_known = self.hot - np.exp(log_known)
+        rest_unknown = posterior - np.exp(log_unknown)
+        by_slope = (rest_known * self.known).sum() + (rest_unknown * self.unknown).sum()
+        by_shift = (rest_known.sum(0) + rest_unknown.sum(0))[1:]
+        by_odds = counts * (1 - phi) - phi * posterior.sum(0)
+        return -float(value), -np.concatenate([[by_slope], by_shift, by_odds])
+
+    def propensity(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """φ and its standard error, by the curvature of the log-likelihood."""
+        step, size = 1e-4, len(parameters)
+        curvature = np.empty((size, size))
+        for place in range(size):
+            ahead = np.eye(size)[place] * step
+            high, low = (self.value_and_gradient(parameters + sign * ahead)[1] for sign in (1, -1))
+            curvature[place] = (high - low) / (2 * step)
+        covariance = np.linalg.pinv((curvature + curvature.T) / 2)
+        phi = 1 / (1 + np.exp(-parameters[self.n_classes :]))
+        spread = np.sqrt(np.clip(np.diag(covariance)[self.n_classes :], 0, None))
+        return phi, phi * (1 - phi) * spread
+
+
+def _log_softmax(logits: Floats) -> Floats:
+    found: Floats = logits - np.logaddexp.reduce(logits, axis=1)[:, None]
+    return found

@@ -1,0 +1,112 @@
+"""What the tests of a data set look at: named columns of its rows, few for images."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from dessl.data import SemiData
+from dessl.teachers.pooling import as_columns
+
+GRID = 8  # brightness of an image in GRID × GRID places
+AT_ONCE = 2**24  # bytes of images at a time
+MOST_COLUMNS = 1024  # of wider rows, every second or third column and so on
+MOST_ROWS = 10_000  # a test needs no more; copies are looked for in all
+
+
+class Columns(NamedTuple):
+    """Numbers (n, d), float32, and a name for each column."""
+
+    values: Tensor
+    names: tuple[str, ...]
+
+
+class Sampled(NamedTuple):
+    """Rows for tests: positions (n,) in the data, and which of them are labelled, (n,)."""
+
+    rows: Tensor
+    labelled: NDArray[np.bool_]
+
+
+def sampled_rows(data: SemiData, *, most: int = MOST_ROWS, seed: int = 0) -> Sampled:
+    """Return at most so many rows, drawn at random, half of them labelled where there are enough.
+
+    A random part of the labelled and of the unlabelled rows is as exchangeable as all of them.
+
+    >>> data = SemiData(torch.rand(9, 2), [0, 1, 1] + [-1] * 6)
+    >>> sampled_rows(data, most=5).labelled.tolist()
+    [True, True, False, False, False]
+    """
+    generator = torch.Generator().manual_seed(seed)
+    known, unknown = data.labelled_rows.cpu(), data.unlabelled_rows.cpu()
+    n_known = min(len(known), max(most // 2, most - len(unknown)))
+    n_unknown = min(len(unknown), most - n_known)
+    parts = [
+        part[torch.randperm(len(part), generator=generator)[:n].sort().values]
+        for part, n in ((known, n_known), (unknown, n_unknown))
+    ]
+    return Sampled(torch.cat(parts), np.repeat([True, False], [n_known, n_unknown]))
+
+
+def columns_of(data: SemiData, rows: Tensor) -> Columns:
+    """Return the columns of some rows.
+
+    A table's are its own, or some of them where there are more than 1,024. An image's are its
+    brightness in 8 × 8 places, the mean and the spread of each channel, and how much neighbouring
+    pixels differ.
+
+    Args:
+        data: Where the rows are from.
+        rows: (n,) positions.
+
+    >>> images = torch.full((3, 1, 16, 16), 51, dtype=torch.uint8)
+    >>> columns = columns_of(SemiData(images, [0, 1, -1]), torch.tensor([0, 2]))
+    >>> columns.values.shape, columns.names[0], round(float(columns.values[0, 0]), 3)
+    (torch.Size([2, 67]), 'mean of channel 1', 0.2)
+    """
+    if data.is_image:
+        step = max(1, AT_ONCE // max(1, data.x[0].numel()))
+        blocks = [image_columns(data.x[part.to(data.device)]) for part in torch.split(rows, step)]
+        return Columns(torch.cat(blocks).cpu(), image_names(data.x.shape[1]))
+    values = as_columns(data.x[rows.to(data.device)]).float()
+    names = data.encoding.feature_names if data.encoding else ()
+    if len(names) != values.shape[1]:
+        names = tuple(f"column {number + 1}" for number in range(values.shape[1]))
+    step = -(-values.shape[1] // MOST_COLUMNS)
+    return Columns(values[:, ::step].contiguous(), tuple(names)[::step])
+
+
+def image_columns(x: Tensor) -> Tensor:
+    """Return the columns (n, d) of uint8 images (n, channels, height, width)."""
+    levels = x.float() / 255
+    grey = levels.mean(1, keepdim=True)
+    across = (grey[..., 1:] - grey[..., :-1]).abs().mean((1, 2, 3))
+    down = (grey[..., 1:, :] - grey[..., :-1, :]).abs().mean((1, 2, 3))
+    return torch.cat(
+        [
+            levels.mean((2, 3)),
+            levels.std((2, 3), correction=0),
+            ((across + down) / 2)[:, None],
+            F.adaptive_avg_pool2d(grey, GRID).flatten(1),
+        ],
+        1,
+    )
+
+
+def image_names(channels: int) -> tuple[str, ...]:
+    """The names of the columns of :func:`image_columns`."""
+    each = range(1, channels + 1)
+    places = [
+        f"brightness in row {row}, column {column} of {GRID}"
+        for row in range(1, GRID + 1)
+        for column in range(1, GRID + 1)
+    ]
+    return (
+        *(f"mean of channel {k}" for k in each),
+        *(f"contrast of channel {k}" for k in each),
+        "sharpness",
+        *places,
+    )

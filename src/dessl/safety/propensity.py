@@ -1,0 +1,348 @@
+"""Propensities: the probability of each row to get its label, known or estimated.
+
+known            by the design that labelled the rows: a survey, a stratified or an active draw
+from x           the label depends on what a row looks like: logistic regression, cross-fitted
+from y           the label depends on the class: moments of a classifier's answers, or EM
+
+Training weighs each label by 1/π (:func:`dessl.inverse_propensity_risk`). IPW and AIPW are the same
+estimator there for λ = 1; λ = 0 is IPW alone. Weights are bounded: π is raised where a label would
+count for more than twenty average ones, which costs a little bias and saves much variance.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl import _checks
+from dessl.data import SemiData
+from dessl.safety.answers import fold_answers
+from dessl.safety.class_test import class_test
+from dessl.safety.columns import columns_of
+from dessl.safety.permutation import Floats
+from dessl.safety.two_samples import auc
+from dessl.teachers import FromClassifier, Linear, Teacher
+from dessl.teachers.pooling import as_columns
+from dessl.teachers.space import Space
+
+Source = Literal["known", "estimated from x", "estimated from y"]
+Method = Literal["em", "moments"]
+ESTIMATES = ("estimate-x", "estimate-y")
+MOST_WEIGHT = 20.0  # average labels that one label may count for
+BOOTSTRAP = 200  # draws, for the error of moments
+FOLDS = 5
+STRENGTH = 1.0  # of the logistic regression of being labelled
+
+
+class ClassPropensity(NamedTuple):
+    """The probability of a label in one class, with its standard error."""
+
+    name: str
+    propensity: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Propensity:
+    """The probability of each row to be labelled.
+
+    Attributes:
+        values: (n,) float32; NaN for unlabelled rows where it depends on their unknown class.
+        source: Where it is from.
+        raised: How many labelled rows had a smaller one, which would have weighed too much.
+        effective_labels: (Σ 1/π)² / Σ 1/π² over labelled rows: so many labels of equal weight would
+            give means as precise.
+        labels: How many labels there are.
+        largest_weight: The largest 1/π, as a multiple of the mean.
+        auc: Out of fold, of telling labelled rows by π; near 1, the two kinds of rows hardly
+            overlap. None where π is not estimated from x.
+        no_overlap: Share of unlabelled rows whose π is below that of every labelled row.
+        classes: The probability in each class, where it is estimated from y.
+    """
+
+    values: Tensor
+    source: Source
+    raised: int
+    effective_labels: float
+    labels: int
+    largest_weight: float
+    auc: float | None = None
+    no_overlap: float = 0.0
+    classes: tuple[ClassPropensity, ...] = ()
+
+    def on(self, data: SemiData) -> SemiData:
+        """Return the data with these propensities; the features are shared."""
+        new = copy.copy(data)
+        new.propensity = self.values.to(data.device)
+        return new
+
+    @property
+    def sentence(self) -> str:
+        """What they mean for the labels, in words."""
+        text = (
+            f"Labelling probabilities {self.source}: {self.labels} labels are worth "
+            f"{self.effective_labels:.0f} of equal weight, and the largest weight is "
+            f"{self.largest_weight:.1f} times the mean."
+        )
+        if self.raised:
+            text += f" {self.raised} probabilities were raised to bound the weights."
+        if self.no_overlap > 0.01:
+            text += (
+                f" {self.no_overlap:.0%} of the unlabelled rows are unlike any labelled row: no "
+                "weights can stand for them."
+            )
+        return text
+
+
+def known_propensity(
+    data: SemiData, values: "Tensor | NDArray[Any]", *, most_weight: float = MOST_WEIGHT
+) -> Propensity:
+    """Return propensities that the design of the labels gives.
+
+    Args:
+        data: With its labels.
+        values: (n,) in (0, 1]; those of unlabelled rows may be NaN if they are not known.
+        most_weight: Average labels that one label may count for.
+
+    Raises:
+        ValueError: A row could never get a label: nothing can be said of such rows by weighing.
+
+    >>> data = SemiData(torch.rand(4, 2), [0, 1, -1, -1])
+    >>> known = known_propensity(data, torch.tensor([0.5, 0.25, 0.5, 0.25]))
+    >>> round(known.effective_labels, 2), round(known.largest_weight, 2)
+    (1.8, 1.33)
+    """
+    given = torch.as_tensor(_checks.numbers("propensity", values)).double().cpu()
+    if given.shape != (len(data),):
+        raise ValueError(
+            f"propensity must have one probability for each row, shape ({len(data)},); got "
+            f"{tuple(given.shape)}."
+        )
+    known = data.labelled_rows.cpu()
+    bad = ~((given > 0) & (given <= 1)) & ~given.isnan()
+    bad[known] |= given[known].isnan()
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        zero = float(given[row]) == 0
+        do = (
+            "A row that could never get a label is not represented by any: leave such rows out, "
+            "and say so where results are reported."
+            if zero
+            else "Give each labelled row the probability with which it got its label."
+        )
+        raise ValueError(
+            f"propensity must lie in (0, 1]; {int(bad.sum())} of {len(data)} rows do not, the "
+            f"first is row {row}: {float(given[row]):g}. {do}"
+        )
+    return _bounded(data, given, "known", most_weight)
+
+
+def propensity_from_x(
+    data: SemiData,
+    *,
+    classifier: Any = None,
+    most_weight: float = MOST_WEIGHT,
+    seed: int = 0,
+) -> Propensity:
+    """Estimate π(x), where the chance of a label depends on what a row looks like.
+
+    Args:
+        data: With its labels.
+        classifier: Of your own, with ``fit`` and ``predict_proba``; it learns from the columns
+            which rows are labelled. Logistic regression if not given.
+        most_weight: Average labels that one label may count for.
+        seed: Of the five folds: a row's π comes from a model that was not fitted on it.
+    """
+    _check_both(data)
+    rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
+    marks = torch.zeros(len(rows), dtype=torch.int64)
+    marks[: data.n_labelled] = 1
+    values = _columns(data, rows)
+    teacher: Teacher = (
+        Linear(STRENGTH, space=Space.of(values))
+        if classifier is None
+        else FromClassifier(classifier)
+    )
+    found = torch.empty(len(rows), dtype=torch.float64)
+    folds = torch.from_numpy(np.random.default_rng(seed).permutation(len(rows)) % FOLDS)
+    for fold in range(FOLDS):
+        held = folds == fold
+        own = copy.deepcopy(teacher).fit(values[~held], marks[~held], values[:0], 2)
+        found[held] = own.predict_log_proba(values[held])[:, 1].exp()
+    everywhere = torch.full((len(data),), torch.nan, dtype=torch.float64)
+    everywhere[rows] = found
+    known, unknown = found[: data.n_labelled].numpy(), found[data.n_labelled :].numpy()
+    return _bounded(
+        data,
+        everywhere,
+        "estimated from x",
+        most_weight,
+        auc=auc(known, unknown),
+        no_overlap=float((unknown < known.min()).mean()),
+    )
+
+
+def propensity_from_y(
+    data: SemiData,
+    *,
+    method: Method = "em",
+    classifier: Any = None,
+    most_weight: float = MOST_WEIGHT,
+    seed: int = 0,
+) -> Propensity:
+    """Estimate φ(y), where the chance of a label depends on the class alone.
+
+    Both ways need a classifier that tells the classes apart, and unlabelled rows of the same kinds:
+    within a class, labelled and unlabelled rows must look alike.
+
+    Args:
+        data: With its labels; each class needs three.
+        method: ``"em"``: the most likely φ_k = n_lk / (n_lk + Σ_U q_k), with q the classes that the
+            unlabelled rows probably have, recalibrated together with φ. ``"moments"``: the class
+            shares of unlabelled rows that explain the classifier's mean answer to them, by its
+            out-of-fold answers to each class: it asks for no calibration.
+        classifier: Of your own; logistic regression on the rows' columns if not given.
+        most_weight: Average labels that one label may count for.
+        seed: Of the folds and of the bootstrap.
+    """
+    _checks.one_of("method", method, ("em", "moments"))
+    _check_both(data)
+    rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
+    y = data.y.cpu()[rows[: data.n_labelled]]
+    counts = y.bincount(minlength=data.n_classes)
+    if int(counts.min()) < 3:
+        name = data.class_names[int(counts.argmin())]
+        raise ValueError(
+            f"to estimate how often each class is labelled, each needs at least 3 labels; "
+            f"{name!r} has {int(counts.min())}. Label more of its rows, or leave the class out."
+        )
+    labelled = np.arange(len(rows)) < data.n_labelled
+    teacher = None if classifier is None else FromClassifier(classifier)
+    answers = fold_answers(
+        _columns(data, rows), y, labelled, data.n_classes, teacher=teacher, seed=seed
+    )
+    if method == "em":
+        found = class_test(answers.log_p, y, labelled)
+        if found is None:
+            raise ValueError("at least two classes must have labels.")
+        phi, error = found.propensity, found.standard_error
+    else:
+        phi, error = class_moments(answers.log_p.exp().numpy(), y.numpy(), labelled, seed=seed)
+    values = torch.full((len(data),), torch.nan, dtype=torch.float64)
+    values[rows[: data.n_labelled]] = torch.from_numpy(phi)[y]
+    classes = tuple(
+        ClassPropensity(name, float(phi[k]), float(error[k]))
+        for k, name in enumerate(data.class_names)
+    )
+    return _bounded(data, values, "estimated from y", most_weight, classes=classes)
+
+
+def class_moments(
+    p: Floats, y: NDArray[np.int64], labelled: NDArray[np.bool_], *, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """Return φ and its standard error, (classes,) each, by the moments of a classifier's answers.
+
+    With C_jk the mean of p_j over labelled rows of class k, the unlabelled rows' class shares s
+    solve C s = mean_U p, and φ_k = n_lk / (n_lk + n_u s_k). Errors are by a bootstrap of labelled
+    rows, class by class, and of unlabelled rows; the classifier is not fitted anew.
+
+    Args:
+        p: (n, classes) probabilities, out of fold where rows are labelled.
+        y: (n_l,) classes of the labelled rows.
+        labelled: (n,) which rows are labelled.
+        seed: Of the bootstrap.
+    """
+    generator = np.random.default_rng(seed)
+    counts, n_u = np.bincount(y, minlength=p.shape[1]), int((~labelled).sum())
+    by_class = [p[labelled][y == k] for k in range(p.shape[1])]
+    unknown = p[~labelled]
+
+    def solved(confusion: Floats, mean: Floats) -> Floats:
+        shares = np.clip(np.linalg.lstsq(confusion, mean, rcond=None)[0], 1e-6, None)
+        found: Floats = counts / (counts + n_u * shares / shares.sum())
+        return found
+
+    phi = solved(np.stack([own.mean(0) for own in by_class], 1), unknown.mean(0))
+    draws = []
+    for _ in range(BOOTSTRAP):
+        means = [
+            generator.multinomial(len(own), np.full(len(own), 1 / len(own))) @ own / len(own)
+            for own in by_class
+        ]
+        again = generator.multinomial(n_u, np.full(n_u, 1 / n_u)) @ unknown / n_u
+        draws.append(solved(np.stack(means, 1), again))
+    # The number of labels of a class is itself a draw, binomial given φ.
+    spread = np.stack(draws).std(0, ddof=1)
+    return phi, np.sqrt(spread**2 + (phi * (1 - phi)) ** 2 / counts)
+
+
+def propensity_of(
+    data: SemiData, given: "str | Tensor | NDArray[Any] | Propensity", *, seed: int = 0
+) -> Propensity:
+    """Return propensities by what a user gives: numbers, or ``"estimate-x"`` or ``"estimate-y"``.
+
+    Args:
+        data: With its labels.
+        given: (n,) probabilities, a name, or propensities that were made already.
+        seed: Of the folds of an estimate.
+    """
+    if isinstance(given, Propensity):
+        return given
+    if isinstance(given, str):
+        _checks.one_of("propensity", given, ESTIMATES)
+        estimate = propensity_from_x if given == "estimate-x" else propensity_from_y
+        return estimate(data, seed=seed)
+    return known_propensity(data, given)
+
+
+def effective_labels(propensity: Tensor) -> float:
+    """Return (Σ 1/π)² / Σ 1/π² of labelled rows' propensities, (n_l,).
+
+    >>> effective_labels(torch.tensor([0.5, 0.5, 0.5]))
+    3.0
+    """
+    weights = 1 / propensity.double()
+    return float(weights.sum().square() / weights.square().sum())
+
+
+def _bounded(
+    data: SemiData, values: Tensor, source: Source, most_weight: float, **more: Any
+) -> Propensity:
+    """Raise propensities that would weigh too much, and count what is left of the labels."""
+    most_weight = _checks.number("most_weight", most_weight, low=1)
+    known = data.labelled_rows.cpu()
+    if not len(known):
+        raise ValueError("propensities are for labelled rows; the data has none.")
+    least = len(known) / (len(known) + data.n_unlabelled) / most_weight
+    own = values[known]
+    raised = int((own < least).sum())
+    bounded = values.clamp(min=least, max=1.0)  # NaN stays NaN
+    weights = 1 / bounded[known]
+    return Propensity(
+        values=bounded.float(),
+        source=source,
+        raised=raised,
+        effective_labels=effective_labels(bounded[known]),
+        labels=len(known),
+        largest_weight=float(weights.max() / weights.mean()),
+        **more,
+    )
+
+
+def _columns(data: SemiData, rows: Tensor) -> Tensor:
+    """Small rows as they are, large images by their summaries."""
+    if data.is_image and data.x[0].numel() > 4096:
+        return columns_of(data, rows).values
+    return as_columns(data.x[rows.to(data.device)]).float()
+
+
+def _check_both(data: SemiData) -> None:
+    if not data.n_labelled or not data.n_unlabelled:
+        raise ValueError(
+            "to estimate which rows get a label, some must have one and some not; got "
+            f"{data.n_labelled} labelled and {data.n_unlabelled} unlabelled rows."
+        )

@@ -1,0 +1,254 @@
+"""Do labelled and unlabelled rows look alike? Three tests of MCAR that need no model of the label.
+
+A classifier told which rows are labelled, cross-fitted: ridge regression on the columns, the same
+on random features of a Gaussian kernel, and whether labelled rows have labelled neighbours. Each
+column on its own. A model's own outputs. All p-values are by permutation, so their size is exact.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.safety.permutation import PERMUTATIONS, Floats, choices, max_test
+from dessl.teachers.neighbours import Index
+from dessl.teachers.space import Space
+
+FOLDS = 5
+FEATURES = 128  # random features of the kernel
+NEIGHBOURS = 3
+WAYS = ("linear", "kernel", "neighbours")
+LEAST_ROWS = 10  # of each kind: with fewer, no test has power worth having
+
+
+class ClassifierTest(NamedTuple):
+    """Can a classifier tell labelled rows from unlabelled ones?
+
+    Attributes:
+        p_value: Small if it can.
+        auc: Out of fold, of the better of the two regressions: 0.5 if they look alike.
+        by: The statistic that speaks most clearly: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
+    """
+
+    p_value: float
+    auc: float
+    by: str
+
+
+@dataclass(frozen=True)
+class ColumnShift:
+    """How one column differs between labelled and unlabelled rows.
+
+    Attributes:
+        name: Of the column.
+        p_value: Corrected for looking at all columns.
+        auc: Probability that a labelled row has the larger value, ties counting half.
+        spread: Whether the spread, more than the place, is what differs.
+    """
+
+    name: str
+    p_value: float
+    auc: float
+    spread: bool
+
+
+def classifier_test(
+    values: Tensor,
+    labelled: NDArray[np.bool_],
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> ClassifierTest:
+    """Test whether labelled rows can be told from unlabelled ones.
+
+    Args:
+        values: (n, d) columns of the rows.
+        labelled: (n,) which are labelled.
+        permutations: Choices of labelled rows to compare with.
+        seed: Of folds, features and choices.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(200, 3, generator=generator)
+    >>> labelled = np.arange(200) < 60
+    >>> classifier_test(x, labelled).p_value > 0.05
+    True
+    >>> classifier_test(x + torch.from_numpy(labelled)[:, None] * 1.0, labelled).p_value
+    0.005
+    """
+    z = Space.of(values)(values)
+    drawn = choices(labelled, permutations=permutations, seed=seed)
+    generator = np.random.default_rng(seed)
+    folds = generator.permutation(len(z)) % FOLDS
+    n_l = int(labelled.sum())
+    least = n_l * (len(z) - n_l) / len(z)
+    scores = {
+        "linear": _ridge_scores(_standardised(z), drawn, folds, least),
+        "kernel": _ridge_scores(_random_features(z, generator), drawn, folds, least),
+    }
+    statistics = [_separation(found, drawn, folds) for found in scores.values()]
+    statistics.append(_labelled_neighbours(z, drawn))
+    test = max_test(np.stack(statistics, 1))
+    aucs = [auc(found[0][labelled], found[0][~labelled]) for found in scores.values()]
+    return ClassifierTest(test.p_value, max(aucs), WAYS[int(test.corrected.argmin())])
+
+
+def column_tests(
+    values: NDArray[np.floating],
+    labelled: NDArray[np.bool_],
+    names: tuple[str, ...],
+    *,
+    strata: NDArray[np.int64] | None = None,
+    permutations: int = 499,
+    seed: int = 0,
+) -> tuple[ColumnShift, ...]:
+    """Test each column for a shift in place or spread, corrected for their number.
+
+    The statistics are Wilcoxon's rank sum and that of the ranks' distances from their middle.
+
+    Args:
+        values: (n, d).
+        labelled: (n,) which rows are labelled.
+        names: One for each column.
+        strata: (n,) numbers; rows are ranked and exchanged within a stratum.
+        permutations: Choices of labelled rows to compare with.
+        seed: Of the choices.
+
+    >>> values = np.stack([np.arange(40.0), np.arange(40.0) % 7], 1)
+    >>> [shift.p_value < 0.05 for shift in column_tests(values, np.arange(40) < 12, ("a", "b"))]
+    [True, False]
+    """
+    drawn = choices(labelled, permutations=permutations, seed=seed, strata=strata)
+    ranks = _centred_ranks(values, strata)
+    spread = _centred_ranks(np.abs(ranks), strata)
+    scores = np.concatenate([ranks, spread], 1).astype(np.float32)
+    sums = np.abs((drawn @ scores).astype(np.float64))
+    test = max_test(sums)
+    place, width = np.split(test.corrected, 2)
+    return tuple(
+        ColumnShift(
+            name,
+            float(min(place[k], width[k])),
+            auc(values[labelled, k], values[~labelled, k]),
+            bool(width[k] < place[k]),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def output_tests(
+    log_p: Tensor,
+    labelled: NDArray[np.bool_],
+    folds: NDArray[np.int64],
+    class_names: tuple[str, ...],
+    *,
+    seed: int = 0,
+) -> tuple[ColumnShift, ...]:
+    """Test whether a model answers labelled and unlabelled rows alike.
+
+    A model is surer of rows whose labels it was trained on: each row's answer must come from a
+    model that did not see its label, and each unlabelled row's from one of the same models.
+
+    Args:
+        log_p: Log-probabilities (n, classes) of the rows.
+        labelled: (n,) which are labelled.
+        folds: (n,) the model that answered.
+        class_names: The classes.
+        seed: Of the choices.
+    """
+    p = log_p.exp()
+    entropy = -(p * log_p).sum(1)
+    answers = torch.cat([entropy[:, None], p.amax(1, keepdim=True), p], 1)
+    names = ("entropy H", "confidence", *(f"probability of {name}" for name in class_names))
+    return column_tests(
+        answers.double().numpy(), labelled, names, strata=folds, permutations=199, seed=seed
+    )
+
+
+def auc(first: NDArray[np.floating], second: NDArray[np.floating]) -> float:
+    """Return the probability that a value of the first is the larger, ties counting half.
+
+    >>> auc(np.array([1.0, 2.0]), np.array([0.0, 2.0]))
+    0.625
+    """
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.concatenate([first, second]))
+    n, m = len(first), len(second)
+    return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def _standardised(z: Tensor) -> Floats:
+    array = z.double().numpy()
+    spread = array.std(0)
+    kept = spread > 1e-9
+    scaled: Floats = (array[:, kept] - array[:, kept].mean(0)) / spread[kept]
+    return scaled
+
+
+def _random_features(z: Tensor, generator: np.random.Generator) -> Floats:
+    """Cosines whose inner products are about a Gaussian kernel of the median distance."""
+    some = z[torch.from_numpy(generator.permutation(len(z))[:500])]
+    distances = torch.pdist(some)
+    width = float(distances.median()) if bool((distances > 0).any()) else 1.0
+    directions = torch.from_numpy(generator.normal(size=(z.shape[1], FEATURES))).float()
+    phases = torch.from_numpy(generator.uniform(0, 2 * math.pi, FEATURES)).float()
+    return _standardised(torch.cos(z @ directions / max(width, 1e-9) + phases))
+
+
+def _ridge_scores(
+    features: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64], least: float
+) -> Floats:
+    """Out-of-fold scores (choices, n) of least squares with a penalty, for every choice at once.
+
+    The penalty makes up for the noise of a direction that n_l n_u / n rows determine.
+    """
+    n, width = features.shape
+    penalty = n * width / least * np.eye(width)
+    centred = drawn.astype(np.float64) - drawn.mean(1, dtype=np.float64)[:, None]
+    gram, moments = features.T @ features, centred @ features
+    scores = np.empty((len(drawn), n))
+    for fold in range(FOLDS):
+        held = folds == fold
+        own = features[held]
+        slopes = np.linalg.solve(gram - own.T @ own + penalty, (moments - centred[:, held] @ own).T)
+        scores[:, held] = (own @ slopes).T
+    return scores
+
+
+def _separation(scores: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64]) -> Floats:
+    """How far scores and choices vary together within folds, (choices,)."""
+    total = np.zeros(len(scores))
+    for fold in range(FOLDS):
+        held = folds == fold
+        own = scores[:, held] - scores[:, held].mean(1, keepdims=True)
+        spread = np.sqrt((own**2).mean(1))
+        total += (own * drawn[:, held]).sum(1) / np.where(spread > 0, spread, 1.0)
+    return total
+
+
+def _labelled_neighbours(z: Tensor, drawn: NDArray[np.float32]) -> Floats:
+    """How many neighbours of labelled rows are labelled, (choices,)."""
+    k = min(NEIGHBOURS, len(z) - 1)
+    near = Index(z, exact=True).nearest_others(k).numbers.numpy()
+    found: Floats = sum(
+        (drawn * drawn[:, near[:, place]]).sum(1, dtype=np.float64) for place in range(k)
+    )
+    return found
+
+
+def _centred_ranks(values: NDArray[np.floating], strata: NDArray[np.int64] | None) -> Floats:
+    """Ranks (n, d) within strata, each column of mean 0 in each stratum and of variance 1."""
+    from scipy.stats import rankdata
+
+    groups = np.zeros(len(values), np.int64) if strata is None else strata
+    ranks = np.zeros(values.shape)
+    for group in np.unique(groups):
+        rows = groups == group
+        own = rankdata(values[rows], axis=0) / rows.sum()
+        ranks[rows] = own - own.mean(0)
+    spread = ranks.std(0)
+    return ranks / np.where(spread > 0, spread, 1.0)

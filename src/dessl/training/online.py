@@ -1,0 +1,127 @@
+"""λ that follows a run: the λ of least gradient variance in the last layer, on validation rows.
+
+At each evaluation, with ∇ the gradient with respect to the last layer's weights,
+
+    λ̂ = m · tr Cov(∇L, ∇H) / tr Cov(∇H),   m = n_u/n (main form) or 1 (H added on all rows)
+
+over validation rows, shrunk by its standard error (:func:`dessl.theory.optimal_lambda_gradient`),
+clipped to [0, ``plan.lam``], and smoothed: λ ← λ + ½ (λ̂ − λ), from λ = 0. Validation rows decide,
+because a model that has memorised its training rows has another covariance there.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from dessl.data import SemiData
+from dessl.evaluation.mode import evaluating
+from dessl.functional import cross_entropy
+from dessl.surrogates import Rows, Surrogate
+from dessl.theory import optimal_lambda_gradient
+from dessl.training.plan import TrainPlan
+from dessl.training.watch import validation_ids
+
+MOST_ROWS = 512  # validation rows looked at: their gradients are in memory together
+STEP = 0.5  # of the way from the last λ to the new estimate
+
+
+def next_lam(
+    lam: float, model: nn.Module, surrogate: Surrogate, data: SemiData, plan: TrainPlan
+) -> float:
+    """Return the λ of the steps until the next evaluation.
+
+    Args:
+        lam: Of the steps before.
+        model: What is trained; its last layer must be an ``nn.Linear``.
+        surrogate: Gives H, with draws of its own that leave the run's untouched.
+        data: With its validation part.
+        plan: The run's; ``plan.lam`` is the largest λ.
+    """
+    loss, h = last_layer_gradients(model, surrogate, data)
+    if h.shape != loss.shape:  # no row's H depends on the weights now, so that no λ is better
+        h = torch.zeros_like(loss)
+    if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
+        return lam
+    whole = plan.adds_on_all or plan.include_labelled
+    share = 1.0 if whole else data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
+    slope = optimal_lambda_gradient(loss, h, data.n_unlabelled, on="all").lam
+    return lam + STEP * (min(max(slope * share, 0.0), plan.lam) - lam)
+
+
+def last_layer_gradients(
+    model: nn.Module, surrogate: Surrogate, data: SemiData
+) -> tuple[Tensor, Tensor]:
+    """Return ∇L and ∇H of each validation row for the last layer, (n, parameters) each.
+
+    One forward and two backward passes: in evaluation mode rows do not depend on each other, so
+    the gradient of a sum with respect to the logits has every row's own, and the layer's weights
+    get δ φᵀ, summed over a row's views. (A term that mixes rows, as MixMatch does, counts for the
+    row that stands first in the mixture.)
+    """
+    if data.validation is None:
+        raise ValueError("the gradients are of validation rows; the data has none.")
+    layer = last_layer(model)
+    x, y = data.validation.x[:MOST_ROWS], data.validation.y[:MOST_ROWS]
+    rows = Rows(x, validation_ids(data)[:MOST_ROWS])
+    with (
+        evaluating(model),
+        torch.enable_grad(),
+        surrogate.draws_apart(x.device),
+        _calls(layer) as calls,
+    ):
+        h, logits = surrogate(model, rows)
+        losses = torch.stack([cross_entropy(view.float(), y) for view in logits]).mean(0)
+        outputs = [output for _, output in calls]
+        of_loss, of_h = (
+            torch.autograd.grad(values.sum(), outputs, retain_graph=True, allow_unused=True)
+            if values.requires_grad
+            else [None] * len(outputs)  # no row's H depends on the weights now
+            for values in (losses, h.float())
+        )
+    inputs = [features for features, _ in calls]
+    return _summed(inputs, of_loss, len(y)), _summed(inputs, of_h, len(y))
+
+
+def last_layer(model: nn.Module) -> nn.Linear:
+    """Return the model's last ``nn.Linear``.
+
+    >>> last_layer(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))).out_features
+    2
+    """
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise ValueError(
+            "online=True looks at the gradients of the model's last nn.Linear, and the model has "
+            "none. Use a fixed lam."
+        )
+    return layers[-1]
+
+
+@contextmanager
+def _calls(layer: nn.Linear) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Keep what goes into the layer and what comes out, call by call, where gradients pass."""
+    calls: list[tuple[Tensor, Tensor]] = []
+
+    def keep(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG001
+        if output.requires_grad:
+            calls.append((given[0].detach(), output))
+
+    handle = layer.register_forward_hook(keep)
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
+def _summed(inputs: list[Tensor], deltas: Sequence[Tensor | None], n: int) -> Tensor:
+    """Σ over calls and views of δ (φ, 1)ᵀ for each of n rows, (n, classes · (features + 1))."""
+    total = torch.zeros(n, 1, 1, dtype=torch.float64)
+    for features, delta in zip(inputs, deltas, strict=True):
+        if delta is None:  # a call that this value does not depend on
+            continue
+        phi = nn.functional.pad(features, (0, 1), value=1.0)
+        views = (part.double().cpu().view(-1, n, part.shape[1]) for part in (delta, phi))
+        total = total + torch.einsum("vnc,vnf->ncf", *views)
+    return total.flatten(1)

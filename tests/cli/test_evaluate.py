@@ -1,0 +1,99 @@
+"""dessl evaluate: other metrics, groups, labels drawn by design, prediction sets."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dessl.evaluation import estimate_metric, prediction_sets
+from dessl.saved import load_model
+
+Cli = Callable[..., tuple[int, str, str]]
+HEAD = "age,dose,site,chance,stratum,outcome"
+
+
+def write_rows(path: Path, n: int, seed: int, labelled: float) -> Path:
+    """People who are ill above 50, more or less; a labelling probability that depends on age."""
+    rng = np.random.default_rng(seed)
+    lines = [HEAD]
+    for number in range(n):
+        age = rng.normal(50, 12)
+        ill = age + rng.normal(0, 6) > 50
+        chance = labelled * (1.5 if age > 50 else 0.5)
+        label = ("ill" if ill else "well") if rng.random() < chance else ""
+        site = "north" if number % 3 else "south"
+        stratum = "old" if age > 50 else "young"
+        lines.append(f"{age:.2f},{rng.normal():.2f},{site},{chance:.3f},{stratum},{label}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def trained(cli: Cli, folder: Path) -> Path:
+    train = write_rows(folder / "train.csv", 150, 0, 0.6)
+    code, _, err = cli(
+        "fit", train, "--label", "outcome", "--out", folder / "run", "--networks", 1,
+        "--steps", 5, "--ignore", "chance", "--ignore", "stratum", "--ignore", "site",
+    )  # fmt: skip
+    assert code == 0, err
+    return folder / "run"
+
+
+def test_metrics_groups_designs_and_sets(cli: Cli, tmp_path: Path) -> None:
+    run = trained(cli, tmp_path)
+    new = write_rows(tmp_path / "new.csv", 600, 1, 0.3)
+    code, shown, err = cli("evaluate", run, new)
+    assert code == 0, err
+    assert "Note: the unlabelled rows do not look like the labelled ones" in err
+    assert "caps each row's loss at 4.6" in shown
+    asked = ("--metric", "accuracy", "--metric", "recall", "--metric", "auc", "--class", "ill")
+    how = ("--propensity", "chance")
+    code, shown, err = cli("evaluate", run, new, *asked, *how, "--by", "site", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(shown)
+    assert list(found["estimates"]) == ["accuracy", "recall", "auc"]
+    assert set(found["groups"]) == {"north", "south"}
+    cells = [line.split(",") for line in new.read_text(encoding="utf-8").splitlines()[1:]]
+    model = load_model(run / "model")
+    ill = model.class_names.index("ill")
+    known = np.array([row[5] != "" for row in cells])
+    y = np.array([ill if row[5] == "ill" else 1 - ill for row in cells])
+    chance = np.array([float(row[3]) for row in cells])
+    p = predicted(cli, run, new, tmp_path)
+    wanted = estimate_metric(
+        "recall", p[known], y[known], p[~known], positive=ill, propensity=chance[known]
+    )
+    entry = found["estimates"]["recall"]
+    assert [entry[k] for k in ("value", "low", "high")] == pytest.approx(wanted[:3], abs=1e-4)
+    assert found["estimates"]["recall"]["effective_labels"] < known.sum()
+    code, shown, err = cli("evaluate", run, new, "--sets", 0.9, "--json")
+    rule = prediction_sets(p[known], y[known], p[~known], check_shift=False)
+    assert json.loads(shown)["sets"]["threshold"] == pytest.approx(rule.threshold, abs=1e-4)
+    code, shown, err = cli("evaluate", run, new, "--strata", "stratum", "--by", "site")
+    assert code == 0, err
+    assert "By site" in shown
+    assert "look like" not in err
+    refuses_wrong_options(cli, run, new)
+
+
+def predicted(cli: Cli, run: Path, data: Path, folder: Path) -> np.ndarray:
+    out = folder / "p.csv"
+    assert cli("predict", run, data, "--out", out)[0] == 0
+    names = out.read_text(encoding="utf-8").splitlines()[0].split(",")
+    columns = [names.index(f"p({name})") for name in load_model(run / "model").class_names]
+    return np.genfromtxt(out, delimiter=",", skip_header=1, usecols=columns)
+
+
+def refuses_wrong_options(cli: Cli, run: Path, new: Path) -> None:
+    for options, says in (
+        (("--class", "il"), "--class must be one of the model's classes; got 'il'"),
+        (("--metric", "kappa"), "metric must be one of"),
+        (("--propensity", "chances"), "a column 'chances'"),
+        (("--propensity", "site"), "a number in 'site' for each labelled row"),
+        (("--metric", "tpr", "--threshold", 2), "threshold"),
+    ):
+        code, _, err = cli("evaluate", run, new, *options)
+        assert code != 0
+        assert says in err
+        assert "Traceback" not in err

@@ -1,0 +1,134 @@
+"""Frames of pandas and of Arrow are read as a file with the same table is."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dessl.data import DataError
+from dessl.data.formats.fitting import read_table
+from dessl.data.formats.frames import Frame, frame_encoding, is_frame, is_numbers, read_frame
+
+N = 40
+
+
+@pytest.fixture
+def people() -> pd.DataFrame:
+    """Numbers with gaps, text, truth values, days and categories."""
+    draw = np.random.default_rng(0)
+    age = draw.normal(40, 10, N).round(1)
+    age[::7] = np.nan
+    return pd.DataFrame(
+        {
+            "age": age,
+            "town": draw.choice(["Oslo", "Bergen"], N),
+            "smoker": draw.random(N) < 0.5,
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(draw.integers(0, 5, N), "D"),
+            "children": pd.array(draw.integers(0, 4, N), dtype="Int64"),
+        }
+    )
+
+
+def encoded(frame: Frame) -> np.ndarray:
+    codes = np.arange(N) % 3 - 1
+    table = frame.table()
+    encoding = frame_encoding(table, codes, label="sick", class_names=("no", "yes"))
+    assert encoding.class_names == ("no", "yes")
+    return encoding.features(table)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_frame_has_the_features_of_the_file(
+    people: pd.DataFrame, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / f"people{suffix}"
+    whole = people.assign(sick=np.array([None, "no", "yes"], object)[np.arange(N) % 3])
+    whole.to_csv(path, index=False) if suffix == ".csv" else whole.to_parquet(path)
+    data, _ = read_table(path, label="sick")
+    assert np.array_equal(encoded(read_frame(people)), data.x.numpy())
+
+
+def test_whoever_hands_out_arrow_columns_is_a_frame(people: pd.DataFrame) -> None:
+    class Stream:  # as Polars, DuckDB and others do
+        columns = tuple(people.columns)
+
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return pa.Table.from_pandas(people).__arrow_c_stream__(requested_schema)
+
+    assert is_frame(Stream())
+    assert is_frame(people)
+    assert not is_frame(people.to_numpy())
+    assert not is_frame(people["age"])
+    assert np.array_equal(encoded(read_frame(Stream())), encoded(read_frame(people)))
+
+
+def test_categories_of_numbers_are_categories(people: pd.DataFrame) -> None:
+    frame = read_frame(people[["age"]].assign(ward=pd.Categorical(np.arange(N) % 3 + 7)))
+    codes = np.arange(N) % 2
+    fitted = frame_encoding(
+        frame.table(), codes, label="x", class_names="ab", categorical=frame.categorical
+    )
+    assert fitted.feature_names[-3:] == ("ward=7", "ward=8", "ward=9")
+
+
+def test_categories_and_texts_as_polars_hands_them_out() -> None:
+    texts = pa.array(["a", "b", None], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), texts[:2])
+    frame = read_frame(pa.table({"text": texts, "category": coded}))
+    assert frame.categorical == ("category",)
+    assert frame.arrow.to_pydict() == {"text": ["a", "b", None], "category": ["b", "a", None]}
+
+
+def test_objects_of_several_kinds_are_their_texts() -> None:
+    odd = pd.DataFrame({"odd": [1, "x", None, 2.5]})
+    assert read_frame(odd).arrow["odd"].to_pylist() == ["1", "x", None, "2.5"]
+
+
+@pytest.mark.parametrize(
+    ("column", "plain"),
+    [
+        ([1, 2, 3], True),
+        ([1.5, 2.0, 3.0], True),
+        ([1.5, np.nan, 3.0], False),
+        ([True, False, True], False),
+        (["a", "b", "a"], False),
+        (pd.Categorical([1, 2, 1]), False),
+    ],
+)
+def test_numbers_without_gaps_are_an_array(column: object, plain: bool) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": column})
+    assert read_frame(frame).all_numbers == plain
+    assert is_numbers(frame) == plain
+    assert is_numbers(pa.Table.from_pandas(frame)) == plain
+
+
+def test_rows_follow_rows_by_the_names_of_their_columns(people: pd.DataFrame) -> None:
+    both = read_frame(people[:10]).followed_by(read_frame(people[10:][people.columns[::-1]]))
+    assert np.array_equal(encoded(both), encoded(read_frame(people)))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "'a' twice"),
+        (pd.DataFrame({"a": [1 + 2j]}), "numbers or text in column 'a'; got type complex128"),
+        (pd.DataFrame({"a": []}), "at least one row"),
+    ],
+)
+def test_what_cannot_be_read_is_said(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_frame(frame).table()
+
+
+def test_a_column_that_says_nothing_is_dropped_with_a_word(people: pd.DataFrame) -> None:
+    frame = read_frame(people.assign(id=[f"p{k}" for k in range(N)], one="same"))
+    with pytest.warns(UserWarning, match=r"X: dropped 'id' \(.*'one' \(constant\)"):
+        encoded(frame)
+
+
+def test_what_to_do_with_a_frame_is_said(people: pd.DataFrame) -> None:
+    lists = read_frame(people.assign(many=[[1]] * N))
+    with pytest.raises(DataError, match=r"column 'many'; got type list.*X\.drop\(columns=NAME\)"):
+        encoded(lists)

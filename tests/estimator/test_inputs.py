@@ -1,0 +1,130 @@
+"""Data frames reach DeSSLClassifier as tables reach the command line, and come back from it."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dessl import DataError, DeSSLClassifier, save_model
+
+FAST = {"steps": 15, "networks": 1, "lam": 0.5, "random_state": 0}
+N = 120
+
+
+@pytest.fixture(scope="module")
+def people() -> tuple[pd.DataFrame, pd.Series, pd.Series]:
+    """A table of mixed columns, labels of which half are missing, and all labels."""
+    draw = np.random.default_rng(0)
+    age = draw.normal(40, 10, N).round(1)
+    town, smoker = draw.choice(["Oslo", "Bergen"], N), draw.random(N) < 0.3
+    y = pd.Series(np.where(age + 15 * smoker + 5 * (town == "Oslo") > 45, "sick", "well"))
+    seen = pd.Timestamp("2020-01-01") + pd.to_timedelta(draw.integers(0, 5, N), "D")
+    X = pd.DataFrame({"age": age, "town": town, "smoker": smoker, "seen": seen})
+    X.loc[::7, "age"] = np.nan
+    few = y.where(np.arange(N) % 2 == 0).rename("state")
+    return X, few, y
+
+
+@pytest.fixture(scope="module")
+def fitted(people: tuple) -> DeSSLClassifier:
+    return DeSSLClassifier(**FAST).fit(*people[:2])
+
+
+def test_a_frame_of_mixed_columns(people: tuple, fitted: DeSSLClassifier) -> None:
+    X, _, y = people
+    assert fitted.score(X, y) > 0.7
+    assert fitted.classes_.tolist() == ["sick", "well"]
+    assert fitted.feature_names_in_.tolist() == list(X.columns)
+    assert fitted.n_features_in_ == 4
+    shuffled = X.sample(frac=1, random_state=0)
+    whole = pd.DataFrame(fitted.predict_proba(X), X.index)
+    assert np.allclose(fitted.predict_proba(shuffled), whole.loc[shuffled.index], atol=1e-12)
+
+
+def test_more_unlabelled_rows_are_part_of_the_table(people: tuple, fitted: DeSSLClassifier) -> None:
+    X, few, _ = people
+    known = few.notna()
+    apart = DeSSLClassifier(**FAST).fit(X[known], few[known], X_unlabelled=X[~known])
+    assert np.array_equal(apart.predict_proba(X), fitted.predict_proba(X))
+    with pytest.raises(ValueError, match="X_unlabelled must be a data frame with the columns of X"):
+        DeSSLClassifier(**FAST).fit(X, few, X_unlabelled=X.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X.drop(columns="town"), "yet now missing:\n- town"),
+        (lambda X: X[X.columns[::-1]], "must be in the same order"),
+        (lambda X: X.assign(age="old"), "expected numbers in column 'age'; got 'old' in data row"),
+        (lambda X: X.to_numpy(), "needs a data frame with the columns 'age', 'town'.* got ndarray"),
+    ],
+)
+def test_columns_that_do_not_fit_are_said(
+    people: tuple, fitted: DeSSLClassifier, change: Callable, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(change(people[0]))
+
+
+def test_numbers_alone_are_an_array(people: tuple) -> None:
+    X, few, _ = people
+    numbers = X[["age"]].fillna(40.0).assign(one=np.arange(N) % 5)
+    clf = DeSSLClassifier(**FAST).fit(numbers, few)
+    same = DeSSLClassifier(**FAST).fit(numbers.to_numpy(), few)
+    assert np.array_equal(clf.predict_proba(numbers), same.predict_proba(numbers.to_numpy()))
+    with pytest.raises(ValueError, match=r"trained on numbers without gaps; got .* in 'age'\."):
+        clf.predict(X[["age"]].assign(one=0))
+
+
+def test_the_command_line_reads_what_was_saved(
+    people: tuple, fitted: DeSSLClassifier, tmp_path: Path, cli: Callable
+) -> None:
+    X, _, y = people
+    place = fitted.save(tmp_path / "model")
+    again = DeSSLClassifier.from_pretrained(place)
+    assert np.array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    out = tmp_path / "predictions.csv"
+    X.assign(state=y).to_csv(tmp_path / "people.csv", index=False)
+    code, _, err = cli("predict", place, tmp_path / "people.csv", "--out", out)
+    assert (code, err) == (0, "")
+    p = pd.read_csv(out)[["p(sick)", "p(well)"]]
+    assert np.allclose(p, fitted.predict_proba(X), rtol=0, atol=1e-12)
+    code, shown, err = cli("evaluate", place, tmp_path / "people.csv", "--json")
+    assert (code, err) == (0, "")
+    assert f'"n": {N}' in shown
+
+
+def test_a_run_of_the_command_line_is_read(
+    people: tuple, fitted: DeSSLClassifier, tmp_path: Path
+) -> None:
+    X, _, y = people
+    run = {"lam": 0.5, "verdict": "It helped.", "surrogate": "entropy"}
+    save_model(tmp_path / "run" / "model", dataclasses.replace(fitted._saved, details=run))
+    for place in (tmp_path / "run", tmp_path / "run" / "model"):
+        clf = DeSSLClassifier.from_pretrained(place)
+        assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
+        # A table is looked up by name: other columns, such as the labels, do no harm.
+        turned = X.assign(state=y)[["state", *X.columns[::-1]]]
+        assert np.array_equal(clf.predict(turned), fitted.predict(X))
+        assert clf.score(X, y) == fitted.score(X, y)
+        assert (clf.lam_, clf.used_unlabelled_, clf.verdict_) == (0.5, True, "It helped.")
+        with pytest.raises(DataError, match=r"the column\(s\) 'town'; got"):
+            clf.predict(X.drop(columns="town"))
+
+
+@pytest.mark.slow
+def test_what_the_command_line_trained_is_loaded(
+    people: tuple, tmp_path: Path, cli: Callable
+) -> None:
+    X, few, _ = people
+    path, out = tmp_path / "people.csv", tmp_path / "predictions.csv"
+    X.assign(state=few).to_csv(path, index=False)
+    assert cli("fit", path, "--label", "state", "--out", tmp_path / "run", "--steps", 20).code == 0
+    assert cli("predict", tmp_path / "run", path, "--out", out).code == 0
+    clf = DeSSLClassifier.from_pretrained(tmp_path / "run")
+    p = pd.read_csv(out)[["p(sick)", "p(well)"]]
+    assert np.allclose(clf.predict_proba(X), p, rtol=0, atol=1e-12)
+    assert clf.pool_ is not None

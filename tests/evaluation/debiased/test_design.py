@@ -1,0 +1,169 @@
+"""Labels drawn by design: weights, variances against enumeration, errors."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from dessl.evaluation import compare_models, estimate_metric
+from dessl.evaluation.debiased.design import Design, design_of, designed
+from dessl.evaluation.debiased.fit import fitted
+from dessl.evaluation.debiased.proxies import Proxies, Sample
+from dessl.evaluation.debiased.shift import ShiftWarning
+
+
+def sample_of(loss: torch.Tensor, h: torch.Tensor, h_u: torch.Tensor) -> Sample:
+    def proxies(values: torch.Tensor) -> Proxies:
+        return Proxies(values, torch.zeros(3, len(values), dtype=torch.float64))
+
+    return Sample(loss, proxies(h), proxies(h_u))
+
+
+def test_equal_weights_are_labels_missing_at_random(predictions) -> None:
+    p, y = predictions(n=100)
+    others, _ = predictions(n=2000, seed=1)
+    plain = estimate_metric("brier", p, y, others)
+    equal = estimate_metric("brier", p, y, others, propensity=[0.05] * 100)
+    assert equal.effective_labels == pytest.approx(100)
+    assert equal.value == pytest.approx(plain.value, abs=0.01)
+    assert equal.high - equal.low == pytest.approx(plain.high - plain.low, rel=0.1)
+    assert equal.labelled_only.value == pytest.approx(plain.labelled_only.value)
+
+
+def test_stratified_estimates_are_unbiased_over_all_draws() -> None:
+    """Two of three rows in each of two strata: every one of the nine draws, by hand."""
+    loss = torch.tensor([0.0, 1.0, 0.5, 2.0, 3.0, 1.0], dtype=torch.float64)
+    h = torch.tensor([0.1, 0.8, 0.3, 1.5, 2.0, 1.2], dtype=torch.float64)
+    values = []
+    for one, two in itertools.product(itertools.combinations(range(3), 2), repeat=2):
+        rows = [*one, *(3 + i for i in two)]
+        rest = [i for i in range(6) if i not in rows]
+        design = design_of(4, 2, None, ["a", "a", "b", "b"], ["a", "b"])
+        fit = designed(sample_of(loss[rows], h[rows], h[rest]), design, lam=0.7)
+        values.append(fit.value)
+    assert np.mean(values) == pytest.approx(float(loss.mean()))
+
+
+def test_the_variance_is_that_of_a_stratified_mean() -> None:
+    rng = np.random.default_rng(0)
+    loss = torch.as_tensor(rng.normal(size=12))
+    none = torch.empty(0, dtype=torch.float64)
+    design = Design(
+        torch.tensor([0.8 / 5] * 5 + [0.2 / 7] * 7, dtype=torch.float64),
+        torch.tensor([0] * 5 + [1] * 7),
+    )
+    fit = designed(sample_of(loss, torch.zeros_like(loss), none), design)
+    a, b = loss[:5], loss[5:]
+    expected = 0.64 * float(a.var()) / 5 + 0.04 * float(b.var()) / 7
+    between = 0.8 * float(a.mean() - fit.value) ** 2 + 0.2 * float(b.mean() - fit.value) ** 2
+    error = fit.standard_error(fit.leverage_variance)
+    assert error**2 == pytest.approx(expected + between / 12)
+    assert fit.value == pytest.approx(0.8 * float(a.mean()) + 0.2 * float(b.mean()))
+
+
+def test_lambda_is_the_one_of_least_variance() -> None:
+    rng = np.random.default_rng(1)
+    h = torch.as_tensor(rng.normal(size=60))
+    loss, h_u = (
+        0.6 * h + 0.05 * torch.as_tensor(rng.normal(size=60)),
+        torch.as_tensor(rng.normal(size=400)),
+    )
+    design = design_of(60, 400, rng.uniform(0.05, 0.5, 60), None, None)
+    assert design is not None
+    sample = sample_of(loss, h, h_u)
+
+    def variance(lam: float) -> float:
+        fit = designed(sample, design, lam=lam)
+        own = float((fit.residuals**2).sum()) / (60 * fit.labels)
+        return own + fit.unlabelled_variance
+
+    best = designed(sample, design).lam
+    assert variance(best) < min(variance(best - 0.02), variance(best + 0.02))
+    assert best == pytest.approx(0.6, abs=0.05)
+
+
+def test_without_unlabelled_rows_equal_weights_are_the_plain_fit(predictions) -> None:
+    loss = torch.as_tensor(np.random.default_rng(0).normal(size=30))
+    none = torch.empty(0, dtype=torch.float64)
+    sample = sample_of(loss, loss, none)
+    one = designed(sample, design_of(30, 0, [0.5] * 30, None, None))
+    two = fitted(sample)
+    assert one.value == pytest.approx(two.value)
+    assert one.leverage_variance == pytest.approx(two.leverage_variance)
+
+
+def test_class_balanced_labels_of_skewed_classes_are_weighted_back() -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.1).astype(int)
+    logit = rng.normal(size=20_000) + np.where(y == 1, 0.2, -1.5)
+    p1 = 1 / (1 + np.exp(-1.5 * logit))
+    p = np.stack([1 - p1, p1], axis=1)
+    truth = float((p.argmax(1) == y).mean())
+    held, naive = 0, 0
+    for _ in range(150):
+        rows = np.concatenate([rng.choice(np.flatnonzero(y == c), 40) for c in (0, 1)])
+        others = rng.integers(20_000, size=2000)
+        chance = np.where(y[rows] == 1, 40 / 0.1, 40 / 0.9) / 20_000
+        found = estimate_metric(
+            "accuracy", p[rows], y[rows], p[others], propensity=chance, strata=y[rows],
+            confidence=0.9, check_shift=False,
+        )  # fmt: skip
+        held += found.low <= truth <= found.high
+        low, high = estimate_metric(
+            "accuracy", p[rows], y[rows], p[others], confidence=0.9, check_shift=False
+        )[1:3]
+        naive += low <= truth <= high
+    assert held / 150 > 0.82  # three standard errors are 7 points
+    assert naive / 150 < 0.2
+
+
+def test_wrong_propensities_are_noticed(predictions) -> None:
+    p, y = predictions(n=2000)
+    rng = np.random.default_rng(0)
+    sure = p.amax(1).numpy()
+    labelled = rng.random(2000) < np.where(sure > 0.9, 0.05, 0.3)
+    right = np.where(sure > 0.9, 0.05, 0.3)[labelled]
+    known = torch.as_tensor(labelled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate_metric("accuracy", p[known], y[known], p[~known], propensity=right)
+    with pytest.warns(ShiftWarning, match="with these propensities"):
+        estimate_metric("accuracy", p[known], y[known], p[~known], propensity=0.35 - right)
+
+
+def test_two_models_are_compared_by_design(predictions) -> None:
+    (a, y), (b, _) = predictions(n=120), predictions(n=120, seed=3)
+    found = compare_models("brier", a, b, y, propensity=[0.1, 0.2] * 60)
+    weights = torch.tensor([2.0, 1.0] * 60, dtype=torch.float64)
+    truth = torch.eye(3, dtype=torch.float64)[y]
+    losses = [(p - truth).square().sum(1) for p in (a, b)]
+    expected = float((weights * (losses[0] - losses[1])).sum() / weights.sum())
+    assert found.difference == pytest.approx(expected)
+    assert found.effective_labels == pytest.approx(180**2 / (60 * 5))
+    assert math.isnan(found.shift_p_value)
+
+
+@pytest.mark.parametrize(
+    ("how", "complaint"),
+    [
+        ({"propensity": [0.5] * 59}, "got 59 for 60 rows"),
+        ({"propensity": [0.0] + [0.5] * 59}, r"must lie in \(0, 1\]"),
+        ({"strata": ["a"] * 60}, "need their sizes.*strata_unlabelled"),
+        ({"strata": ["a"] * 59, "strata_unlabelled": ["a"] * 30}, "each of the 60 rows"),
+        ({"strata": ["a"] * 59 + ["b"], "strata_unlabelled": ["a"] * 30}, "'b' has 1"),
+        ({"strata": ["a"] * 60, "strata_unlabelled": ["a"] * 29 + ["c"]}, "'c' has none"),
+        ({"strata_unlabelled": ["a"] * 30}, "strata_unlabelled needs strata"),
+        (
+            {"strata": ["a"] * 60, "strata_unlabelled": ["a"] * 30, "propensity": [0.5] * 60},
+            "not both",
+        ),
+        ({"propensity": [0.5] * 60, "method": "cross_fit"}, "takes no propensity"),
+    ],
+)
+def test_errors_say_what_to_do(how, complaint, predictions) -> None:
+    p, y = predictions()
+    with pytest.raises(ValueError, match=complaint):
+        estimate_metric("accuracy", p, y, p[:30], **how)

@@ -1,0 +1,62 @@
+"""Prediction sets from few labels."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from dessl.evaluation import prediction_sets
+from dessl.evaluation.debiased.shift import ShiftWarning
+
+
+def rows(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    y = rng.integers(4, size=n)
+    logits = rng.normal(size=(n, 4)) + 1.5 * np.eye(4)[y]
+    p = np.exp(1.5 * logits)
+    return p / p.sum(1, keepdims=True), y
+
+
+def test_without_unlabelled_rows_it_is_split_conformal_prediction() -> None:
+    p, y = rows(np.random.default_rng(0), 50)
+    scores = np.sort(1 - p[np.arange(50), y])
+    rule = prediction_sets(p, y, coverage=0.9)
+    assert rule.threshold == pytest.approx(scores[math.ceil(51 * 0.9) - 1])
+    assert rule.lam == 0
+    inside = rule.sets(p)
+    assert (inside.numpy() == (1 - p <= rule.threshold + 1e-12)).mean() > 0.99
+    assert inside.any(dim=1).all()
+
+
+def test_coverage_holds_and_varies_less_with_unlabelled_rows() -> None:
+    rng = np.random.default_rng(0)
+    p, y = rows(rng, 20_000)
+    scores = 1 - p[np.arange(20_000), y]
+    found = np.empty((150, 2))
+    for r in range(150):
+        known, others = rng.integers(20_000, size=50), rng.integers(20_000, size=1000)
+        for k, unlabelled in enumerate((None, p[others])):
+            rule = prediction_sets(p[known], y[known], unlabelled, check_shift=False)
+            found[r, k] = (scores <= rule.threshold).mean()
+    split, debiased = found.mean(axis=0)
+    assert split == pytest.approx(0.9, abs=0.02)  # three standard errors are 1 point
+    assert debiased == pytest.approx(0.9, abs=0.02)
+    assert found[:, 1].std() < found[:, 0].std()
+
+
+def test_too_few_labels_give_whole_sets_and_say_so() -> None:
+    p, y = rows(np.random.default_rng(0), 8)
+    with pytest.warns(UserWarning, match="Label at least 9 rows"):
+        rule = prediction_sets(p, y, coverage=0.9)
+    assert bool(rule.sets(p).all())
+
+
+def test_a_shift_is_noticed_and_bad_input_refused() -> None:
+    p, y = rows(np.random.default_rng(0), 60)
+    sure = torch.eye(4, dtype=torch.float64).repeat(100, 1)
+    with pytest.warns(ShiftWarning):
+        prediction_sets(p, y, sure)
+    with pytest.raises(ValueError, match=r"Write 0\.95 for 95 %"):
+        prediction_sets(p, y, coverage=95)
+    with pytest.raises(ValueError, match="at least 3 labelled rows"):
+        prediction_sets(p[:2], y[:2])

@@ -1,0 +1,114 @@
+"""Propensities: known, from x, from y, bounded, and refused where no row could be labelled."""
+
+import numpy as np
+import pytest
+import torch
+
+from dessl.data import SemiData
+from dessl.safety.propensity import (
+    class_moments,
+    effective_labels,
+    known_propensity,
+    propensity_from_x,
+    propensity_from_y,
+    propensity_of,
+)
+
+
+def by_class(phi: tuple[float, ...] = (0.4, 0.1, 0.05), n: int = 4000, seed: int = 0) -> SemiData:
+    generator = np.random.default_rng(seed)
+    y = generator.integers(0, len(phi), n)
+    x = generator.normal(size=(n, 3))
+    x[:, 0] += 2 * y
+    x[:, 1] += 2 * (y == 1)
+    labelled = generator.random(n) < np.array(phi)[y]
+    return SemiData(torch.from_numpy(x).float(), torch.from_numpy(np.where(labelled, y, -1)))
+
+
+@pytest.mark.parametrize("method", ["em", "moments"])
+def test_chances_by_class_are_estimated_with_their_errors(method: str) -> None:
+    data = by_class()
+    found = propensity_from_y(data, method=method)
+    for one, phi in zip(found.classes, (0.4, 0.1, 0.05), strict=True):
+        assert abs(one.propensity - phi) < 3.5 * one.standard_error
+        assert one.standard_error < 0.1 * phi + 0.02
+    for row in data.labelled_rows[:20].tolist():
+        expected = found.classes[int(data.y[row])].propensity
+        assert float(found.values[row]) == pytest.approx(expected, rel=1e-5)
+    assert bool(found.values[data.unlabelled_rows].isnan().all())
+    assert found.on(data).propensity is not None
+    assert data.propensity is None
+
+
+def test_moments_with_a_perfect_classifier_count() -> None:
+    y = np.array([0, 0, 1, 1, 1])
+    truth = np.array([0] * 6 + [1] * 2)
+    p = np.eye(2)[np.concatenate([y, truth])]
+    labelled = np.arange(13) < 5
+    phi, error = class_moments(p, y, labelled)
+    assert phi == pytest.approx([2 / 8, 3 / 5])
+    assert (error > 0).all()
+
+
+def test_chances_by_x_are_estimated_out_of_fold_and_bounded() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(4000, 2))
+    chance = 1 / (1 + np.exp(2.5 - 1.5 * x[:, 0]))
+    labelled = generator.random(4000) < chance
+    data = SemiData(torch.from_numpy(x).float(), np.where(labelled, x[:, 1] > 0, -1).astype(int))
+    found = propensity_from_x(data)
+    error = np.abs(found.values.numpy() - chance)
+    assert error.mean() < 0.02
+    assert found.auc is not None
+    assert found.auc > 0.7
+    assert found.effective_labels < 0.8 * found.labels
+    tight = propensity_from_x(data, most_weight=2)
+    assert tight.raised > 0
+    share = data.n_labelled / 4000
+    assert float(tight.values[data.labelled_rows].min()) == pytest.approx(share / 2)
+
+
+def test_a_classifier_of_the_user_s_own_is_used() -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    data = by_class(n=1000)
+    by_own = propensity_from_x(data, classifier=GaussianNB())
+    assert not torch.equal(by_own.values, propensity_from_x(data).values)
+    assert len(propensity_from_y(data, classifier=GaussianNB()).classes) == 3
+
+
+def test_effective_labels_are_kish_s() -> None:
+    chance = torch.tensor([0.5, 0.25, 0.1])
+    weights = [2.0, 4.0, 10.0]
+    expected = sum(weights) ** 2 / sum(w * w for w in weights)
+    assert effective_labels(chance) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("chances", "message"),
+    [
+        ([0.5, 0.5, 0.0, 0.5], "could never get a label.*leave such rows out"),
+        ([0.5, 1.5, 0.5, 0.5], r"\(0, 1\]; 1 of 4 rows do not, the first is row 1: 1.5"),
+        ([np.nan, 0.5, 0.5, 0.5], "row 0: nan"),
+        ([0.5, 0.5], r"shape \(4,\)"),
+    ],
+)
+def test_impossible_designs_are_refused(chances: list[float], message: str) -> None:
+    data = SemiData(torch.rand(4, 2), [0, 1, -1, -1])
+    with pytest.raises(ValueError, match=message):
+        known_propensity(data, np.array(chances))
+
+
+def test_what_can_be_given() -> None:
+    data = by_class(n=600)
+    found = propensity_of(data, "estimate-y")
+    assert propensity_of(data, found) is found
+    assert found.source == "estimated from y"
+    assert propensity_of(data, np.full(600, 0.2)).source == "known"
+    with pytest.raises(ValueError, match="'estimate-x'"):
+        propensity_of(data, "guess")
+    one = SemiData(torch.rand(6, 2), [0, 0, 0, 1, -1, -1])
+    with pytest.raises(ValueError, match="'1' has 1"):
+        propensity_of(one, "estimate-y")
+    with pytest.raises(ValueError, match="some must have one and some not"):
+        propensity_of(SemiData(torch.rand(4, 2), [0, 1, 0, 1]), "estimate-x")

@@ -1,0 +1,106 @@
+"""Command lines that are mostly valid, over small files that lie beside them."""
+
+import random
+from functools import cache
+
+from cases import Case
+from damage import ODD
+from grammar_saved import CORPUS
+
+DATA = ("people.csv", "people.csv", "people.csv", "missing.csv", "fit", "notes.txt", "toy", ".")
+TEXTS = (
+    "",
+    "-",
+    "--",
+    "-1",
+    "é",
+    "a" * 300,
+    "\udc80",
+    "~/x",
+    "../x",
+    "/dev/null",
+    "nan",
+    "=1",
+    "'",
+)
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """The folder of a run and its table."""
+    found = {"people.csv": (CORPUS / "people.csv").read_bytes(), "notes.txt": b"nothing\n"}
+    for name in ("model", "complete-case"):
+        for file in (CORPUS / "fit" / name).iterdir():
+            found[f"fit/{name}/{file.name}"] = file.read_bytes()
+    found["fit/facts.json"] = (CORPUS / "fit" / "facts.json").read_bytes()
+    return found
+
+
+def arguments_case(chance: random.Random) -> Case:
+    """A command line, with one odd argument in two fifths of the cases."""
+    line = chance.choice(
+        (_predict, _predict, _evaluate, _report, _datasets, _reproduce, _help, _fit)
+    )(chance)
+    damaged = chance.random() < 0.35
+    if damaged:
+        odd = chance.choice((*TEXTS, *map(str, ODD), "--json", "--help", "--out", "--seed"))
+        kind, at = chance.randrange(3), chance.randrange(len(line) + 1)
+        if kind == 0:
+            line.insert(at, odd)
+        elif kind == 1 and at < len(line):
+            line[at] = odd
+        elif at < len(line):
+            del line[at]
+    line = [part.replace("\x00", "") for part in line]  # no process can be given one
+    return Case("arguments", files(), {"arguments": line}, 60_000_000, damaged)
+
+
+def _data(chance: random.Random) -> str:
+    return DATA[0] if chance.random() < 0.8 else chance.choice(DATA)
+
+
+def _predict(chance: random.Random) -> list[str]:
+    out = chance.choice(("p.csv", "p.parquet", "sub/p.csv"))
+    more = [flag for flag in ("--json", "--complete-case") if chance.random() < 0.3]
+    return ["predict", "fit", _data(chance), "--out", out, *more]
+
+
+def _evaluate(chance: random.Random) -> list[str]:
+    more = [flag for flag in ("--json", "--complete-case") if chance.random() < 0.3]
+    return ["evaluate", "fit", _data(chance), *more]
+
+
+def _report(chance: random.Random) -> list[str]:
+    runs = ["fit"] * chance.choice((1, 1, 2))
+    return ["report", *runs, "--out", "page.html", *(["--json"] if chance.random() < 0.3 else [])]
+
+
+def _datasets(chance: random.Random) -> list[str]:
+    line = chance.choice((["list"], ["list"], ["fetch", "toy"], ["fetch", "digits"]))
+    return ["datasets", *line, "--root", "data", *(["--json"] if chance.random() < 0.5 else [])]
+
+
+def _reproduce(chance: random.Random) -> list[str]:
+    return ["reproduce", "list", *(["--json"] if chance.random() < 0.5 else [])]
+
+
+def _help(chance: random.Random) -> list[str]:
+    names = ("fit", "predict", "evaluate", "report", "demo", "reproduce", "datasets")
+    return [chance.choice(names), "--help"] if chance.random() < 0.9 else ["--version"]
+
+
+def _fit(chance: random.Random) -> list[str]:
+    """What ends before anything is trained: --labels is above the labels there are."""
+    line = ["fit", _data(chance), "--label", "outcome", "--out", "new", "--labels", "100000"]
+    for name, values in (
+        ("--steps", ("1", "5")),
+        ("--lam", ("auto", "0.5", "0")),
+        ("--seed", ("0", str(2**63 - 1))),
+        ("--hold-out", ("0.2", "0.5")),
+        ("--surrogate", ("entropy", "fixmatch", "nothing")),
+        ("--ignore", ("age", "site", "nothing")),
+        ("--device", ("cpu", "cuda", "x")),
+    ):
+        if chance.random() < 0.3:
+            line += [name, chance.choice(values)]
+    return line

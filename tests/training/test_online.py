@@ -1,0 +1,163 @@
+"""λ that follows validation rows: against per-sample gradients, and what it does to a run."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from dessl.data import LabelDraw, SemiData
+from dessl.functional import cross_entropy, entropy
+from dessl.models import MLP
+from dessl.surrogates import Entropy, PiModel, Surrogate, as_surrogate
+from dessl.theory import optimal_lambda_gradient
+from dessl.training import PopulationRun, TrainPlan, train, train_population
+from dessl.training.online import MOST_ROWS, STEP, last_layer_gradients, next_lam
+
+
+def two_classes(n: int = 400, labelled: int = 60, validation: int = 80) -> SemiData:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(n + validation, 4, generator=generator)
+    y = (x[:, 0] + 0.5 * torch.randn(n + validation, generator=generator) > 0).long()
+    given = torch.where(torch.arange(n) < labelled, y[:n], -1)
+    return SemiData(x[:n], given, validation=(x[n:], y[n:]))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return MLP(4, 2, dropout=0.0)
+
+
+def prepared(surrogate: Surrogate, model: nn.Module, data: SemiData) -> Surrogate:
+    surrogate.prepare(model, len(data.x) + len(data.validation.y), data.n_classes)  # type: ignore[union-attr]
+    return surrogate
+
+
+def by_sample(model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """∇L and ∇H for the last layer by torch.func, a row at a time."""
+    names = [name for name, _ in model.named_parameters()][-2:]
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+    last = {name: weights[name] for name in names}
+
+    def loss(own: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        logits = functional_call(model, weights | own, (row[None],))
+        return cross_entropy(logits, label[None])[0]
+
+    def term(own: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        return entropy(functional_call(model, weights | own, (row[None],)))[0]
+
+    of = [vmap(grad(each), (None, 0, 0))(last, x, y) for each in (loss, term)]
+    flat = [torch.cat([part[name].flatten(1) for name in names], dim=1) for part in of]
+    return flat[0].double(), flat[1].double()
+
+
+def test_gradients_are_those_of_single_rows() -> None:
+    data, model = two_classes(), network().eval()
+    loss, h = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    x, y = data.validation  # type: ignore[misc]
+    expected_loss, expected_h = by_sample(model, x, y)
+    # The columns stand in another order (weights of a class beside its bias): compare products.
+    torch.testing.assert_close(loss @ h.T, expected_loss @ expected_h.T, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(loss @ loss.T, expected_loss @ expected_loss.T, atol=1e-6, rtol=1e-5)
+
+
+def test_the_next_lam_is_half_way_to_the_estimate() -> None:
+    data, model = two_classes(), network().eval()
+    surrogate = prepared(Entropy(), model, data)
+    x, y = data.validation  # type: ignore[misc]
+    estimate = optimal_lambda_gradient(*by_sample(model, x, y), data.n_unlabelled, on="all").lam
+    share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
+    aim = min(max(estimate * share, 0.0), 2.0)
+    plan = TrainPlan(steps=10, lam=2.0, online=True)
+    found = next_lam(0.7, model, surrogate, data, plan)
+    assert math.isclose(found, 0.7 + STEP * (aim - 0.7), rel_tol=1e-4)
+
+
+def test_views_of_a_row_count_for_that_row() -> None:
+    data, model = two_classes(), network().eval()
+    surrogate = prepared(PiModel(view=lambda x, generator: x), model, data)
+    loss, h = last_layer_gradients(model, surrogate, data)
+    assert loss.shape[0] == len(data.validation.y)  # type: ignore[union-attr]
+    assert torch.all(h.abs().sum(1) < 1e-6)  # equal views agree: H has no gradient
+
+
+def test_a_term_that_knows_the_label_gets_the_largest_lam() -> None:
+    """H close to L: the estimate is near 1 times the unlabelled share, from a start at 0."""
+    data = two_classes()
+    every = torch.cat([data.x, data.validation.x])  # type: ignore[union-attr]
+    answers = (every[:, 0] > 0).long()
+
+    def term(model: nn.Module, x: Tensor) -> Tensor:
+        match = (x[:, None] == every[None]).all(-1).float().argmax(1)
+        return cross_entropy(model(x), answers[match])
+
+    plan = TrainPlan(
+        steps=60, labelled_batch=20, unlabelled_batch=60, learning_rate=0.05, lam=1.0, online=True
+    )
+    events = train(network, term, data, plan).history
+    assert events[0].lam == 0.0
+    assert 0.4 < events[-1].lam <= 1.0
+    assert events[-1].h_unlabelled > 0
+
+
+def test_a_term_that_knows_nothing_stays_near_zero() -> None:
+    data = two_classes()
+    noise = torch.randn(2, generator=torch.Generator().manual_seed(1))
+
+    def term(logits: Tensor) -> Tensor:
+        return 1 + torch.tanh(logits @ noise) * torch.randn(len(logits))
+
+    plan = TrainPlan(steps=60, labelled_batch=20, unlabelled_batch=60, lam=1.0, online=True)
+    events = train(network, term, data, plan).history
+    assert max(event.lam for event in events) < 0.1
+
+
+def test_an_interrupted_run_ends_the_same(tmp_path: Path) -> None:
+    data = two_classes()
+    plan = TrainPlan(
+        steps=40, labelled_batch=20, unlabelled_batch=60, lam=1.0, online=True, evaluate_every=5
+    )
+
+    class StopError(Exception):
+        pass
+
+    def stop(event: object) -> None:
+        if event.step == 20:  # type: ignore[attr-defined]
+            raise StopError
+
+    whole = train(network, "entropy", data, plan)
+    with pytest.raises(StopError):
+        train(network, "entropy", data, plan, out=tmp_path / "run", callbacks=[stop])
+    resumed = train(network, "entropy", data, plan, out=tmp_path / "run")
+    assert [event.lam for event in resumed.history] == [event.lam for event in whole.history]
+    for one, other in zip(whole.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_at_most_so_many_rows_are_looked_at() -> None:
+    data, model = two_classes(validation=MOST_ROWS + 40), network().eval()
+    loss, _ = last_layer_gradients(model, prepared(Entropy(), model, data), data)
+    assert len(loss) == MOST_ROWS
+
+
+def test_what_cannot_be_is_refused() -> None:
+    data = two_classes()
+    plan = TrainPlan(steps=2, online=True)
+    with pytest.raises(ValueError, match="validation rows"):
+        train(network, "entropy", SemiData(data.x, data.y), plan)
+    with pytest.raises(ValueError, match=r"last nn\.Linear"):
+        train(nn.Bilinear(4, 4, 2), as_surrogate("entropy"), data, plan)
+    with pytest.raises(ValueError, match="debiased risk"):
+        TrainPlan(steps=2, online=True, risk="complete_case")
+    draw = LabelDraw(data.labelled_rows, data.labelled_rows[:0], data.unlabelled_rows)
+    runs = [PopulationRun(0, draw)]
+    with pytest.raises(ValueError, match="fixed lam"):
+        train_population(network, "entropy", data, runs, plan)
+
+
+def test_a_plan_without_it_is_written_as_before() -> None:
+    assert "online" not in TrainPlan(steps=1).as_dict()
+    plan = TrainPlan(steps=1, online=True)
+    assert TrainPlan.from_dict(plan.as_dict()) == plan
