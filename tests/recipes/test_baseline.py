@@ -28,7 +28,7 @@ def clouds(n_labelled: int = 60, seed: int = 0) -> SemiData:
 @pytest.fixture
 def parts() -> tuple[SemiData, HeldOutParts, References]:
     data = clouds()
-    found = held_out_parts(data, None, networks=5, seed=0)
+    found = held_out_parts(data, None, members=5, seed=0)
     references = References.of(data, found)
     assert references is not None
     return data, found, references
@@ -97,7 +97,7 @@ def test_one_class_is_right_where_the_regression_predicts_no_other(parts: Parts)
 
 def test_few_labels_judge_no_baseline() -> None:
     data = clouds(8)
-    assert References.of(data, held_out_parts(data, None, networks=5, seed=0)) is None
+    assert References.of(data, held_out_parts(data, None, members=5, seed=0)) is None
     fitted = fit(data, recipe_for(data, lam=0, steps=2), progress=False)
     assert fitted.baseline is None
 
