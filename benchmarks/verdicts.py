@@ -86,10 +86,10 @@ def _refit_run(x: torch.Tensor, y: torch.Tensor, draw: int) -> dict[str, Any]:
     data = SemiData(x[order[:n]], few)
     train, test = split(data, seed=draw)
     started = time.process_time()
-    trial = run_trial(train, test, recipe_for(train, seed=draw, members=2), progress=False)
+    trial = run_trial(train, test, recipe_for(train, seed=draw, networks=2), progress=False)
     between = time.process_time()
     whole = every_label(data, seed=draw)
-    again = refitted(trial, whole, recipe_for(whole, seed=draw, members=2), progress=False)
+    again = refitted(trial, whole, recipe_for(whole, seed=draw, networks=2), progress=False)
     ended = time.process_time()
     if again is None:
         raise RuntimeError(f"the refit of draw {draw} did not train.")
@@ -136,7 +136,7 @@ def baseline(arguments: argparse.Namespace) -> None:
         few = torch.full((1500,), -1)
         few[:150] = y.flatten().long()[order[:150]]
         train, test = split(SemiData(x[order][:, None], few), seed=0)
-        trial = run_trial(train, test, recipe_for(train, lam=0, steps=120, members=1))
+        trial = run_trial(train, test, recipe_for(train, lam=0, steps=120, networks=1))
         found, (result,) = trial.fitted.baseline, trial.fitted.results
         runs.append(
             {

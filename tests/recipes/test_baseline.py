@@ -122,7 +122,7 @@ def test_an_unlucky_start_is_restarted_in_a_folder_of_its_own(tmp_path: Path) ->
             nn.init.constant_(layers[0].bias, -100.0)
         return layers
 
-    recipe = recipe_for(data, lam=0.5, steps=30, members=2, model=network)
+    recipe = recipe_for(data, lam=0.5, steps=30, networks=2, model=network)
     fitted = fit(data, recipe, progress=False, out=tmp_path)
     assert fitted.baseline.trained
     assert "predicts 'well' for all 24" in fitted.baseline.failures[0]
@@ -138,7 +138,7 @@ def test_an_unlucky_start_is_restarted_in_a_folder_of_its_own(tmp_path: Path) ->
 
 def test_where_restarts_fail_there_is_no_verdict() -> None:
     data = clouds()
-    recipe = recipe_for(data, lam=0.5, steps=1, members=2)
+    recipe = recipe_for(data, lam=0.5, steps=1, networks=2)
     still = dataclasses.replace(recipe, plan=dataclasses.replace(recipe.plan, learning_rate=1e-9))
     fitted = fit(data, still, progress=False)
     assert not fitted.baseline.trained

@@ -156,7 +156,7 @@ def test_a_rare_class_is_judged_and_no_number_hides_its_digits() -> None:
     x = torch.randn(400, 3, generator=generator) + 3 * y[:, None]
     data, test = split(SemiData(x, torch.where(torch.arange(400) < 200, y, -1)))
     assert test.y[test.labelled].bincount().tolist() in ([39, 1], [40, 1])
-    done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, members=1), progress=False)
+    done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, networks=1), progress=False)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
     assert facts.verdict.outcome in OUTCOMES
     assert not re.search(r"[+−]?0\.0+ (±|to) [+−]?0\.0+\b", facts.verdict.sentence)
