@@ -373,7 +373,10 @@ def _made(facts: DemoFacts) -> Markup:
         if name not in ("title", "notes") and value is not None
     ]
     rows += [(named(name), named(str(value))) for name, value in facts.made_with.items()]
-    rows += [(f"seconds, {name}", f"{value:.1f}") for name, value in facts.seconds.items()]
+    rows += [
+        (f"seconds, {name}", f"{value:.1f} ({facts.processor_seconds[name]:.1f} of one core)")
+        for name, value in facts.seconds.items()
+    ]
     return section(
         "How it was made",
         [element("p", note, class_="note") for note in facts.plan.notes],

@@ -241,6 +241,7 @@ class DemoFacts:
         command: The command line.
         made_with: ``machine_facts()``.
         seconds: Time taken by each part.
+        processor_seconds: Of these, how much one core worked: on a busy machine, much less.
         warnings: Shown on the way.
     """
 
@@ -252,6 +253,7 @@ class DemoFacts:
     command: str
     made_with: dict[str, Any]
     seconds: dict[str, float]
+    processor_seconds: dict[str, float]
     warnings: tuple[str, ...] = ()
 
 
