@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sims", type=int, default=500)
     parser.add_argument("--shifted", type=int, default=50)
-    parser.add_argument("--digits", type=int, default=200, help="data sets of digits, no shift")
+    parser.add_argument("--digits", type=int, default=50, help="data sets of digits, no shift")
     parser.add_argument("--seconds", type=float, default=math.inf, help="of this session")
     options = parser.parse_args(arguments)
     path = options.out / "audit.json"

@@ -18,6 +18,8 @@ from dessl.recipes.defaults import NETWORKS
 Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     ("demo",),
+    ("audit",),
+    ("plan",),
     ("fit",),
     ("audit",),
     ("plan",),
