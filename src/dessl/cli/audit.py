@@ -46,6 +46,8 @@ def audit(
 
     Example: dessl audit scans/ --out audit.html
     """
+    import torch
+
     from dessl.cli.output import noted_warnings, say, show_json
     from dessl.cli.sources import Expected, new_rows, training_data
     from dessl.report.page import write_audit
@@ -59,6 +61,8 @@ def audit(
         )
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
+    # So many small products: a second thread mostly waits, and on a busy machine for long.
+    torch.set_num_threads(1)
     found = audited(rows, cheap=cheap, seed=seed)
     if out is not None:
         write_audit(out, found)
