@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,11 +66,12 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "experiment": (experiment_case, 2.5),
     "arguments": (arguments_case, 0.15),
 }
+MINUTE = 60.0
 PLACE = "/dev/shm"  # files in memory: a million need not go through a disk
 
 
-def fuzzed(seconds: float, seed: int, only: list[str]) -> dict[str, Counter[str]]:
-    """Fuzz for so long; return the counts of each format."""
+def fuzzed(seconds: float, seed: int, only: list[str]) -> Iterator[dict[str, Counter[str]]]:
+    """Fuzz for so long; yield the new counts of each format about every minute."""
     names = only or list(GRAMMARS)
     weights = [GRAMMARS[name][1] for name in names]
     counts: dict[str, Counter[str]] = {name: Counter() for name in names}
@@ -81,16 +82,18 @@ def fuzzed(seconds: float, seed: int, only: list[str]) -> dict[str, Counter[str]
         for number in range(10):
             _warm(GRAMMARS[name][0](random.Random(f"warm {name} {number}")), root / "warm")
     cap_memory()
-    end = time.monotonic() + seconds
+    end, due = time.monotonic() + seconds, time.monotonic() + MINUTE
     chance = random.Random(seed)
     for number in itertools.count():
-        if time.monotonic() > end:
-            break
+        if time.monotonic() > min(end, due):
+            yield counts
+            counts, due = {name: Counter() for name in names}, time.monotonic() + MINUTE
+            if time.monotonic() > end:
+                break
         name = chance.choices(names, weights)[0]
         case = GRAMMARS[name][0](random.Random(f"{seed} {number}"))
         _judged(case, root, watch, counts[name])
     shutil.rmtree(root)
-    return counts
 
 
 def _warm(case: Case, folder: Path) -> None:
@@ -156,14 +159,17 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[], choices=GRAMMARS)
     parser.add_argument("--dry", action="store_true", help="do not add to the counts")
     given = parser.parse_args()
-    counts = fuzzed(given.seconds, given.seed, given.only)
+    counts: dict[str, Counter[str]] = {}
+    for new in fuzzed(given.seconds, given.seed, given.only):
+        if not given.dry:
+            add_counts("fuzz", new)
+        for name, its in new.items():
+            counts.setdefault(name, Counter()).update(its)
     for name, its in counts.items():
         valid = its["accepted"] / max(1, its["inputs"])
         pace = its["microseconds"] / max(1, its["inputs"]) / 1000
         print(f"{name:11} {its['inputs']:8,} inputs {valid:6.1%} accepted {its['failed']:4} failed "
               f"{pace:6.2f} ms")  # fmt: skip
-    if not given.dry:
-        add_counts("fuzz", counts)
 
 
 if __name__ == "__main__":
