@@ -7,7 +7,7 @@ DEMO_OUT ?= runs/demo
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PYTEST_ARGS ?= -n 2
 
-.PHONY: demo test lint types docs unit explore format clean
+.PHONY: demo test lint types docs unit explore torture lock format clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dessl demo --out $(DEMO_OUT)
@@ -31,6 +31,22 @@ unit: $(VENV)/.installed-dev
 # Property tests with new random examples each time. Add what they find to the tests as fixed cases.
 explore: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS) -m explore --hypothesis-profile explore
+
+# Kills, other harm and fuzzing, TORTURE seconds each. The counts are added to
+# benchmarks/results/torture.json and docs/reliability.md; an input that fails becomes a file of
+# tests/torture/corpus. A short run without counts: pytest -m torture.
+TORTURE ?= 300
+SEED ?= $(shell date +%s)
+torture: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/kills.py --kills 1000 --seconds $(TORTURE) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/harm.py --seconds $(TORTURE) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/fuzz.py --seconds $(TORTURE) --seed $(SEED)
+	$(BIN)/python tests/torture/counts.py
+
+# What a release pins: run after a change of constraints.txt.
+lock: $(VENV)/.installed-dev
+	$(BIN)/python release/lock.py
+	$(BIN)/python release/sbom.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .

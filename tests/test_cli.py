@@ -43,7 +43,16 @@ def test_a_home_folder_that_the_shell_left_as_it_was_typed(tmp_path: Path) -> No
     (tmp_path / "my tables").mkdir()
     rows = [f"{k % 7},{'ab'[k % 2]}" for k in range(20)]
     (tmp_path / "my tables" / "a.csv").write_text("\n".join(["n,y", *rows]))
-    arguments = ("fit", "~/my tables/a.csv", "--label", "y", "--steps", "2", "--out=~/run")
+    arguments = (
+        "fit",
+        "~/my tables/a.csv",
+        "--label",
+        "y",
+        "--steps",
+        "2",
+        "--no-refit",
+        "--out=~/run",
+    )
     result = run(*arguments, HOME=str(tmp_path), USERPROFILE=str(tmp_path))
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "run" / "report.html").is_file()

@@ -138,3 +138,9 @@ def test_a_file_that_is_no_toml_is_named_with_the_line(tmp_path: Path) -> None:
         read_toml(file)
     file.write_text("a = [1, {b = 2}]")
     assert read_toml(file) == {"a": [1, {"b": 2}]}
+
+
+@pytest.mark.parametrize("name", [{}, [1], {"name": "x"}])
+def test_a_table_in_the_place_of_a_name_is_refused(name: object) -> None:
+    with pytest.raises(EntryError, match="model must be one of 'a', 'b'; got"):
+        check_name(name, {"a": 1, "b": 2}, at="model")

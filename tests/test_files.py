@@ -1,13 +1,19 @@
 """Files are written whole or not at all."""
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from dessl._files import write_whole
+from dessl.recipes.defaults import Architecture
+from dessl.recipes.predictor import Predictor
+from dessl.saved import SavedModel, save_model
+from dessl.training.checkpoint import save_checkpoint
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
@@ -81,3 +87,26 @@ def test_processes_are_alone_one_after_another(tmp_path: Path) -> None:
     assert [process.wait(600) for process in running] == [0] * 4
     assert target.read_text() == "4"
     assert [path.name for path in target.parent.iterdir()] == ["number"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="asks Linux for a full device")
+def test_a_full_device_is_named() -> None:
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_whole(Path("/dev/full"), "a")
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*a\.txt'"):
+        write_whole(tmp_path / "a.txt", "a")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(OSError, match=r"No space left .*step-000000001.*state\.pt'"):
+        save_checkpoint(tmp_path, 1, {}, {})
+    architecture = Architecture("mlp", {"n_features": 1, "n_classes": 2, "hidden": []})
+    model = Predictor([architecture()], torch.zeros(1), torch.ones(1))
+    saved = SavedModel(model, ("a", "b"), (1,), image=False, architecture=architecture)
+    with pytest.raises(OSError, match=r"No space left .*model.safetensors'"):
+        save_model(tmp_path / "model", saved)

@@ -1,6 +1,9 @@
 """The hooks of the documentation's site: links that leave docs/, the first page, docstrings."""
 
 import runpy
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,3 +70,49 @@ def test_doctests_become_code_blocks_and_roles_code() -> None:
     assert as_markdown(text) == (
         "Of `dessl.Risk`.\n\nExample:\n    ```pycon\n    >>> 1 + 1\n    2\n    ```\n\nMore.\n"
     )
+
+
+SEARCHED = """
+const query = document.querySelector('[data-md-component=search-query]');
+query.focus();
+query.value = 'zebra';
+query.dispatchEvent(new Event('input', { bubbles: true }));
+query.dispatchEvent(new KeyboardEvent('keyup', { bubbles: true }));
+1
+"""
+FOUND = "[...document.querySelectorAll('.md-search-result__link')].map(a => a.href).join(' ')"
+
+
+def test_a_site_opened_from_a_folder_can_be_searched(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="the documentation's tools are not installed")
+    browser = runpy.run_path(str(ROOT / "tests" / "report" / "browser.py"))
+    if not browser["PROGRAM"]:
+        pytest.skip("no Chromium")
+    docs = tmp_path / "docs"
+    (docs / "scripts").mkdir(parents=True)
+    shim = (ROOT / "docs" / "scripts" / "iframe-worker.js").read_text(encoding="utf-8")
+    (docs / "scripts" / "iframe-worker.js").write_text(shim, encoding="utf-8")
+    (docs / "index.md").write_text("# First\n\nNothing.\n")
+    (docs / "other.md").write_text("# Second\n\nA zebra.\n")
+    (tmp_path / "mkdocs.yml").write_text(
+        f"INHERIT: {ROOT / 'mkdocs.yml'}\nhooks: []\nnav: [index.md, other.md]\n"
+        f"docs_dir: {docs}\nsite_dir: {tmp_path / 'site'}\nplugins: [search, offline]\n"
+    )
+    build = [sys.executable, "-m", "mkdocs", "build", "-q", "-f", str(tmp_path / "mkdocs.yml")]
+    subprocess.run(build, check=True, capture_output=True)
+    with browser["running_browser"](tmp_path / "profile") as page:
+        page.open(tmp_path / "site" / "index.html", width=1200, height=800)
+        page.value(SEARCHED)
+        for _ in range(200):
+            if found := page.value(FOUND):
+                break
+            time.sleep(0.1)
+        assert "other.html" in found
+        assert [url for url in page.requests if url.startswith("http")] == []
+        assert page.complaints == []
+
+
+def test_the_site_has_the_search_that_was_tried() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "  - offline" in settings
+    assert "polyfills: [scripts/iframe-worker.js]" in settings

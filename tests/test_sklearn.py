@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from dessl import DeSSLClassifier
 from dessl.sklearn import SemiSupervisedSplit, WithUnlabelled, semi_supervised_scorer
 
-FAST = {"steps": 4, "members": 1, "risk": "complete_case", "random_state": 0}
+FAST = {"steps": 4, "networks": 1, "risk": "complete_case", "random_state": 0}
 SCORED = "rows to score have no label"
 NUMBERED = "makes a class of the missing labels in y"
 

@@ -27,8 +27,11 @@ API = {
     "dessl.schedules": "Schedules",
     "dessl.evaluation": "Evaluation",
     "dessl.teachers": "Teachers",
+    "dessl.safety": "Safety",
     "dessl.recipes": "Recipes",
     "dessl.estimator": "Estimator",
+    "dessl.sklearn": "scikit-learn",
+    "dessl.export": "Export",
     "dessl.integrations": "Integrations",
 }
 REPORT = "report.html"

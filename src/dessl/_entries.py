@@ -62,7 +62,7 @@ def read_toml(file: File) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:  # what tomllib and the decoding of text raise
+    except (ValueError, RecursionError) as error:  # what tomllib and the decoding of text raise
         raise EntryError(f"{file.name} must be TOML; got {error}.") from error
 
 
@@ -151,7 +151,7 @@ def check_name(name: object, known: Collection[str], *, source: str = "", at: st
     dessl._entries.EntryError: metrics[0] must be one of 'accuracy', 'brier'; got 'acuracy'; did
         you mean 'accuracy'?
     """
-    if name not in known:
+    if name not in list(known):  # a list hashes nothing: a file may have a table here
         allowed = ", ".join(map(repr, known)) or "nothing"
         hint = _near(name, known)
         raise _Place(source, at, "the name").wrong(f"one of {allowed}", name, hint)

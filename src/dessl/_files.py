@@ -29,11 +29,12 @@ def write_whole(path: Path, content: bytes | str) -> None:
     data = content.encode() if isinstance(content, str) else content
     there = path.exists()
     if there and not path.is_file():
-        path.write_bytes(data)
+        with naming(path):
+            path.write_bytes(data)
         return
     temporary = neighbour(path)
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("xb") as file, naming(path):
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -42,6 +43,23 @@ def write_whole(path: Path, content: bytes | str) -> None:
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let a system error name its file, which that of a full disk does not.
+
+    >>> with naming(Path("runs/a.json")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device: 'runs/a.json'
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
         raise
 
 

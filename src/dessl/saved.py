@@ -1,9 +1,9 @@
-"""Saved models: a folder of weights and settings, written whole or not at all, nothing pickled.
+"""Saved models: a folder of weights and settings, written atomically and without pickle.
 
 model.safetensors   the weights, the scaling of the inputs, and the arrays of a pool's teachers
 settings.json       the networks, the pool, the classes, the inputs, and how the model came to be
 
-What a file says of sizes is compared with the tensors it holds before a network is built.
+Sizes in the settings are compared with the tensors before a network is built.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dessl import _checks
-from dessl._files import neighbour
+from dessl._files import naming, neighbour
 from dessl._version import __version__
 from dessl.data import DataError
 from dessl.data.features import feature_tensor
@@ -47,23 +47,23 @@ POOL, TAUGHT = "pool.", "taught."  # before the names of a pool's, or a student'
 
 
 class SavedModelError(ValueError):
-    """A folder that is not a saved model, or a damaged one."""
+    """A folder that is not a saved model, or is damaged."""
 
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A trained classifier with all that is needed to use it.
+    """A trained classifier with everything needed to use it.
 
     Attributes:
-        model: From rows as they come to log-probabilities.
+        model: From rows, as they are in the data, to log-probabilities.
         class_names: The classes in order.
-        shape: Of one row: (features,) or (channels, height, width).
+        shape: The shape of one row: (features,) or (channels, height, width).
         image: Whether rows are uint8 images.
-        architecture: Of the networks; None for one of the user's own.
-        encoding: How tables become rows, where the model was trained on one.
-        bits: How many bits the values of 16-bit image files had in training, of which a row has
-            the upper 8.
-        details: What else is worth knowing, such as λ and the plan; JSON's types only.
+        architecture: Of the networks; None for the user's own network.
+        encoding: How tables become rows, if the model was trained on a table.
+        bits: How many bits the values of 16-bit image files had in training; rows keep the upper
+            8.
+        details: Other information, such as λ and the plan; only types that JSON has.
     """
 
     model: AnyPredictor
@@ -81,7 +81,7 @@ class SavedModel:
         Args:
             x: Floats (n, features), or uint8 images (n, channels, height, width), (n, height,
                 width, channels) or (n, height, width).
-            teachers: Answers to these rows, for a model that was taught to take them.
+            teachers: Answers to these rows, for a model that learnt to use them.
         """
         rows = feature_tensor("x", x)
         if tuple(rows.shape[1:]) != self.shape or (rows.dtype == torch.uint8) != self.image:
@@ -97,17 +97,17 @@ class SavedModel:
                     "at_prediction=True; this one did not. Omit them."
                 )
             return self.model.taught.predict_log_proba(rows, teachers).exp()
-        # Rows in float64, so that a row's answer does not depend on the rows beside it.
+        # In float64 a row's prediction does not depend on the other rows of the batch.
         model = self.model if self.image else self.model.in_float64()
         return predicted_log_proba(model, rows).softmax(-1)
 
 
 def save_model(path: str | Path, saved: SavedModel) -> Path:
-    """Write a model as a new folder, which appears whole or not at all.
+    """Save a model as a new folder, which appears complete or not at all.
 
     Raises:
-        FileExistsError: The folder is there.
-        TypeError: The pool has a classifier of the user's own, which only pickle could save.
+        FileExistsError: The folder exists.
+        TypeError: The pool has a classifier of the user's own, which would need pickle.
 
     >>> import tempfile
     >>> architecture = Architecture("mlp", {"n_features": 2, "n_classes": 2, "hidden": [4]})
@@ -135,7 +135,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     try:
         unfinished.mkdir()
         for name, content in ((WEIGHTS, weights), (SETTINGS, settings.encode())):
-            with (unfinished / name).open("wb") as file:
+            with (unfinished / name).open("wb") as file, naming(place / name):
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -165,15 +165,15 @@ def _parts(model: AnyPredictor) -> tuple[dict[str, Tensor], Entries | None, Entr
 
 
 def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = None) -> SavedModel:
-    """Read a saved model, refusing one that is damaged or of another format.
+    """Load a saved model; a damaged one, or one of another format, is refused.
 
     Args:
         path: The folder.
-        module: Builds the network, for a model whose network was the user's own.
+        module: Builds the network, if it was the user's own.
 
     Raises:
-        FileNotFoundError: There is no such folder.
-        SavedModelError: It is not a saved model, or not a whole one.
+        FileNotFoundError: The folder does not exist.
+        SavedModelError: It is not a saved model, or not complete.
     """
     place = Path(path)
     settings, weights = _read(place)
@@ -236,7 +236,7 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SavedModelError(f"{place} is not a whole saved model: {error}.") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__
@@ -294,7 +294,7 @@ def _model(
 
 
 def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Take the tensors with a prefix out, and return them without it."""
+    """Remove the tensors with a prefix, and return them without the prefix."""
     names = [name for name in tensors if name.startswith(prefix)]
     return {name.removeprefix(prefix): tensors.pop(name) for name in names}
 
@@ -302,7 +302,7 @@ def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
-    """Refuse networks of other sizes than the weights', before memory is taken for them."""
+    """Refuse networks whose sizes differ from the weights, before allocating memory."""
     numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
     if settings["members"] != len(numbers):
         raise ValueError(
@@ -315,7 +315,7 @@ def _check_sizes(
 def _check_shapes(
     build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], prefix: str
 ) -> None:
-    """Refuse weights that are not those of a network, which is built without memory."""
+    """Refuse weights whose shapes differ from the network's, built on the meta device."""
     with torch.device("meta"):
         wanted = {prefix + name: part.shape for name, part in build().state_dict().items()}
     found = {name: part.shape for name, part in tensors.items() if name.startswith(prefix)}
@@ -325,7 +325,7 @@ def _check_shapes(
 
 
 def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
-    """Rebuild a student, its networks compared with their weights first, and ask it for one row."""
+    """Rebuild a student, after comparing its networks with their weights, and try one row."""
     tensors, entries = state
     setting = NetworkSetting.from_dict(entries["networks"])
     width = tensors["space.directions"].shape[1] or len(tensors["space.mean"])
@@ -344,7 +344,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
 
 
 def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int) -> None:
-    """Refuse a model that does not answer a row of zeros with one number for each class."""
+    """Refuse a model that does not predict one number for each class on a row of zeros."""
     entries = settings["input"]
     if math.prod(entries["shape"]) != columns:
         raise ValueError(f"it reads {columns} columns and its rows have shape {entries['shape']}")
@@ -355,7 +355,7 @@ def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int
 
 
 def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:
-    """Rebuild a pool around the networks, and ask it for one row."""
+    """Rebuild a pool around the networks, and try one row."""
     columns = math.prod(settings["input"]["shape"])
     for name, part in state.tensors.items():
         if name.endswith("space.mean") and part.numel() != columns:

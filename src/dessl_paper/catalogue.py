@@ -21,7 +21,7 @@ from dessl_paper.specification import Curve, DataSetting, Experiment, Method, Pr
 from dessl_paper.targets import targets_at
 from dessl_paper.training import VIEWS, check_part
 
-DEMO = "demo"  # an experiment of ours, not of the paper
+OTHERS = {"targets", "demo"}  # files of another form: the paper's numbers, and dessl demo
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
@@ -78,7 +78,7 @@ def experiment_names() -> list[str]:
     """
     files = (resources.files("dessl_paper") / "experiments").iterdir()
     names = [file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")]
-    return sorted(set(names) - {"targets", DEMO})
+    return sorted(set(names) - OTHERS)
 
 
 def load_experiment(name: str, profile: Profile = "fast") -> Experiment:
@@ -87,7 +87,7 @@ def load_experiment(name: str, profile: Profile = "fast") -> Experiment:
     >>> load_experiment("mnist", "paper").seeds
     10
     """
-    _checks.one_of("experiment", name, (DEMO, *experiment_names()))
+    _checks.one_of("experiment", name, experiment_names())
     _checks.one_of("profile", profile, PROFILES)
     return experiment_from(name, profile, at_profile(name, profile, file_entries(name)))
 
@@ -210,5 +210,8 @@ def _check(experiment: Experiment, source: str) -> None:
     for method in experiment.methods:
         if not method.lams:
             raise EntryError(f"{source}: methods.{method.name} has no λ. Give it lam, or set lams.")
-    cells_of(experiment)  # refuses two runs of one name
+    try:
+        cells_of(experiment)  # refuses two runs of one name
+    except ValueError as error:
+        raise EntryError(f"{source}: {error}") from error
     KINDS[experiment.kind].check(experiment, source)

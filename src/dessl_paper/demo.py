@@ -1,162 +1,154 @@
-"""``dessl demo``: real digits with 100 labels, three methods, five seeds, a few λ, a report.
+"""``dessl demo``: four small experiments in under a minute, and the page that shows them.
 
-What is run is in ``experiments/demo.toml``. All methods of a seed share its labels, its initial
-weights and its labelled batches, so that their differences are paired.
+What is run is in ``experiments/demo.toml``; :mod:`dessl_paper.demo_parts` runs it.
+
+OUT/demo.json             the facts of all four parts
+OUT/report.html           the page
+OUT/digits/facts.json     the second part, as ``dessl fit`` writes it
+OUT/digits/report.html    its report
 """
 
 import dataclasses
+import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
 import torch
-import typer
 
-from dessl.cli.errors import command, resumable, writable_folder
-from dessl.cli.options import LARGEST_SEED, AsJson
-from dessl.cli.output import noted_warnings, show, show_facts, show_json
-from dessl.evaluation.verdict import verdict
+from dessl._entries import EntryError, read_as
+from dessl._files import write_whole
+from dessl._json import json_ready
+from dessl.cli.errors import command, writable_folder
+from dessl.cli.output import noted_warnings, say, show, show_json
+from dessl.cli.stopping import saying
+from dessl.recipes.defaults import DEFAULT_SURROGATE
+from dessl.recipes.trial import Trial
 from dessl.report.page import write_report
-from dessl.results.comparisons import method_comparisons
-from dessl.results.facts import (
-    FACTS,
-    MODEL,
-    REPORT,
-    TRAINING,
-    DataFacts,
-    MethodFacts,
-    RunFacts,
-    write_facts,
-)
+from dessl.results.facts import FACTS, REPORT, write_facts
 from dessl.results.machine import machine_facts
-from dessl.results.record import Record, read_records
-from dessl_paper.catalogue import DEMO, load_experiment
-from dessl_paper.results import EXPERIMENT
-from dessl_paper.run import run_experiment
-from dessl_paper.sources import experiment_data
-from dessl_paper.specification import Experiment, Method, cells_of
+from dessl.results.record import damaged, read_json
+from dessl.results.trial import trial_facts
+from dessl_paper.demo_page import demo_html, demo_lines
+from dessl_paper.demo_parts import (
+    DemoFacts,
+    DemoPlan,
+    bad_advice,
+    demo_plan,
+    gain,
+    gained,
+    harm,
+    intervals,
+)
 
-PRIMARY = ("DePseudoLabel", "cross_entropy")  # what the verdict is about, chosen beforehand
-EVALUATIONS = 12
-STEPS, SEEDS = 300, 5  # as in the file
+DEMO = "demo.json"
+FIT = "digits"  # folder of the second part
+T = TypeVar("T")
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each run.")] = STEPS,
-    seeds: Annotated[int, typer.Option(min=2, help="How many seeds.")] = SEEDS,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The first seed.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a report.
-
-    For comparison it also trains both at other λ, and the complete case with all labels.
-
-    Example: dessl demo
-
-    Example: dessl demo --out runs/demo --seeds 10
-    """
+def made_demo(out: Path, *, seed: int | None, steps: int | None, as_json: bool) -> None:
+    """Run the four parts, write their facts and the page, and print what came of them."""
     _check_own(out)
     writable_folder(out)
-    torch.set_num_threads(1)  # so small a network only waits for a second thread
-    experiment = demo_experiment(steps=steps, seeds=seeds, first_seed=seed)
-    started = time.perf_counter()
-    with noted_warnings() as notes, resumable(out):
-        run_experiment(experiment, out / TRAINING)
-    seconds = time.perf_counter() - started
-    facts = demo_facts(
-        experiment, read_records(out / TRAINING), command(), seconds, warnings=tuple(notes)
-    )
-    write_facts(out, facts)
-    write_report(out / REPORT, facts)
+    torch.set_num_threads(1)  # networks this small only wait for a second thread
+    plan = demo_plan(seed=seed, most_steps=steps)
+    with (
+        saying("Interrupted: nothing was kept. Run the same command again."),
+        noted_warnings() as notes,
+    ):
+        facts, trial = run_demo(plan)
+        facts = dataclasses.replace(facts, command=command(), warnings=tuple(notes))
+        _write_fit(out / FIT, trial, facts)
+        write_whole(out / DEMO, json.dumps(_entries(facts), indent=1, ensure_ascii=False) + "\n")
+        write_demo(out, facts)
     if as_json:
-        show_json(facts.as_dict())
+        show_json(_entries(facts))
         return
-    show_facts(facts)
-    show(f"Trained in {facts.seconds:.0f} s.")
-    show(f"Report: {out / REPORT}")
-    show(f"Facts:  {out / FACTS}")
+    show_demo(facts, out)
 
 
 def _check_own(out: Path) -> None:
     """Refuse a folder with files of something else."""
-    taken = [name for name in (FACTS, REPORT, MODEL, TRAINING) if os.path.lexists(out / name)]
-    if taken and not (out / TRAINING / EXPERIMENT).is_file():
+    taken = [name for name in (FACTS, REPORT, FIT) if os.path.lexists(out / name)]
+    if taken and not is_demo(out):
         raise FileExistsError(
             f"{out} has {', '.join(taken)} that dessl demo did not write. Choose another folder."
         )
 
 
-def demo_experiment(*, steps: int = STEPS, seeds: int = SEEDS, first_seed: int = 0) -> Experiment:
-    """The demonstration with its steps and seeds, evaluated twelve times.
+def run_demo(plan: DemoPlan) -> tuple[DemoFacts, Trial]:
+    """Run the four parts; return their facts and the trial of the second."""
+    seconds: dict[str, float] = {}
+    worked: dict[str, float] = {}
 
-    >>> demo_experiment() == load_experiment("demo")
-    True
-    """
-    own = load_experiment(DEMO)
-    plan = {**own.plan, "steps": steps, "evaluate_every": max(1, steps // EVALUATIONS)}
-    return dataclasses.replace(own, plan=plan, seeds=seeds, first_seed=first_seed)
+    def timed(name: str, part: Callable[[], T]) -> T:
+        say(f"{len(seconds) + 1} of 4: {name}")
+        began, idle = time.perf_counter(), time.process_time()
+        found = part()
+        seconds[name] = round(time.perf_counter() - began, 2)
+        worked[name] = round(time.process_time() - idle, 2)
+        return found
 
-
-def demo_facts(
-    experiment: Experiment,
-    records: list[Record],
-    command: str,
-    seconds: float,
-    *,
-    warnings: tuple[str, ...] = (),
-) -> RunFacts:
-    """Return everything that the demonstration's report shows.
-
-    Args:
-        experiment: What was run.
-        records: Of its runs.
-        command: The command line that made it.
-        seconds: Time taken.
-        warnings: Shown on the way.
-    """
-    cells, known = cells_of(experiment), {record.key: record for record in records}
-    methods = {method.title: method for method in experiment.methods[::-1]}  # the first of a title
-    main = [cell for cell in cells if cell.method is methods[cell.method.title]]
-    runs = tuple(_shown(known[cell.key]) for cell in main)
-    setting = experiment.data[0]
-    data = experiment_data(setting)
-    shown = [method for method in experiment.methods if method is methods[method.title]]
-    names = [method.title for method in shown if not method.every_label]
-    comparisons = method_comparisons(runs, names)
-    primary = next(one for one in comparisons if (one.method, one.metric) == PRIMARY)
-    return RunFacts(
-        title=f"{experiment.title}: does unlabelled data help?",
-        command=command,
-        data=DataFacts.of(
-            data.with_labels(main[0].draw(data.y)), test=len(data.test.y) if data.test else 0
-        ),
-        methods=tuple(map(_method, shown)),
-        runs=runs,
-        comparisons=comparisons,
-        sweep=tuple(_number_of(known[cell.key]) for cell in cells if cell not in main),
-        verdict=verdict(primary),
-        settings={DEMO: experiment.as_dict(), "training": main[0].plan(experiment).as_dict()},
-        made_with=machine_facts(),
-        seconds=round(seconds, 2),
-        warnings=warnings,
+    harmed = timed("harm avoided", lambda: harm(plan))
+    trial = timed("gain made", lambda: gain(plan))
+    advice = timed("bad advice ignored", lambda: bad_advice(plan, trial))
+    found = timed("honest numbers", lambda: intervals(plan, trial))
+    facts = DemoFacts(
+        plan, harmed, gained(trial), advice, found, "", machine_facts(), seconds, worked
     )
+    return facts, trial
 
 
-def _method(method: Method) -> MethodFacts:
-    risk = "supervised" if method.every_label else method.risk
-    return MethodFacts(method.title, risk, str(method.surrogate["name"]), method.lams[0])
+def _write_fit(folder: Path, trial: Trial, facts: DemoFacts) -> None:
+    """Write the second part as ``dessl fit`` does."""
+    own = trial_facts(
+        trial,
+        surrogate=DEFAULT_SURROGATE,
+        command=facts.command,
+        seconds=facts.seconds["gain made"],
+    )
+    folder.mkdir(exist_ok=True)
+    write_facts(folder, own)
+    write_report(folder / REPORT, own)
 
 
-def _shown(record: Record) -> Record:
-    """A record as a page shows it, its method by title; what all runs share is said once there."""
-    return dataclasses.replace(record, method=record.title, settings={}, made_with={})
+def write_demo(folder: Path, facts: DemoFacts) -> Path:
+    """Write the page of a demonstration; return its path."""
+    place = folder / REPORT
+    write_whole(place, demo_html(facts, fit_report=f"{FIT}/{REPORT}"))
+    return place
 
 
-def _number_of(record: Record) -> Record:
-    """A record of the sweep: one number for each metric, as its charts show no class or bin."""
-    numbers: dict[str, Any] = {
-        name: value for name, value in record.metrics.items() if isinstance(value, float)
-    }
-    return dataclasses.replace(_shown(record), metrics=numbers, history=[])
+def show_demo(facts: DemoFacts, folder: Path) -> None:
+    """Print what came of each part, and where the page is."""
+    for line in demo_lines(facts):
+        show(line)
+    if facts.plan.most_steps is not None:
+        show(f"Cut short to {facts.plan.most_steps} steps: these numbers say nothing of dessl.")
+    worked = sum(facts.processor_seconds.values())
+    show(f"Took {sum(facts.seconds.values()):.0f} s, {worked:.0f} s of them work of one core.")
+    show(f"Report: {folder / REPORT}")
+
+
+def is_demo(folder: Path) -> bool:
+    """Whether a folder was written by ``dessl demo``."""
+    return (folder / DEMO).is_file()
+
+
+def read_demo(folder: Path) -> DemoFacts:
+    """Read the facts of a demonstration.
+
+    Raises:
+        DataError: They are damaged.
+    """
+    path = folder / DEMO
+    try:
+        return read_as(DemoFacts, read_json(path))
+    except (EntryError, ValueError) as error:
+        raise damaged(path, str(error)[:200], "a demonstration") from error
+
+
+def _entries(facts: DemoFacts) -> Any:
+    return json_ready(dataclasses.asdict(facts))

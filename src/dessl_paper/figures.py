@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.report import chart
-from dessl.risk import RISKS
+from dessl.risk import COMPLETE_CASE, RISKS
 from dessl_paper.results import Results
 
 if TYPE_CHECKING:
@@ -15,10 +15,22 @@ if TYPE_CHECKING:
 
 Pictures: TypeAlias = dict[str, bytes]  # PNG and SVG, by file ending
 
-# Okabe and Ito's colours, safe for the colour-blind: warm for usual methods, cool for debiased.
-USUAL = ("#d55e00", "#e69f00", "#cc79a7")
-DEBIASED = ("#0072b2", "#56b4e9", "#009e73")
-OTHERS = ("#8c6d31", "#7b4bab")
+# The page's colours, so that figures turn dark with it: warm for usual methods, cool for debiased.
+USUAL = tuple(chart.COLOURS[name] for name in ("s1", "s5", "s6"))
+DEBIASED = tuple(chart.COLOURS[name] for name in ("s2", "s4", "s7"))
+OTHERS = tuple(chart.COLOURS[name] for name in ("s3", "s6"))
+LOOK = {
+    "font.size": 9.0,
+    "grid.color": chart.RULE,
+    "text.color": chart.INK,
+    "axes.labelcolor": chart.INK,
+    "axes.edgecolor": chart.SOFT,
+    "axes.titlecolor": chart.INK,
+    "xtick.color": chart.SOFT,
+    "ytick.color": chart.SOFT,
+    "figure.facecolor": chart.COLOURS["paper"],
+    "axes.facecolor": "none",
+}
 WIDTH, HEIGHT = 4.1, 3.1  # of one panel, in inches
 
 
@@ -46,10 +58,10 @@ def styles(results: Results) -> dict[str, Style]:
         found[debiased] = Style(DEBIASED[number % len(DEBIASED)], "o")
     lone = [name for name in results.methods if name not in found]
     for name in lone:
-        if name == "complete_case":
-            found[name] = Style("#555555", "D", "--")
+        if name == COMPLETE_CASE:
+            found[name] = Style(chart.COLOURS["s0"], "D", "--")
         elif not RISKS[results.risk(name)].unlabelled:
-            found[name] = Style("#111111", "^", "-.")
+            found[name] = Style(chart.INK, "^", "-.")
         else:
             found[name] = Style(OTHERS[len(found) % len(OTHERS)], "v")
     return found
@@ -77,7 +89,7 @@ def headline(figure: "Figure", *lines: str) -> None:
 
 def drawing() -> AbstractContextManager[None]:
     """A context in which matplotlib draws as these figures want it."""
-    return chart.drawing(chart.SETTINGS | {"font.size": 9.0, "grid.color": "#e3e6e8"})
+    return chart.drawing(chart.SETTINGS | LOOK)
 
 
 def panels(count: int) -> "tuple[Figure, list[Axes]]":

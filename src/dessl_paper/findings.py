@@ -1,24 +1,32 @@
-"""Finding: one sentence on how a number of ours compares with the paper's, and the outcome."""
+"""Finding: one sentence on how a number of ours compares with the paper's, and the outcome.
+
+A number agrees with the paper's only if it is equivalent: the 95 % interval of the difference lies
+within a margin, 1 point for shares and a tenth of the paper's number for anything else. It differs
+if the interval, widened for the number of cells that are looked at together (Bonferroni), excludes
+zero and is not within the margin. All else cannot be told.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison
 from dessl_paper.results import Block, Results
 from dessl_paper.targets import Printed, printed
 from dessl_paper.wording import amount, listed, located, p_text, plain, written
 
-Outcome = Literal["agrees", "in part", "differs", "open", "fact"]
+Outcome = Literal["agrees", "differs", "open", "fact"]
 HEADINGS: dict[Outcome, str] = {
     "agrees": "Agrees with the paper",
-    "in part": "Partly agrees",
     "differs": "Does not agree",
-    "open": "Not clear from these runs",
+    "open": "Cannot be told from these runs",
     "fact": "Other observations",
 }
+POINTS = 0.01  # margin of a share
+RELATIVE = 0.1  # of the paper's number: margin of anything else
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,8 @@ def counted(findings: Sequence[Finding]) -> str:
     """
     said = {
         "agrees": ("agrees", "agree"),
-        "in part": ("partly agrees", "partly agree"),
         "differs": ("does not agree", "do not agree"),
-        "open": ("is not clear", "are not clear"),
+        "open": ("cannot be told", "cannot be told"),
     }
     counts = {key: sum(one.outcome == key for one in findings) for key in said}
     total = sum(counts.values())
@@ -75,10 +82,81 @@ class Level(NamedTuple):
         return self.ours.mean - self.paper.mean
 
     @property
-    def meets(self) -> bool:
-        """Whether the two intervals meet; a mean without one must lie in the other's."""
-        reach = (self.ours.half_width or 0.0) + (self.paper.half_width or 0.0)
-        return abs(self.off) <= reach
+    def reach(self) -> float:
+        """Half of the 95 % interval of the difference of two independent means; NaN without ours.
+
+        Where the paper gives no interval, its mean is taken to be as uncertain as ours.
+        """
+        if self.ours.half_width is None:
+            return math.nan
+        theirs = self.paper.half_width
+        return math.hypot(self.ours.half_width, self.ours.half_width if theirs is None else theirs)
+
+    def outcome(self, metric: str, cells: int = 1) -> Outcome:
+        """Whether the two are equivalent, differ, or neither can be told.
+
+        Args:
+            metric: Name.
+            cells: How many are looked at together; one of many differs by chance more often.
+
+        >>> Level("a", Average(0.931, 0.004, 5), Printed(0.93, 0.003)).outcome("accuracy")
+        'agrees'
+        >>> Level("a", Average(0.931, 0.02, 5), Printed(0.93, 0.003)).outcome("accuracy")
+        'open'
+        >>> Level("a", Average(0.95, 0.01, 5), Printed(0.93, 0.003)).outcome("accuracy")
+        'differs'
+        """
+        if math.isnan(self.reach):
+            return "open"
+        if abs(self.off) + self.reach <= margin(metric, self.paper):
+            return "agrees"
+        return "differs" if abs(self.off) > self.reach * widened(cells, self.ours.n) else "open"
+
+
+def widened(cells: int, n: int) -> float:
+    """How much wider the interval of a mean of n is at 95 % for so many cells together.
+
+    >>> widened(1, 5), round(widened(10, 5), 2)
+    (1.0, 2.02)
+    """
+    from scipy import special
+
+    if cells == 1 or n < 2:
+        return 1.0
+    return float(special.stdtrit(n - 1, 1 - 0.025 / cells) / special.stdtrit(n - 1, 0.975))
+
+
+def margin(metric: str, paper: Printed) -> float:
+    """The largest difference from the paper's number that counts as agreement.
+
+    >>> margin("accuracy", Printed(0.9)), round(margin("cross_entropy", Printed(0.3)), 4)
+    (0.01, 0.03)
+    """
+    return POINTS if metric_named(metric).percent else RELATIVE * abs(paper.mean)
+
+
+def margin_text(metric: str) -> str:
+    """The margin in words."""
+    if metric_named(metric).percent:
+        return f"±{100 * POINTS:g} point"
+    return f"±{100 * RELATIVE:g} %"
+
+
+def judged(metric: str, one: Level) -> tuple[Outcome, str]:
+    """The outcome of one level, and why, in words.
+
+    >>> judged("accuracy", Level("a", Average(0.95, 0.01, 5), Printed(0.93, 0.003)))[1]
+    'the 95 % interval of the difference, +0.96 to +3.04, excludes zero'
+    """
+    outcome = one.outcome(metric)
+    if math.isnan(one.reach):
+        return outcome, "one run, no interval"
+    low, high = ends(metric, one)
+    interval = f"the 95 % interval of the difference, {low} to {high},"
+    if outcome == "differs":
+        return outcome, f"{interval} excludes zero"
+    where = "is within" if outcome == "agrees" else "includes zero and reaches beyond"
+    return outcome, f"{interval} {where} {margin_text(metric)}"
 
 
 def level(
@@ -90,8 +168,16 @@ def level(
     return found if math.isfinite(found.off) else None
 
 
-def level_finding(metric: str, levels: Sequence[Level], of: str = "") -> Finding | None:
-    """One sentence on a metric's levels, or None if there are none.
+def ends(metric: str, one: Level, wider: float = 1.0) -> tuple[str, str]:
+    """Both ends of the interval of the difference, as text."""
+    low, high = (
+        written(metric, one.off + sign * wider * one.reach, signed=True) for sign in (-1, 1)
+    )
+    return low, high
+
+
+def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[Finding]:
+    """One sentence for each outcome that some of a metric's levels have.
 
     A level from one split has no interval, so nothing is claimed about it.
 
@@ -100,22 +186,30 @@ def level_finding(metric: str, levels: Sequence[Level], of: str = "") -> Finding
         levels: What was compared.
         of: The beginning of the sentence.
     """
-    if not levels:
-        return None
-    if any(one.ours.half_width is None for one in levels):
-        gaps = listed(f"{one.name} {written(metric, one.off, signed=True)}" for one in levels)
-        text = f"{of}{plain(metric)} minus the paper's, without an interval of ours: {gaps}."
-        return Finding("open", text)
-    met = [one for one in levels if one.meets]
-    outcome: Outcome = "in part" if met else "differs"
-    if len(met) == len(levels):
-        outcome = "agrees"
-    far = max(levels, key=lambda one: abs(one.off))
-    text = (
-        f"{of}{plain(metric)} agrees with the paper's within the intervals in {len(met)} of "
-        f"{len(levels)} cells; the farthest is {far.name}, {gap(metric, far)}."
-    )
-    return Finding(outcome, text)
+    found = []
+    for outcome, words in SAID.items():
+        its = [one for one in levels if one.outcome(metric, len(levels)) == outcome]
+        if not its:
+            continue
+        count = f"in {len(its)} of {len(levels)} cells"
+        text = f"{of}{plain(metric)} {words.format(margin_text(metric))} {count}"
+        if outcome == "agrees":
+            text += f": {listed(one.name for one in its)}"
+        else:
+            far = max(its, key=lambda one: abs(one.off))
+            text += f"; the farthest is {far.name}, {gap(metric, far)}"
+            if not math.isnan(far.reach):
+                low, high = ends(metric, far, widened(len(levels), far.ours.n))
+                text += f", interval of the difference {low} to {high}"
+        found.append(Finding(outcome, f"{text}."))
+    return found
+
+
+SAID: dict[Outcome, str] = {
+    "agrees": "agrees with the paper's within {}",
+    "differs": "differs from the paper's",
+    "open": "is neither clearly off the paper's nor shown to be within {} of it",
+}
 
 
 def gap(metric: str, one: Level) -> str:
@@ -199,15 +293,14 @@ def agreement_text(found: Sequence[Comparison], what: str) -> str:
 
 
 def agreement(found: Sequence[Comparison]) -> Outcome:
-    """The outcome of several differences: that of the clear ones, but partial if most disagree.
+    """The outcome of several differences: that of the clear ones, if all of them have one.
 
-    With many differences, one may be clear by chance.
+    One that is clearly on the other side is a disagreement. With many differences one may be clear
+    by chance, so that nothing can be told if most of all are on the other side of the clear ones.
     """
     clear = [one.same_direction for one in found if one.clear]
     if not clear:
         return "open"
-    if len(set(clear)) > 1:
-        return "in part"
-    if 2 * sum(one.same_direction == clear[0] for one in found) < len(found):
-        return "in part"
-    return "agrees" if clear[0] else "differs"
+    if not all(clear):
+        return "differs"
+    return "agrees" if 2 * sum(one.same_direction for one in found) >= len(found) else "open"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from dessl._entries import EntryError, read_as
 from dessl.data import DataError
 from dessl.results.record import RUNS, Record, damaged, read_json, read_records
+from dessl.risk import COMPLETE_CASE
 from dessl_paper.specification import Experiment
 
 EXPERIMENT, TRAINING = "experiment.json", "training"
@@ -91,7 +92,7 @@ class Results:
 
     def complete_case(self) -> str | None:
         """Name of the method that uses only labelled rows, if there is one."""
-        return "complete_case" if "complete_case" in self.methods else None
+        return COMPLETE_CASE if COMPLETE_CASE in self.methods else None
 
 
 def block_of(record: Record) -> Block:

@@ -4,16 +4,18 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from dessl._files import write_whole
+from dessl._entries import read_as
+from dessl._files import sweep, write_whole
 from dessl.data import DataError
 from dessl.data.errors import few
-from dessl.results.record import write_record
+from dessl.results.record import RUNS, read_json, write_record
 from dessl.training.folder import LOCK, locked_folder
 from dessl_paper.kinds import kind_of
 from dessl_paper.results import (
@@ -90,6 +92,8 @@ def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
         begin(out, experiment, resume=resume)
     with locked_folder(training):
         begin(out, experiment, resume=True)
+        for left in (out / RUNS).glob(".*.json.*"):  # of a process that was killed
+            sweep(left.with_name(left.name[1:].rpartition(".")[0]))
         yield
         for file in training.glob(f"*/{CELLS}"):  # begun in other groups
             shutil.rmtree(file.parent, ignore_errors=True)
@@ -180,8 +184,13 @@ def _groups(
 def _keys(file: Path) -> list[str]:
     """The cells of a begun training; none if the file cannot be read, so that it starts again."""
     try:
-        keys = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_as(_Begun, {"cells": read_json(file)}, source=file.name).cells
+    except (OSError, ValueError):  # what a damaged file or a wrong entry raises
         return []
-    known = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
-    return keys if known else []
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What ``CELLS`` of a training has: the keys of its cells."""
+
+    cells: list[str]

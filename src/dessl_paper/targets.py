@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from dessl._entries import read_toml
 from dessl.evaluation.metrics.vocabulary import metric_named
-from dessl.risk import RISKS
+from dessl.risk import COMPLETE_CASE, RISKS
 from dessl_paper.results import Block, Results
 
 NEAR = 0.03  # relative distance at which two λ count as one
 CURVES = {"accuracy": "acc", "cross_entropy": "ce", "ece": "ece"}
 SHORT = {"accuracy": "acc", "cross_entropy": "ce", "auc": "auc"}  # in the MedMNIST tables
-ROWS = {"complete_case": "cc", "pl": "pl", "de_pl": "de_pl"}
+ROWS = {COMPLETE_CASE: "cc", "pl": "pl", "de_pl": "de_pl"}
 COLUMNS = {"worst_class_accuracy": "worst_class"}
 
 

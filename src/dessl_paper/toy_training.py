@@ -18,7 +18,7 @@ from dessl.data.toy import two_uniforms, two_uniforms_posterior
 from dessl.functional import cross_entropy, entropy, log_probabilities, pseudo_label
 from dessl.models import ToyMLP
 from dessl.objective import RiskKind
-from dessl.risk import Risk, complete_case_risk, debiased_risk, ssl_risk
+from dessl.risk import COMPLETE_CASE, Risk, complete_case_risk, debiased_risk, ssl_risk
 
 RiskOf = Callable[[nn.Module, Tensor, Tensor, Tensor], Risk]
 TERMS = ("pseudo_label", "entropy")
@@ -98,7 +98,7 @@ def warm_start(plan: ToyPlan) -> ToyStart:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(plan.seed)
         model = ToyMLP()
-    for _ in _steps(model, data, _risk("complete_case", "", plan), plan, source, warm=True):
+    for _ in _steps(model, data, _risk(COMPLETE_CASE, "", plan), plan, source, warm=True):
         pass
     return ToyStart(plan, data, model, source.get_state())
 
@@ -118,7 +118,7 @@ def trained_toy(
     >>> sorted(trained_toy(start, "debiased", "entropy").training_cross_entropy)
     [0, 5]
     """
-    if risk != "complete_case":
+    if risk != COMPLETE_CASE:
         _checks.one_of("term", term, TERMS)
     plan, data, model = start.plan, start.data, copy.deepcopy(start.model)
     source = torch.Generator()
@@ -142,7 +142,7 @@ def _risk(kind: str, term: str, plan: ToyPlan) -> RiskOf:
         return entropy(logits) if term == "entropy" else pseudo_label(logits, plan.threshold)
 
     def risk(model: nn.Module, x: Tensor, y: Tensor, x_unlabelled: Tensor) -> Risk:
-        if kind == "complete_case":
+        if kind == COMPLETE_CASE:
             return complete_case_risk(cross_entropy(model(x), y))
         logits = model(torch.cat([x, x_unlabelled]))
         labelled, unlabelled = logits[: len(x)], logits[len(x) :]

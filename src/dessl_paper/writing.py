@@ -1,6 +1,5 @@
 """What a folder of results is made into: tables, page, figures and a summary, beside the runs."""
 
-import base64
 import dataclasses
 import json
 import math
@@ -11,6 +10,7 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl._json import finite
+from dessl.report.chart import page_svg
 from dessl.report.html import Markup, element, section
 from dessl.report.html import table as html_table
 from dessl.report.page import shown_from, whole_page
@@ -18,7 +18,7 @@ from dessl.report.tables import Table, latex_fragment, markdown_list, markdown_t
 from dessl.results.averages import average, values_of
 from dessl.results.record import RUNS
 from dessl_paper.comparison import Comparison
-from dessl_paper.findings import HEADINGS, Finding, counted
+from dessl_paper.findings import HEADINGS, POINTS, RELATIVE, Finding, Outcome, counted
 from dessl_paper.kinds import kind_of
 from dessl_paper.made_with import foot_lines, repeats_note
 from dessl_paper.results import EXPERIMENT, Block, Results, block_of, diverged, read_results
@@ -26,6 +26,11 @@ from dessl_paper.targets import printed
 from dessl_paper.wording import data_title, lambda_text, listed, plain, title
 
 SUMMARY = "summary.json"
+CLAIMED: dict[Outcome, tuple[str, str, str]] = {  # sign, word and tone
+    "agrees": ("✓", "agrees", "good"),
+    "differs": ("✗", "does not agree", "bad"),
+    "open": ("?", "cannot be told", "open"),
+}
 SMOKE = (
     "This is a smoke run: it checks that everything works; its numbers say nothing of the paper."
 )
@@ -71,8 +76,8 @@ def _files(results: Results) -> Iterator[tuple[str, bytes | str]]:
     yield "table.tex", latex_fragment(title(results), tables, sentences, notes)
     yield SUMMARY, json.dumps(facts, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     for name, pictures in figures.items():
-        for ending, content in pictures.items():
-            yield f"{name}.{ending}", content
+        for ending in ("png", "svg"):
+            yield f"{name}.{ending}", pictures[ending]
     yield "report.html", reproduction_html(results, tables, findings, figures, notes, facts)
 
 
@@ -205,7 +210,7 @@ def reproduction_html(
         results: The experiment.
         tables: To show.
         findings: To list.
-        figures: SVG by name, under ``"svg"``.
+        figures: By name; what :func:`dessl.report.chart.page_svg` takes is under ``"page"``.
         notes: Lines at the foot.
         facts: The numbers, for programs.
     """
@@ -215,16 +220,44 @@ def reproduction_html(
         element(
             "div",
             element("p", summary(results, findings), class_="sentence"),
-            class_="verdict cannot-tell",
+            class_="verdict cannot-tell-yet",
         ),
-        [_list(findings, outcome, text) for outcome, text in HEADINGS.items()],
+        _claims(findings),
         section("Figures", [_picture(name, key, files) for key, files in figures.items()])
         if figures
         else None,
         section("Tables", [_table(table) for table in tables]),
+        _list(findings, "fact", HEADINGS["fact"]),
         section("How it was made", [element("p", line, class_="note") for line in notes]),
     )
     return whole_page(name, body, facts=facts)
+
+
+def _claims(findings: Sequence[Finding]) -> Markup | None:
+    """A row for each claim that was compared: the outcome, then the sentence."""
+    rows = [
+        (
+            element("span", f"{sign} {word}", class_=f"claimed {tone}"),
+            element("td", one.text, class_="prose"),
+        )
+        for outcome, (sign, word, tone) in CLAIMED.items()
+        for one in findings
+        if one.outcome == outcome
+    ]
+    if not rows:
+        return None
+    note = (
+        "Agrees: the 95 % interval of the difference from the paper's number lies within the "
+        f"margin, {100 * POINTS:g} point for shares and {100 * RELATIVE:g} % of the paper's number "
+        "for the rest; of a difference between methods, it is clear and has the paper's sign. Does "
+        "not agree: the interval, widened for the number of cells, excludes zero; or the sign is "
+        "clearly the other one. All else cannot be told from these runs."
+    )
+    return section(
+        "Claims",
+        html_table(("outcome", "claim"), rows, label="Claims of the paper", class_="facts claims"),
+        element("p", note, class_="note"),
+    )
 
 
 def _list(findings: Sequence[Finding], outcome: str, heading: str) -> Markup | None:
@@ -233,11 +266,9 @@ def _list(findings: Sequence[Finding], outcome: str, heading: str) -> Markup | N
 
 
 def _picture(name: str, key: str, files: Mapping[str, bytes]) -> Markup:
-    data = base64.b64encode(files["svg"]).decode()
-    image = element(
-        "img", src=f"data:image/svg+xml;base64,{data}", alt=f"{name}: {key}", class_="picture"
-    )
-    return element("figure", element("a", image, href=f"{key}.svg"))
+    drawn = page_svg(files["page"], f"{name}: {key}", "The tables have its numbers.", clipped=True)
+    link = element("a", "As a file", href=f"{key}.svg", class_="note")
+    return element("figure", element("div", drawn, class_="picture wide", tabindex=0), link)
 
 
 def _table(table: Table) -> Markup:

@@ -138,7 +138,18 @@ def test_bad_input(cli: Cli, tmp_path: Path, name: str) -> None:
 
 
 def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str]:
-    return cli("fit", *table(good_rows())(folder), "--out", out, "--steps", 2, "--lam", 0.5, *more)
+    return cli(
+        "fit",
+        *table(good_rows())(folder),
+        "--out",
+        out,
+        "--steps",
+        2,
+        "--lam",
+        0.5,
+        "--no-refit",
+        *more,
+    )
 
 
 def test_a_file_in_the_way_of_the_folder(cli: Cli, tmp_path: Path) -> None:

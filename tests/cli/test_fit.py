@@ -1,25 +1,31 @@
 """From a file to predictions in two commands: a mixed table, a folder of PNGs, an npz."""
 
 import csv
+import dataclasses
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from scipy import stats
 
-from dessl.results.facts import read_facts
+from dessl.evaluation.verdict import not_used
+from dessl.results.facts import ModelFacts, read_facts
+from dessl.results.trial import trial_facts
 from dessl.saved import load_model
 
 Cli = Callable[..., tuple[int, str, str]]
-QUICK = ("--steps", 40, "--networks", 1)
+QUICK = ("--steps", 40, "--networks", 1, "--no-refit")
 
 
 def write_people(path: Path, seed: int) -> Path:
@@ -59,7 +65,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert (facts.data.unlabelled, facts.data.test_unlabelled) == (115, 29)  # and of 144
     assert cli("predict", run, people, "--out", out)[0] == 0
     rows = read_predictions(out)
-    assert list(rows[0]) == ["row", "prediction", "p(ill)", "p(well)"]
+    assert list(rows[0]) == ["row", "prediction", "confidence", "p(ill)", "p(well)"]
     assert len(rows) == 240
     for row in rows:
         p = {"ill": float(row["p(ill)"]), "well": float(row["p(well)"])}
@@ -86,7 +92,9 @@ def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None
             pixels = level.clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "scans" / name / f"{number}.png")
     run, out = tmp_path / "run", tmp_path / "predictions.parquet"
-    code, _, err = cli("fit", tmp_path / "scans", "--out", run, "--steps", 20, "--lam", 0.5)
+    code, _, err = cli(
+        "fit", tmp_path / "scans", "--out", run, "--steps", 20, "--lam", 0.5, "--no-refit"
+    )
     assert code == 0, err
     code, shown, _ = cli("predict", run, tmp_path / "scans" / "unlabelled", "--out", out, "--json")
     assert code == 0
@@ -114,7 +122,7 @@ def test_scans_of_twelve_bits_from_folders_of_any_names(cli: Cli, tmp_path: Path
             image = Image.fromarray(level.clip(0, 4095).astype(np.uint16))
             image.save(tmp_path / name / f"{number}.png")
     run, out = tmp_path / "run", tmp_path / "predictions.csv"
-    code, _, err = cli("fit", tmp_path / "scans", "--out", run, "--steps", 20)
+    code, _, err = cli("fit", tmp_path / "scans", "--out", run, "--steps", 20, "--no-refit")
     assert code == 0, err
     assert load_model(run / "model").bits == 12
     code, _, err = cli("predict", run, tmp_path / "new", "--out", out)
@@ -202,7 +210,7 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
 
 
 def test_a_catalogue_set_without_a_test_part_is_known_again(cli: Cli, tmp_path: Path) -> None:
-    options = ("--labels", 100, "--steps", 5, "--networks", 1)
+    options = ("--labels", 100, "--steps", 5, "--networks", 1, "--no-refit")
     code, _, err = cli("fit", "toy", "--out", tmp_path / "run", *options)
     assert code == 0, err
     assert "the model was trained on rows of toy" in cli("evaluate", tmp_path / "run", "toy")[2]
@@ -240,11 +248,13 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
 ) -> None:
     x = np.random.default_rng(0).normal(size=(40, 2))
     np.savez(tmp_path / "rows.npz", x=x, y=(x[:, 0] > 0).astype(int))
-    code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "pool", "--steps", 5)
+    code, shown, err = cli(
+        "fit", tmp_path / "rows.npz", "--out", tmp_path / "pool", "--steps", 5, "--no-refit"
+    )
     assert code == 0, err
     assert "Every row has a label" in shown
     assert "no unlabelled row played a part" in shown
-    alone = ("--steps", 5, "--no-pool")
+    alone = ("--steps", 5, "--no-pool", "--no-refit")
     code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", *alone)
     assert code == 0, err
     assert "Every row has a label" in shown
@@ -257,6 +267,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert cli(*command)[0] == 0
     first = read_facts(tmp_path)
     models = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
+    (tmp_path / "training" / "finished.json").unlink()  # as if it had been killed just before
     assert cli(*command)[0] == 0
     assert read_facts(tmp_path).runs == first.runs
     again = [(tmp_path / name).stat().st_ino for name in ("model", "complete-case")]
@@ -279,13 +290,114 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     assert read_facts(tmp_path).runs == first.runs
 
 
+def test_the_winner_is_refitted_on_all_labels_and_judged_before(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    command = ("fit", people, "--label", "outcome", "--steps", 40, "--networks", 1)
+    plain, again = tmp_path / "plain", tmp_path / "again"
+    assert cli(*command, "--no-refit", "--out", plain)[0] == 0
+    code, shown, err = cli(*command, "--out", again)
+    assert code == 0, err
+    before, after = read_facts(plain), read_facts(again)
+    metrics = [[run.metrics for run in facts.runs] for facts in (before, after)]
+    assert metrics[0] == metrics[1]  # the honest estimate is that of the model before
+    assert after.verdict == before.verdict
+    assert before.model == ModelFacts(after.model.method, 77, refitted=False)
+    assert after.model == ModelFacts(after.model.method, 96, refitted=True)
+    assert "trained again on all 96 labels" in shown
+    one, two = (load_model(run / "model") for run in (plain, again))
+    rows = torch.randn(20, *one.shape)
+    assert not torch.equal(one.predict_proba(rows), two.predict_proba(rows))
+    weights = (again / "model" / "model.safetensors").read_bytes()
+    checkpoints = list(again.glob("training/refit/*/checkpoints"))
+    assert checkpoints
+    for place in checkpoints:  # as a process leaves it that is killed within the refit
+        shutil.rmtree(place)
+    shutil.rmtree(again / "model")
+    assert cli(*command, "--out", again)[0] == 0
+    assert (again / "model" / "model.safetensors").read_bytes() == weights
+
+
+def test_test_rows_from_elsewhere_are_never_trained_on(
+    cli: Cli, people: Path, tmp_path: Path
+) -> None:
+    others = write_people(tmp_path / "others.csv", seed=1)
+    options = ("--label", "outcome", "--steps", 5, "--networks", 1, "--test-file", others)
+    code, shown, err = cli("fit", people, "--out", tmp_path / "run", *options)
+    assert code == 0, err
+    assert read_facts(tmp_path / "run").model.refitted is False
+    assert not (tmp_path / "run" / "training" / "refit").exists()
+    assert "(trained on 96 labels)" in shown
+
+
+def test_what_was_worse_is_not_saved(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The verdict is made to say so; that it does, of worse models, is tested with it."""
+    true = trial_facts
+
+    def lost(*arguments: Any, **named: Any) -> Any:
+        facts = true(*arguments, **named)
+        model = dataclasses.replace(facts.model, method="complete case")
+        return dataclasses.replace(facts, verdict=not_used("It is worse."), model=model)
+
+    monkeypatch.setattr("dessl.cli.fit_run.trial_facts", lost)
+    run = tmp_path / "run"
+    code, _, err = cli(
+        "fit", people, "--label", "outcome", "--out", run, "--steps", 20, "--networks", 1
+    )
+    assert code == 0, err
+    model, twin = (load_model(run / name) for name in ("model", "complete-case"))
+    rows = torch.randn(20, *model.shape)
+    assert torch.equal(model.predict_proba(rows), twin.predict_proba(rows))
+    assert read_facts(run).model == ModelFacts("complete case", 96, refitted=True)
+
+
+def test_a_margin_is_the_users(cli: Cli, people: Path, tmp_path: Path) -> None:
+    run = ("fit", people, "--label", "outcome", "--out", tmp_path / "run", *QUICK)
+    code, shown, err = cli(*run, "--margin", 2)
+    assert code == 0, err
+    assert read_facts(tmp_path / "run").verdict.outcome == "no practical difference"
+    assert "within the margin of ±2" in shown
+    assert "Expected accuracy: " in shown
+
+
+def test_a_finished_run_says_so_and_trains_nothing(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, table = tmp_path / "run", tmp_path / "people.csv"
+    table.write_bytes(people.read_bytes())
+    command = ("fit", table, "--label", "outcome", "--out", run, *QUICK, "--lam", 0)
+    code, first, err = cli(*command)
+    assert code == 0, err
+    with monkeypatch.context() as patch:
+        patch.setattr("dessl.cli.fit_run.training_data", None)  # nothing is read
+        code, again, err = cli(*command)
+        assert (code, again) == (0, first)
+        assert "is finished already: nothing was trained" in err
+        assert json.loads(cli(*command, "--json")[1]) == json.loads(
+            (run / "facts.json").read_text()
+        )
+    weights = (run / "model" / "model.safetensors").read_bytes()
+    monkeypatch.setattr("dessl.cli.fit_folder.LARGE", 0)
+    (run / "report.html").unlink()
+    assert "nothing was trained" not in cli(*command)[2]
+    assert (run / "report.html").exists()
+    assert not list(run.rglob("*checkpoints*"))  # large ones are of no use any more
+    (run / "report.html").unlink()
+    assert cli(*command)[0] == 0  # from the start
+    assert (run / "model" / "model.safetensors").read_bytes() == weights
+    table.write_text(people.read_text(encoding="utf-8") + "44.0,Oslo,ill\n", encoding="utf-8")
+    assert "nothing was trained" not in cli(*command)[2]
+
+
 @pytest.mark.parametrize(
     "at",
     [
-        "dessl.cli.sources.training_data",
-        "dessl.recipes.trial.run_trial",
-        "dessl.results.trial.trial_facts",
-        "dessl.report.page.write_report",
+        "dessl.cli.fit_run.training_data",
+        "dessl.cli.fit_run.run_trial",
+        "dessl.cli.fit_run.trial_facts",
+        "dessl.cli.fit_run.write_report",
     ],
 )
 def test_ctrl_c_at_any_time_says_how_to_go_on(
@@ -303,7 +415,7 @@ def test_ctrl_c_at_any_time_says_how_to_go_on(
 
 def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) -> None:
     run = tmp_path / "mein Lauf ü"
-    _, shown, _ = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 2)
+    _, shown, _ = cli("fit", people, "--label", "outcome", "--out", run, "--steps", 2, "--no-refit")
     (following,) = (line for line in shown.splitlines() if line.startswith("Next:"))
     dessl, *typed = shlex.split(following.removeprefix("Next:"))
     assert dessl == "dessl"
@@ -311,19 +423,22 @@ def test_what_to_do_next_can_be_typed(cli: Cli, people: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow  # a kill is tested anyway, and without waiting
-@pytest.mark.parametrize("more", [("--lam", 0.5), ()])
+@pytest.mark.parametrize(
+    ("more", "within"),
+    [(("--lam", 0.5), "training"), ((), "training"), ((), "training/refit")],
+)
 def test_ctrl_c_leaves_a_run_that_goes_on(
-    cli: Cli, people: Path, tmp_path: Path, more: tuple[object, ...]
+    cli: Cli, people: Path, tmp_path: Path, more: tuple[object, ...], within: str
 ) -> None:
     run = tmp_path / "run"
-    options = ("--label", "outcome", "--steps", 600, "--networks", 1, *more)
+    options = ("--label", "outcome", "--steps", 300, "--networks", 1, *more)
     arguments = [str(option) for option in ("fit", people, "--out", run, *options)]
     process = subprocess.Popen(
         [sys.executable, "-c", "from dessl.cli.main import main; main()", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 600
-    while not list(run.glob("training/*/checkpoints/step-*")) and time.monotonic() < deadline:
+    while not list(run.glob(f"{within}/*/checkpoints/step-*")) and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=600)

@@ -24,7 +24,7 @@ def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str
     labels = ("ill", "well", "", "")
     rows = ["age,outcome", *(f"{20 + i * 7 % 31},{labels[i % 4]}" for i in range(40))]
     (folder / "people.csv").write_text("\n".join(rows))
-    options = ("--label", "outcome", "--steps", 2, "--lam", 0.5, "--networks", 1)
+    options = ("--label", "outcome", "--steps", 2, "--lam", 0.5, "--networks", 1, "--no-refit")
     return cli("fit", folder / "people.csv", "--out", out, *options, *more)
 
 
@@ -112,6 +112,7 @@ def test_a_damaged_note_of_a_network_s_run_is_refused(cli: Cli, tmp_path: Path) 
     assert fit(cli, tmp_path, tmp_path / "run")[0] == 0
     place = tmp_path / "run" / "training" / "complete_case-0" / "run.json"
     place.write_text("[]")
+    (tmp_path / "run" / "training" / "finished.json").unlink()
     says = f"{place}: expected the plan and data of the run there, as JSON; got '[]'."
     left_alone(cli, tmp_path, tmp_path / "run", says)
 
@@ -224,3 +225,16 @@ def test_a_kill_at_any_moment_leaves_a_model(
     with own_folder(tmp_path, SETTINGS, resume=True):
         assert load_model(place).details == {"verdict": kept}
         assert hidden(tmp_path) == []
+
+
+def test_what_a_killed_process_left_half_is_swept(tmp_path: Path) -> None:
+    with own_folder(tmp_path, SETTINGS, resume=True):
+        pass
+    for name in (
+        ".facts.json.0123abcd",
+        ".report.html.0123abcd",
+        "training/.settings.json.0a1b2c3d",
+    ):
+        (tmp_path / name).write_text("half")
+    with own_folder(tmp_path, SETTINGS, resume=True):
+        assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob(".*")} == set()

@@ -18,9 +18,14 @@ from dessl.recipes.defaults import NETWORKS
 Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     ("demo",),
+    ("audit",),
+    ("plan",),
     ("fit",),
+    ("audit",),
+    ("plan",),
     ("predict",),
     ("evaluate",),
+    ("export",),
     ("report",),
     ("datasets", "list"),
     ("datasets", "fetch"),
@@ -87,7 +92,7 @@ def test_the_first_page_says_what_each_command_says_of_itself(cli: Cli) -> None:
 
 def test_help_and_version_need_no_torch() -> None:
     pages = [["--help"], ["--version"]]
-    pages += [[*words, "--help"] for words in COMMANDS if words != ("demo",)]
+    pages += [[*words, "--help"] for words in COMMANDS]
     code = (
         "import contextlib, sys\n"
         "from dessl.cli.main import main\n"

@@ -1,11 +1,24 @@
+"""What DATA is: npy files, sheets of workbooks, doubtful labels, and options that do not belong."""
+
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import openpyxl
 import pytest
 
-from dessl.cli.sources import training_data
+from dessl.cli.sources import (
+    Expected,
+    check_labels_present,
+    fingerprint,
+    kind_of,
+    new_rows,
+    npy_files,
+    training_data,
+)
+from dessl.data import DataError
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -62,3 +75,94 @@ def test_a_misspelt_column_is_asked_about(
     code, _, err = cli("fit", answered, *label, option, "Y ", "--out", tmp_path / "run")
     assert code == 2
     assert "Did you mean 'y'?" in err
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> str:
+    """Two npy files with their labels beside them, as DATA names them."""
+    x = np.random.default_rng(0).normal(size=(20, 5))
+    np.save(tmp_path / "a.npy", x[:, :3])
+    np.save(tmp_path / "b.npy", x[:, 3:])
+    (tmp_path / "labels.csv").write_text("kind\n" + "cat\ndog\n" * 10)
+    return f"{tmp_path}/a.npy,{tmp_path}/b.npy"
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> str:
+    """A workbook whose second sheet has the table."""
+    made = openpyxl.Workbook()
+    made.active.append(["notes"])
+    made.active.append(["see the other sheet"])
+    sheet = made.create_sheet("people")
+    sheet.append(["age", "sick"])
+    for age in range(20):
+        sheet.append([age % 7, ("no", "yes", None)[age % 3]])
+    made.save(tmp_path / "book.xlsx")
+    return str(tmp_path / "book.xlsx")
+
+
+def test_npy_files_are_trained_on_with_a_file_of_labels(vectors: str, tmp_path: Path) -> None:
+    assert kind_of(vectors) == "npy"
+    data = training_data(vectors, labels=str(tmp_path / "labels.csv"))
+    assert (tuple(data.x.shape), data.class_names) == ((20, 5), ("cat", "dog"))
+    rows, names = new_rows(vectors, Expected.of(data), labels=False)
+    assert rows.x.equal(data.x)
+    assert not rows.labelled.any()
+    assert names[-1] == "19"
+    labels = str(tmp_path / "labels.csv")
+    assert new_rows(vectors, Expected.of(data), labels_file=labels)[0].y.equal(data.y)
+    with pytest.raises(DataError, match="Pass --labels FILE to dessl evaluate"):
+        check_labels_present(vectors, rows, Expected.of(data))
+
+
+def test_a_file_with_a_comma_in_its_name_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a,b.npy"
+    np.save(path, np.eye(2))
+    assert npy_files(str(path)) == (path,)
+    assert npy_files("a.npy,b.csv") == ()
+
+
+def test_the_fingerprint_of_several_files_is_of_all(vectors: str) -> None:
+    before = fingerprint(vectors)
+    one, two = vectors.split(",")
+    assert len({before, fingerprint(one), fingerprint(two), fingerprint(f"{two},{one}")}) == 4
+    np.save(two, np.zeros((20, 2)))
+    assert fingerprint(vectors) != before
+
+
+def test_a_sheet_is_read_by_its_name(book: str) -> None:
+    data = training_data(book, label="sick", sheet="people")
+    assert data.class_names == ("no", "yes")
+    rows, _ = new_rows(book, Expected.of(data), sheet="people")
+    assert rows.x.equal(data.x)
+    assert rows.y.equal(data.y)
+    with pytest.raises(DataError, match="the column"):
+        new_rows(book, Expected.of(data))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "Which file has them. Pass --labels FILE"),
+        ({"labels": "no.csv"}, "no such file"),
+        ({"labels": "labels.csv", "sheet": "x"}, "--sheet is for a table"),
+        ({"labels": "labels.csv", "ignore": ["x"]}, "--ignore is for a table"),
+        ({"labels": "labels.csv", "label": "colour"}, "a column 'colour'; got the columns 'kind'"),
+    ],
+)
+def test_options_of_npy_files(
+    vectors: str, tmp_path: Path, options: dict, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        training_data(vectors, **options)
+
+
+def test_doubtful_labels_of_npy_files_are_asked_about(vectors: str, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    labels.write_text("kind\n" + "cat\ndog\ncat\ndog\nNA\n" * 4)
+    with pytest.raises(DataError, match=r"'NA' in 4 rows.*--missing-label NA"):
+        training_data(vectors, labels=str(labels))
+    data = training_data(vectors, labels=str(labels), missing_labels=["NA"])
+    assert (data.class_names, data.n_unlabelled) == (("cat", "dog"), 4)
+    assert training_data(vectors, labels=str(labels), all_classes=True).n_classes == 3

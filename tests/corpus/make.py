@@ -98,11 +98,11 @@ def write_models(out: Path) -> None:
     """Save networks, an estimator and a taught student."""
     x, y = rows()
     data = SemiData(x, y)
-    recipe = recipe_for(data, steps=6, members=2, teachers=None, lam=0.5, surrogate="entropy")
+    recipe = recipe_for(data, steps=6, teachers=None, lam=0.5, surrogate="entropy")
     fitted = fit_recipe(data, recipe)
     saved = SavedModel(fitted.model, ("0", "1"), (3,), image=False, architecture=recipe.model)
     save_model(out / "networks", saved)
-    DeSSLClassifier(steps=6, members=1, random_state=0).fit(x, y).save(out / "estimator")
+    DeSSLClassifier(steps=6, random_state=0).fit(x, y).save(out / "estimator")
     answers = np.where(np.random.default_rng(2).random(len(y)) < 0.8, np.arange(len(y)) % 2, 0)
     teacher = {"teachers": [answers], "at_prediction": True}
     DeSSLClassifier(steps=6, random_state=0).fit(x, y, **teacher).save(out / "taught")

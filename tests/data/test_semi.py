@@ -325,3 +325,14 @@ def test_propensities_stay_with_their_rows() -> None:
 def test_propensities_that_cannot_be_are_refused(chances: np.ndarray, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         SemiData(torch.rand(3, 2), [0, 1, -1], propensity=chances)
+
+
+def test_answers_of_teachers_are_kept_beside_the_rows() -> None:
+    x, y = torch.rand(4, 2), [0, 1, -1, -1]
+    data = SemiData(x, y, teachers={"crowd": [0, 1, 1, None]})
+    assert data.with_labels(torch.tensor([True, False, False, False])).teachers == data.teachers
+    assert SemiData(x, y).teachers == {}
+    with pytest.raises(ValueError, match=r"one for each of the 4 rows.*got 3"):
+        SemiData(x, y, teachers=[[1, 0, 1]])
+    with pytest.raises(TypeError, match="Put a single teacher's answers in a list"):
+        SemiData(x, y, teachers=torch.tensor([0, 1, 1, 1]))  # type: ignore[arg-type]

@@ -3,13 +3,23 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from dessl.evaluation.verdict import OVER_SEEDS
 from dessl.results.averages import Average
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.comparison import Comparison
-from dessl_paper.findings import Finding, Level, agreement, counted, direction_finding, with_sign
+from dessl_paper.findings import (
+    Finding,
+    Level,
+    agreement,
+    counted,
+    direction_finding,
+    level_findings,
+    with_sign,
+)
 from dessl_paper.results import Results
 from dessl_paper.targets import Printed
 
@@ -35,18 +45,49 @@ def comparison(metric: str, difference: float, p_value: float, paper: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("ours", "paper", "meets"),
+    ("ours", "paper", "outcome"),
     [
-        (Average(0.90, 0.02, 3), Printed(0.915), True),
-        (Average(0.90, 0.02, 3), Printed(0.925), False),
-        (Average(0.90, 0.02, 3), Printed(0.925, 0.01), True),
-        (Average(0.90, 0.02, 3), Printed(0.935, 0.01), False),
-        (Average(0.90, 0.02, 3), Printed(0.865, 0.01), False),
-        (Average(0.90, None, 1), Printed(0.905, 0.01), True),
+        (Average(0.900, 0.005, 3), Printed(0.902, 0.004), "agrees"),
+        (Average(0.900, 0.005, 3), Printed(0.902), "agrees"),  # as uncertain as ours
+        (Average(0.900, 0.008, 3), Printed(0.902), "open"),  # equal, but the interval is wide
+        (Average(0.900, 0.005, 3), Printed(0.908, 0.004), "differs"),  # beyond the margin, clearly
+        (Average(0.900, 0.001, 3), Printed(0.905, 0.001), "agrees"),  # clear, and within the margin
+        (Average(0.90, 0.02, 3), Printed(0.925, 0.01), "differs"),
+        (Average(0.90, None, 1), Printed(0.90, 0.01), "open"),
     ],
 )
-def test_levels_meet_where_the_intervals_do(ours: Average, paper: Printed, meets: bool) -> None:
-    assert Level("a", ours, paper).meets == meets
+def test_levels_agree_only_within_the_margin(ours: Average, paper: Printed, outcome: str) -> None:
+    assert Level("a", ours, paper).outcome("accuracy") == outcome
+
+
+def test_the_interval_of_a_difference_is_scipys_for_as_many_runs_of_equal_spread() -> None:
+    source = np.random.default_rng(0)
+    ours, theirs = source.normal(0.9, 0.01, (2, 200))
+    halves = [stats.t.ppf(0.975, 199) * np.std(x, ddof=1) / np.sqrt(200) for x in (ours, theirs)]
+    one = Level("a", Average(ours.mean(), halves[0], 200), Printed(theirs.mean(), halves[1]))
+    wanted = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert (one.off - one.reach, one.off + one.reach) == pytest.approx(tuple(wanted), rel=0.01)
+
+
+def test_one_of_many_cells_must_be_farther_off_to_differ() -> None:
+    one = Level("a", Average(0.90, 0.02, 5), Printed(0.925, 0.01))
+    assert one.outcome("accuracy") == "differs"
+    assert one.outcome("accuracy", cells=10) == "open"
+    others = [Level(str(k), Average(0.9, 0.02, 5), Printed(0.9, 0.01)) for k in range(9)]
+    (found,) = level_findings("accuracy", [one, *others])
+    assert found.outcome == "open"
+    assert "in 10 of 10 cells" in found.text
+
+
+def test_each_outcome_has_its_own_sentence() -> None:
+    near = Level("near", Average(0.90, 0.002, 5), Printed(0.901, 0.001))
+    far = Level("far", Average(0.80, 0.002, 5), Printed(0.9, 0.001))
+    alone = Level("alone", Average(0.80, None, 1), Printed(0.9, 0.001))
+    found = {one.outcome: one.text for one in level_findings("accuracy", [near, far, alone])}
+    assert set(found) == {"agrees", "differs", "open"}
+    assert "in 1 of 3 cells: near." in found["agrees"]
+    assert "far, 80.00 against 90.00" in found["differs"]
+    assert "interval" not in found["open"]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +95,11 @@ def test_levels_meet_where_the_intervals_do(ours: Average, paper: Printed, meets
     [
         ([1, 1], [True, True], "agrees"),
         ([1, -1], [True, False], "agrees"),
-        ([1, -1], [True, True], "in part"),
+        ([1, -1], [True, True], "differs"),
         ([-1, 1], [True, False], "differs"),
         ([-1, -1], [False, False], "open"),
-        ([1, -1, -1], [True, False, False], "in part"),  # against most of them
-        ([-1, 1, 1], [True, False, False], "in part"),
+        ([1, -1, -1], [True, False, False], "open"),  # against most of them
+        ([-1, 1, 1], [True, False, False], "differs"),
     ],
 )
 def test_what_may_be_chance_has_no_say(signs: list[int], clear: list[bool], outcome: str) -> None:
@@ -82,7 +123,7 @@ def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
 
 
 def test_counts_are_said_in_words() -> None:
-    findings = [Finding("agrees", ""), Finding("in part", ""), Finding("open", "")]
+    findings = [Finding("agrees", ""), Finding("differs", ""), Finding("open", "")]
     assert counted(findings) == (
-        "Of 3 comparisons with the paper, 1 agrees, 1 partly agrees and 1 is not clear."
+        "Of 3 comparisons with the paper, 1 agrees, 1 does not agree and 1 cannot be told."
     )

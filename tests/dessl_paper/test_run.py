@@ -15,7 +15,7 @@ from dessl.training.population_step import PopulationStep
 from dessl_paper import run
 from dessl_paper.catalogue import experiment_names, load_experiment
 from dessl_paper.results import read_experiment
-from dessl_paper.run import begin, run_experiment
+from dessl_paper.run import _held, begin, run_experiment
 from dessl_paper.specification import DataSetting, Experiment, cells_of
 
 Tiny = Callable[..., Experiment]
@@ -44,6 +44,17 @@ def test_what_the_user_keeps_beside_the_training_stays(tiny: Tiny, tmp_path: Pat
 
     run_experiment(tiny(), tmp_path, notice=keep)
     assert [path.name for path in (tmp_path / "training").iterdir()] == ["mine.txt"]
+
+
+def test_records_that_a_killed_process_left_half_are_swept(tiny: Tiny, tmp_path: Path) -> None:
+    begin(tmp_path, tiny(), resume=True)
+    half = tmp_path / "runs" / ".some-run.json.0123abcd"
+    mine = tmp_path / "runs" / ".some-run.json.backup"
+    half.parent.mkdir()
+    for path in (half, mine):
+        path.write_text("{")
+    with _held(tmp_path, tiny(), resume=True):
+        assert sorted(half.parent.iterdir()) == [mine]
 
 
 def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> None:

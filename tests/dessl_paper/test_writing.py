@@ -83,7 +83,7 @@ def test_methods_have_learning_curves_and_classes(
         svg = checked_picture(folder / f"{name}.png", folder / f"{name}.svg")
         assert "<!-- DeFixMatch -->" in svg  # what text a path shows is said beside it
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/svg+xml;base64,") == 3
+    assert page.count("<figure>") == page.count('<div class="picture') == 3
     assert not re.findall(r'(?:src|href)="(?!data:|figure)', page)
 
 
@@ -162,14 +162,20 @@ DRIVER = runpy.run_path(str(Path(__file__).parents[1] / "report" / "browser.py")
 
 
 SHOWN = """(() => {
-  const pictures = [...document.querySelectorAll('img')];
+  const pictures = [...document.querySelectorAll('.picture svg')];
+  const fills = [...document.querySelectorAll('.picture svg path')].map(
+    one => getComputedStyle(one).fill);
   return {
     width: document.documentElement.clientWidth,
     page: document.documentElement.scrollWidth,
-    drawn: pictures.map(one => one.complete && one.naturalWidth > 0 && one.width > 0),
-    named: pictures.every(one => one.alt.length > 10),
+    drawn: pictures.map(one => one.getBoundingClientRect().width > 300),
+    named: pictures.every(one => one.getAttribute('aria-label').length > 10),
+    paper: getComputedStyle(document.body).backgroundColor,
+    ground: fills[0],
+    claims: document.querySelectorAll('.claims tbody tr').length,
+    first: document.querySelector('main h3').textContent,
     lists: document.querySelectorAll('li').length,
-    rows: document.querySelectorAll('tbody tr').length,
+    rows: document.querySelectorAll('.numbers tbody tr').length,
     facts: JSON.parse(document.querySelector('#facts').textContent),
   };
 })()"""
@@ -193,7 +199,9 @@ def test_the_page_fits_and_loads_nothing(
     assert shown["page"] <= shown["width"]
     assert shown["drawn"] == [True]
     assert shown["named"]
-    assert shown["lists"] == len(shown["facts"]["findings"])
+    assert shown["ground"] == shown["paper"]  # the figure turns dark with its page
+    assert shown["first"] == "Claims"
+    assert shown["claims"] + shown["lists"] == len(shown["facts"]["findings"])
     assert shown["rows"] == 3 * 3 + 3 * 2  # λ with and without the complete case, three metrics
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dessl import DataError, DeSSLClassifier, save_model
 
-FAST = {"steps": 15, "members": 1, "lam": 0.5, "random_state": 0}
+FAST = {"steps": 15, "networks": 1, "lam": 0.5, "random_state": 0}
 N = 120
 
 
@@ -92,8 +92,8 @@ def test_the_command_line_reads_what_was_saved(
     assert (code, err) == (0, "")
     p = pd.read_csv(out)[["p(sick)", "p(well)"]]
     assert np.allclose(p, fitted.predict_proba(X), rtol=0, atol=1e-12)
-    code, shown, _ = cli("evaluate", place, tmp_path / "people.csv", "--json")
-    assert code == 0
+    code, shown, err = cli("evaluate", place, tmp_path / "people.csv", "--json")
+    assert (code, err) == (0, "")
     assert f'"n": {N}' in shown
 
 

@@ -302,3 +302,24 @@ def test_several_processes_are_refused(tmp_path: Path, data: SemiData) -> None:
     module.trainer = trainer(tmp_path, 1, devices=2, strategy="ddp")
     with pytest.raises(ValueError, match=r"same rows to all 2 processes. Train on one device"):
         module.train_dataloader()
+
+
+def test_labels_with_propensities_are_weighed(data: SemiData) -> None:
+    from dessl.integrations.lightning import DeSSLModule, SemiDataModule
+
+    chances = torch.rand(200, generator=torch.Generator().manual_seed(1)) / 2 + 0.1
+    weighed = SemiData(data.x, data.y, propensity=chances)
+    module = DeSSLModule(MLP(2, 2, dropout=0.0), "entropy", lam=0.7)
+    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    rows = SemiDataModule(weighed, labelled_batch=40, unlabelled_batch=160)
+    (batch,) = rows.train_dataloader()
+    x, ids, y, chance, _ = batch
+    assert torch.equal(chance, chances[ids[:40]])
+    risk = module.training_step(batch, 0).detach()
+    with torch.no_grad():
+        log_p = module(x).log_softmax(1)
+    h = -(log_p.exp() * log_p).sum(1)
+    loss = -log_p[:40].gather(1, y[:, None])[:, 0]
+    # All rows are in the batch: (1/n) Σ [(r/π)(L − λH) + λH].
+    expected = (((loss - 0.7 * h[:40]) / chance).sum() + 0.7 * h.sum()) / 200
+    assert float(risk) == pytest.approx(float(expected), rel=1e-5)

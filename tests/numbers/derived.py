@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,25 +49,28 @@ def intervals_without_zero() -> tuple[int, int]:
     return len(cells), sum("**" in cell for cell in cells)
 
 
-def demo_row(method: str) -> tuple[float, ...]:
-    """Means and half-widths over seeds, accuracy and ECE in percent."""
-    runs = [
-        run for run in tree("results/demo-digits/facts.json")["runs"] if run["method"] == method
-    ]
-    return tuple(
-        number * (100 if metric in ("accuracy", "ece") else 1)
-        for metric in ("accuracy", "cross_entropy", "brier", "ece")
-        for number in mean_and_half([run["metrics"][metric] for run in runs])
-    )
+def demo_posteriors() -> tuple[float, ...]:
+    """The toy's true posterior, what usual SSL learns and what debiased SSL does."""
+    found = tree("results/demo/demo.json")["harm"]
+    return found["truth"], found["means"]["ssl"], found["means"]["debiased"]
 
 
-def toy_row(method: str, lam: int) -> tuple[float, ...]:
-    """λ, then posterior and training cross-entropy, each with the paper's."""
-    found = tree(f"results/toy/runs/toy-25000-{method}-lam{lam}-seed0.json")["metrics"]
-    targets = (ROOT / "src/dessl_paper/experiments/targets.toml").read_text(encoding="utf-8")
-    toy = tomllib.loads(targets)["toy"]
-    pairs = (found["overlap_posterior"], toy[method])
-    return lam, *pairs, found["training_cross_entropy"], toy["train_ce_final"][method]
+def demo_shares() -> tuple[float, ...]:
+    """Accuracies of the demonstration's fit, in percent: the model's and its networks'."""
+    scores = tree("results/demo/demo.json")["gain"]["scores"]
+    return tuple(100 * one["value"] for one in reversed(scores))
+
+
+def demo_interval() -> tuple[float, ...]:
+    """The first interval from few labels, the test rows and the accuracy by all, in percent."""
+    found = tree("results/demo/demo.json")["intervals"]
+    first = found["draws"][0]
+    return 100 * first["low"], 100 * first["high"], found["rows"], 100 * found["truth"]
+
+
+def demo_cost() -> tuple[float, ...]:
+    """What believing the teacher changes, in points."""
+    return (100 * tree("results/demo/demo.json")["advice"]["differences"][1]["difference"],)
 
 
 def step_rate() -> tuple[float, ...]:
@@ -81,15 +83,10 @@ def step_rate() -> tuple[float, ...]:
 
 DERIVED: dict[str, dict[str, Callable[[], tuple[float, ...]]]] = {
     "README.md": {
-        # "labels" is in the facts' title and so names nothing there.
-        "all labels 98.4 ± 0.5 0.060 ± 0.012 0.030 ± 0.008 1.9 ± 0.7": (
-            lambda: demo_row("all labels")
-        ),
-        "complete case 0 0.249 (0.240) 0.259 (0.247)": lambda: toy_row("complete_case", 0),
-        "PseudoLabel 1 0.125 (0.120) 0.282 (0.267)": lambda: toy_row("pseudo_label", 1),
-        "DePseudoLabel 1 0.249 (0.260) 0.260 (0.247)": lambda: toy_row("de_pseudo_label", 1),
-        "EntMin 1 0.075 (0.090) 0.318 (0.326)": lambda: toy_row("entropy", 1),
-        "DeEntMin 1 0.249 (0.230) 0.260 (0.261)": lambda: toy_row("de_entropy", 1),
+        "probability of 0.25 into 0.13. Debiased SSL learns 0.25": demo_posteriors,
+        "dessl fit is right on 97.2 % of new rows, its networks alone on 89.7 %": demo_shares,
+        "90.4 to 100.0 % right. All 360 say: 97.2 %": demo_interval,
+        "−2.8 points": demo_cost,
     },
     "docs/choosing.md": {"30 of the 40 intervals of accuracy": wide_intervals},
     "docs/surrogates.md": {

@@ -1,5 +1,6 @@
 """Recipes: what is chosen for which data, honest folds, and a fall back that really falls back."""
 
+import copy
 import dataclasses
 import math
 
@@ -78,6 +79,9 @@ class TestChoice:
         table = recipe_for(SemiData(torch.rand(40, 3), torch.arange(40) % 2))
         assert isinstance(table.model(), MLP)
         assert table.networks == 5
+        for columns, hidden in ((4096, 512), (10_000, 209), (1_000_000, 16)):
+            wide = SemiData(torch.zeros(1, columns).expand(20, columns), torch.arange(20) % 2)
+            assert recipe_for(wide).model.options["hidden"] == [hidden]
         images = SemiData(torch.zeros(40, 1, 28, 28, dtype=torch.uint8), torch.arange(40) % 2)
         small = recipe_for(images)
         assert isinstance(small.model(), LeNet)
@@ -530,3 +534,56 @@ class TestFit:
             "complete_case-1",
         ]
         assert torch.equal(first.model(x), again.model(x))
+
+
+def by_class(n: int = 900) -> tuple[SemiData, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(0, 3, (n,), generator=generator)
+    x = torch.randn(n, 3, generator=generator)
+    x[:, 0] += 2.0 * y
+    x[:, 1] += 2.0 * (y == 1)
+    phi = torch.tensor([0.4, 0.1, 0.05])[y]
+    labelled = torch.rand(n, generator=generator) < phi
+    return SemiData(x, torch.where(labelled, y, -1), propensity=phi), y
+
+
+def test_labels_missing_by_class_are_weighed_with_or_without_h() -> None:
+    data, y = by_class()
+    plain = copy.copy(data)
+    plain.propensity = None
+    recipes = [recipe_for(one, surrogate="entropy", lam=0, steps=60, networks=2)
+               for one in (plain, data)]  # fmt: skip
+    first, second = (
+        fit(one, recipe, progress=False) for one, recipe in zip((plain, data), recipes, strict=True)
+    )
+    accuracy = [float((one.model(data.x).argmax(1) == y).float().mean()) for one in (first, second)]
+    assert accuracy[1] > accuracy[0] + 0.01
+    assert second.complete_results[0].plan.risk == "inverse_propensity"
+    assert recipe_for(data).teachers == ()  # a pool would not weigh them
+    chosen = fit(data, recipe_for(data, steps=30, networks=2), progress=False)
+    assert chosen.check is not None
+    assert chosen.estimate is not None
+    assert 0 <= chosen.estimate.lam <= 1
+
+
+def test_held_out_rows_weigh_as_rows_of_the_data() -> None:
+    generator = torch.Generator().manual_seed(2)
+    first, second = torch.rand(2, 30, generator=generator).double()
+    chance = torch.rand(30, generator=generator).double() / 2 + 0.1
+    check = held_out_check(first, second, propensity=chance)
+    w = 1 / chance
+    mean = float((w * (second - first)).sum() / w.sum())
+    assert check.difference == pytest.approx(mean)
+    rest = (w * (second - first - mean)).square().sum()
+    assert check.standard_error == pytest.approx(float((30 / 29 * rest).sqrt() / w.sum()))
+    same = held_out_check(first, second, propensity=torch.ones(30))
+    plain = held_out_check(first, second)
+    assert same.standard_error == pytest.approx(plain.standard_error)
+
+
+def test_a_fold_leaves_out_as_many_rows_of_both_kinds() -> None:
+    data, _ = by_class()
+    parts = held_out_parts(data, None, members=5, seed=0).data
+    for part in parts:
+        assert part.n_labelled == pytest.approx(0.8 * data.n_labelled, abs=2)
+        assert part.n_unlabelled == pytest.approx(0.8 * data.n_unlabelled, abs=1)

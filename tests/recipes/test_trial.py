@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from dessl.data import DataError, Part, SemiData
-from dessl.recipes.trial import split
+from dessl.recipes import recipe_for
+from dessl.recipes.trial import every_label, refitted, run_trial, split
 
 
 def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
@@ -125,3 +126,42 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
     with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
         split(one)
+
+
+def test_a_refit_keeps_what_the_trial_decided() -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(120) % 2
+    x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
+    data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
+    train, test = split(data)
+    done = run_trial(train, test, recipe_for(train, lam=0.5, steps=30, networks=1), progress=False)
+    whole = every_label(data)
+    assert (train.n_labelled, whole.n_labelled, whole.n_unlabelled) == (40, 50, 70)
+    recipe = recipe_for(
+        whole, surrogate="pseudo_label", steps=30, networks=1
+    )  # λ would be estimated
+    again = refitted(done, whole, recipe, progress=False)
+    assert again is not None
+    assert (again.lam, again.estimate) == (0.5, None)
+    lost = refitted(done, whole, recipe, complete_case=True, progress=False)
+    assert lost is not None
+    assert lost.model is lost.complete_case
+
+
+def test_every_label_is_those_that_were_split() -> None:
+    part = (torch.zeros(50, 1), torch.arange(50) % 2)
+    for data in (rows(), rows(labelled=100, validation=part)):
+        train, test = split(data, labels=40, seed=3)
+        whole = every_label(data, labels=40, seed=3)
+        judged = test.x[test.labelled][:, 0].long().tolist()
+        before = [*train.labelled_rows.tolist(), *train.validation_rows.tolist(), *judged]
+        after = [*whole.labelled_rows.tolist(), *whole.validation_rows.tolist()]
+        assert sorted(after) == sorted(before)
+        assert len(after) == 40
+
+
+def test_of_many_unlabelled_rows_no_more_are_held_out_than_narrow_an_interval() -> None:
+    y = torch.where(torch.arange(80_000) < 100, torch.arange(80_000) % 2, -1)
+    train, test = split(SemiData(torch.arange(80_000).float()[:, None], y))
+    assert len(test.y) - int(test.labelled.sum()) == 10_000
+    assert train.n_unlabelled == 69_900

@@ -106,13 +106,13 @@ def test_everything_is_visible(
 def test_what_people_call_their_data_is_text(
     browser: Any, facts: RunFacts, hostile: RunFacts, tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    write_report(tmp_path / "two.html", [hostile, facts])
+    write_report(tmp_path / "two.html", [hostile, facts], names=["<i>a</i>", "runs/b"])
     shown = _check(browser, tmp_path / "two.html", size, dark=False)
     assert shown["facts"][0]["data"]["class_names"] == list(hostile.data.class_names)
     assert browser.value("document.querySelectorAll('main img, main b, main i').length") == 0
     assert browser.value("[...document.querySelectorAll('h2')].map(h => h.textContent)") == [
-        hostile.title,
-        facts.title,
+        f"<i>a</i>: {hostile.title}",
+        f"runs/b: {facts.title}",
     ]
 
 
@@ -149,3 +149,23 @@ def test_it_prints_light_on_a_dark_screen(browser: Any, facts: RunFacts, tmp_pat
     assert not browser.value(shown)
     assert _luminance(paper) == 1
     assert _contrast(ink, paper) > 7
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_one_method_fills_the_width(
+    browser: Any, facts: RunFacts, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    name = facts.methods[0].name
+    runs = tuple(run for run in facts.runs if run.method == name and run.seed == 0)
+    one = dataclasses.replace(facts, methods=facts.methods[:1], runs=runs, comparisons=(), sweep=())
+    write_report(tmp_path / "report.html", one)
+    browser.open(tmp_path / "report.html", width=size[0], height=size[1])
+    shown = browser.value(
+        "[...document.querySelectorAll('.narrow svg, .roomy svg')].filter(n => n.checkVisibility())"
+        ".map(n => [n.getBoundingClientRect().width, n.viewBox.baseVal.width])"
+    )
+    main = browser.value("document.querySelector('main').getBoundingClientRect().width")
+    assert len(shown) == 2  # calibration, learning; ten classes are two pictures
+    for width, drawn in shown:
+        assert width > 0.9 * main
+        assert 11 * width / drawn >= 9

@@ -16,6 +16,7 @@ from dessl.report.chart import (
     inside,
     lambda_axis,
     magnitude_axis,
+    page_svg,
     pictures,
 )
 
@@ -87,3 +88,23 @@ def test_an_axis_of_magnitudes_has_powers_of_ten_on_both_sides() -> None:
 def test_an_interval_past_what_a_metric_can_be_does_not_stretch_its_axis() -> None:
     assert inside((90.0, 140.0), "accuracy") == (90.0, 100.5)
     assert inside((0.2, 140.0), "brier") == (0.2, 140.0)
+
+
+def test_a_figure_in_a_page_is_cut_at_its_axes_and_keeps_its_exponents() -> None:
+    from matplotlib.figure import Figure
+
+    look = {"figure.facecolor": COLOURS["paper"], "text.parse_math": True, "svg.fonttype": "path"}
+    with drawing(SETTINGS | look):
+        figure = Figure(figsize=(4, 3))
+        axes = figure.subplots()
+        axes.plot([0, 100], [1e-3, 1e3], color=COLOURS["s1"])
+        axes.set(xlim=(0, 10), yscale="log")
+        found = pictures(figure)
+    page = page_svg(found["page"], "a", "b", clipped=True)
+    (frame,) = set(re.findall(r'clip-path="url\(#(\w+)\)"', page))
+    assert f'<clipPath id="{frame}"><rect' in page
+    assert "stroke:var(--s1)" in page
+    assert "fill:var(--paper)" in page  # the ground turns dark with the page
+    assert re.search(r">1</tspan><tspan[^>]*>0</tspan>", page)
+    assert "clip-path" not in page_svg(found["page"], "a", "b")
+    assert found["svg"] != found["page"]  # letters of the file are shapes, of the page text

@@ -153,6 +153,34 @@ def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> N
         assert absent not in page
 
 
+def test_runs_side_by_side_are_told_apart_by_folder_and_settings(facts: RunFacts) -> None:
+    other = dataclasses.replace(
+        facts, settings=facts.settings | {"steps": 41, "extra": "a"}, command="dessl fit b.csv"
+    )
+    page = report_html([facts, other], names=["runs/a", "runs/<b>"])
+    overview = page[page.index('<section id="runs">') : page.index("</section>")]
+    rows = dict(re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', overview))
+    shown = {re.sub("<[^>]*>", "", name): re.sub("<[^>]*>", "|", cells).split("|")
+             for name, cells in rows.items()}  # fmt: skip
+    assert [cell for cell in shown["steps"] if cell] == ["40", "41"]
+    assert [cell for cell in shown["extra"] if cell] == ["–", "a"]
+    assert "learning_rate" not in shown  # the same in both
+    assert [cell for cell in shown["command"] if cell] == [facts.command, "dessl fit b.csv"]
+    assert 'href="#run-2"><bdi>runs/&lt;b&gt;</bdi>' in overview
+    assert f'<h2 dir="auto">runs/a: {facts.title}</h2>' in page
+
+
+def test_a_name_for_each_run_is_needed(facts: RunFacts) -> None:
+    with pytest.raises(ValueError, match="one entry for each of the 2 runs"):
+        report_html([facts, facts], names=["a"])
+
+
+def test_learning_curves_name_their_network(facts: RunFacts) -> None:
+    own = {"networks": 5, "network": "mlp (hidden = [64])"}
+    page = report_html([dataclasses.replace(facts, settings=own)])
+    assert "The first of 5 networks of each method: mlp (hidden = [64])." in page
+
+
 def test_facts_without_history_diagrams_or_classes_make_a_page(facts: RunFacts) -> None:
     keep = ("accuracy", "cross_entropy")
     bare = dataclasses.replace(

@@ -1,6 +1,8 @@
 """A trial's facts are those of its two models on its test rows."""
 
 import dataclasses
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,12 @@ from scipy import stats
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, metrics_from_probabilities
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
+from dessl.evaluation.verdict import OUTCOMES
 from dessl.recipes import recipe_for
+from dessl.recipes.baseline import Baseline
 from dessl.recipes.held_out import held_out_check
 from dessl.recipes.trial import Trial, run_trial, split
-from dessl.results.facts import ModelFacts, read_facts, write_facts
+from dessl.results.facts import ModelFacts, RunFacts, read_facts, write_facts
 from dessl.results.trial import trial_facts
 
 
@@ -143,6 +147,32 @@ def test_the_margin_is_the_users() -> None:
     )
     assert one.verdict.outcome != two.verdict.outcome == "no practical difference"
     assert (one.settings["margin"], two.verdict.margin) == (0.0, 2.0)
+
+
+def test_a_rare_class_is_judged_and_no_number_hides_its_digits() -> None:
+    """Of 200 labels three are of one class: a verdict once said "+0.000 ± 0.000"."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.arange(400) % 200 >= 197).long()
+    x = torch.randn(400, 3, generator=generator) + 3 * y[:, None]
+    data, test = split(SemiData(x, torch.where(torch.arange(400) < 200, y, -1)))
+    assert test.y[test.labelled].bincount().tolist() in ([39, 1], [40, 1])
+    done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, networks=1), progress=False)
+    facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
+    assert facts.verdict.outcome in OUTCOMES
+    assert not re.search(r"[+−]?0\.0+ (±|to) [+−]?0\.0+\b", facts.verdict.sentence)
+
+
+def test_without_a_baseline_that_trained_there_is_no_verdict() -> None:
+    done = trial(0.5)
+    bad = Baseline(30, 0.9, 0.7, 0.4, ("it predicts 'a' for all 30 rows",) * 3, trained=False)
+    fitted = dataclasses.replace(done.fitted, baseline=bad)
+    facts = trial_facts(
+        dataclasses.replace(done, fitted=fitted), surrogate="pseudo_label", command="", seconds=1.0
+    )
+    assert facts.verdict.outcome == "no verdict"
+    assert "the complete case did not train. It predicts 'a'" in facts.verdict.sentence
+    assert facts.baseline == bad
+    assert RunFacts.from_dict(json.loads(json.dumps(facts.as_dict()))).baseline == bad
 
 
 @pytest.fixture(scope="module")

@@ -120,3 +120,11 @@ def test_images_become_few_columns_and_rows_are_sampled_of_both_kinds() -> None:
     first = x[sample.rows[0]].double() / 255
     assert float(columns.values[0, 0]) == pytest.approx(float(first[0].mean()), abs=1e-5)
     assert float(columns.values[0, 3]) == pytest.approx(float(first[0].std(correction=0)), abs=1e-5)
+
+
+def test_very_wide_rows_are_tested_by_some_of_their_columns() -> None:
+    data = SemiData(torch.rand(6, 3000), [0, 1, 0, 1, -1, -1])
+    columns = columns_of(data, torch.arange(6))
+    assert columns.values.shape == (6, 1000)
+    assert columns.names[1] == "column 4"
+    assert torch.equal(columns.values[:, 1], data.x[:, 3])

@@ -3,7 +3,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from dessl.teachers.space import Space, column_mean, column_scale, exclusive_groups
+from dessl.teachers.space import Space, _principal, column_mean, column_scale, exclusive_groups
 
 
 def test_columns_of_different_units_are_standardised() -> None:
@@ -74,3 +74,17 @@ def test_many_rows_are_gone_through_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(column_mean(x), exact.mean(0), rtol=1e-12)
     scale = column_scale(x, one_hot_together=False)
     np.testing.assert_allclose(scale, exact.std(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [30, 300])
+def test_principal_directions_are_those_of_a_singular_value_decomposition(n: int) -> None:
+    rows = torch.randn(n, 90, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows = (rows - rows.mean(0)) * torch.linspace(3, 0.1, 90, dtype=torch.float64)
+    rows[-2:] = rows[0]  # copies
+    found = _principal(rows)
+    k = min(50, n - 1)
+    assert found.shape == (90, k)
+    _, values, right = torch.linalg.svd(rows, full_matrices=False)
+    there = (values[:k] > 1e-9 * values[0]).double()
+    same = (found * right[:k].T).sum(0).abs()
+    torch.testing.assert_close(same, there, rtol=0, atol=1e-8)

@@ -1,5 +1,6 @@
 """Correct, distil, pool, gate: what is learnt, that nothing leaks, and that it can be stored."""
 
+import copy
 import dataclasses
 import json
 from functools import cache
@@ -88,7 +89,9 @@ def test_probabilities_add_up_and_the_same_seed_gives_the_same_student() -> None
     first = taught("good").predict_log_proba(x)
     torch.testing.assert_close(first.exp().sum(1), torch.ones(20, dtype=torch.float64))
     said = Answers.of(answers("good")[:600], NAMES, name="good")
-    again = learn_from_answers(data(), said, setting=SHORT)
+    beside = copy.copy(data())
+    beside.teachers = {"teacher": said}  # as SemiData(..., teachers=) has them
+    again = learn_from_answers(beside, setting=SHORT)
     assert torch.equal(again.predict_log_proba(x), first)
 
 
@@ -272,6 +275,8 @@ def test_what_cannot_be_learnt_from_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="gold labels, of which 10"):
         learn_from_answers(few, y[:60], setting=SHORT)
+    with pytest.raises(ValueError, match="whose answers"):
+        learn_from_answers(data())
     with pytest.raises(ValueError, match="without a gold label"):
         learn_from_answers(SemiData(x, y), y, setting=SHORT)
     images = SemiData(torch.zeros(40, 1, 8, 8, dtype=torch.uint8), torch.arange(40) % 2)

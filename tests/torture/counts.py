@@ -1,24 +1,69 @@
-"""The counts that docs/reliability.md quotes, added to as the bench runs."""
+"""The counts that docs/reliability.md shows, added to as the bench runs.
+
+python tests/torture/counts.py      writes the tables of the page again
+"""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "torture.json"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "torture.json"
+PAGE = ROOT / "docs" / "reliability.md"
+ALL = "all"
+COLUMNS = {
+    "fuzz": ("inputs", "accepted", "accepted %", "refused", "failed"),
+    "kills": ("kills", "SIGKILL", "SIGINT", "SIGTERM", "finished bit-identical", "failed"),
+    "harm": ("cases", "failed"),
+}
+FIRST = {"fuzz": "format", "kills": "command", "harm": "harm"}
 
 
 def add_counts(part: str, counts: Mapping[str, Mapping[str, int]]) -> None:
     """Add counts to those of a part of the bench."""
     found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     own = found.setdefault(part, {})
+    own.pop(ALL, None)
     for name, its in counts.items():
         entries = own.setdefault(name, {})
         for key, count in its.items():
             entries[key] = entries.get(key, 0) + count
-    ordered = {
-        key: {name: found[key][name] for name in sorted(found[key])} for key in sorted(found)
-    }
+    keys = sorted({key for entries in own.values() for key in entries})
+    own[ALL] = {key: sum(entries.get(key, 0) for entries in own.values()) for key in keys}
+    for entries in own.values():
+        for column in COLUMNS[part]:
+            entries.setdefault(column, 0)
+        if entries.get("inputs"):
+            entries["accepted %"] = round(100 * entries["accepted"] / entries["inputs"], 1)
     temporary = RESULTS.with_suffix(".new")
-    temporary.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     temporary.replace(RESULTS)
+
+
+def table(part: str, entries: Mapping[str, Mapping[str, float]]) -> str:
+    """Counts as Markdown, the sum last."""
+    columns = COLUMNS[part]
+    lines = [
+        f"| {' | '.join((FIRST[part], *columns))} |",
+        f"|---|{'---:|' * len(columns)}",
+    ]
+    for name in [*sorted(set(entries) - {ALL}), ALL]:
+        cells = (f"{entries[name].get(column, 0):,}" for column in columns)
+        lines.append(f"| {' | '.join((name, *cells))} |")
+    return "\n".join(lines)
+
+
+def page_with_tables(page: str) -> str:
+    """The page with the tables of the present counts."""
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for part, entries in found.items():
+        begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
+        block = f"{begin}\n\n{table(part, entries)}\n\n{end}"
+        page = re.sub(f"{begin}.*?{end}", lambda _, block=block: block, page, flags=re.DOTALL)  # type: ignore[misc]
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page_with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

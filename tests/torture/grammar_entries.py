@@ -102,11 +102,7 @@ def experiment_case(chance: random.Random) -> Case:
 
 
 def toml(entries: Any) -> str:
-    """Entries as TOML, tables within them inline; what TOML has no word for becomes text.
-
-    >>> tomllib.loads(toml({"a": [1, {"b": "x"}], "c d": True}))
-    {'a': [1, {'b': 'x'}], 'c d': True}
-    """
+    """Entries as TOML, tables within them inline; what TOML has no word for becomes text."""
     if not isinstance(entries, dict):
         return f"x = {_value(entries)}\n"
     return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in entries.items())

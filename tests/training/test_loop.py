@@ -18,7 +18,7 @@ from dessl.surrogates import (
     Entropy,
     FixMatch,
 )
-from dessl.training import Event, TrainResult, train
+from dessl.training import Event, TrainPlan, TrainResult, train
 
 
 class StopError(Exception):
@@ -173,3 +173,11 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
     with pytest.warns(UserWarning, match=r"step-000000008 is damaged.*The checkpoint before it"):
         resumed = train(make_model, FixMatch(), make_data(), plan, out=tmp_path)
     assert_same_run(whole, resumed)
+
+
+def test_a_clock_that_stands_still_stops_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "perf_counter", lambda: 5.0)
+    data = SemiData(torch.randn(20, 2), torch.arange(20) % 2)
+    plan = TrainPlan(steps=2, labelled_batch=4, unlabelled_batch=4, risk="complete_case")
+    result = train(lambda: torch.nn.Linear(2, 2), Entropy(), data, plan)
+    assert math.isfinite(result.history[-1].steps_per_second)

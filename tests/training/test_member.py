@@ -9,8 +9,9 @@ import torch
 from dessl import SemiData, evaluate
 from dessl.surrogates import Entropy
 from dessl.training import train
-from dessl.training.member import Selection
+from dessl.training.member import Member, Selection
 from dessl.training.plan import TrainPlan
+from dessl.training.totals import NAMES
 
 
 @pytest.mark.parametrize(("ties", "kept"), [("first", 2), ("last", 4)])
@@ -49,6 +50,22 @@ def test_a_metric_that_is_never_a_number_selects_the_last(
     assert chosen.step == 12
     kept, other = chosen.model.state_dict(), last.model.state_dict()
     assert all(torch.equal(kept[name], other[name]) for name in other)
+
+
+@pytest.mark.parametrize(("after", "ended"), [(0, 3), (10, 12), (11, 13), (40, 20)])
+def test_patience_begins_after_so_many_steps(after: int, ended: int) -> None:
+    plan = TrainPlan(
+        steps=20, evaluate_every=1, select="accuracy", patience=2, patience_after=after
+    )
+    member = Member(plan, n_labelled=8)
+    means = dict.fromkeys(NAMES, 0.0)
+    for step in range(1, 21):
+        value = 0.9 if step == 1 else 0.5
+        member.evaluated(step, means, 1.0, validation={"accuracy": value})
+        if member.ended:
+            break
+    assert step == ended
+    assert member.selection.step == 1
 
 
 def test_patience_ends_a_run(make_data: Any, make_model: Any, make_plan: Any) -> None:

@@ -20,6 +20,13 @@ def test_a_plan_is_the_same_after_json() -> None:
     assert TrainPlan.from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
 
 
+def test_a_plan_from_before_patience_after_is_the_same() -> None:
+    plan = TrainPlan(steps=3, select="brier", patience=2)
+    assert "patience_after" not in plan.as_dict()
+    later = TrainPlan(steps=3, select="brier", patience=2, patience_after=1)
+    assert TrainPlan.from_dict(json.loads(json.dumps(later.as_dict()))) == later
+
+
 def test_numpy_s_numbers_become_json_s() -> None:
     plan = TrainPlan(
         steps=np.int64(3), learning_rate=np.float32(0.5), seed=np.uint8(1), nesterov=np.bool_(True)
@@ -64,6 +71,7 @@ def test_selection_metrics_are_numbers_that_evaluation_gives() -> None:
         ({"steps": 1, "on": "all", "include_labelled": True}, ValueError, "would count twice"),
         ({"steps": 1, "unlabelled_batch": 0}, ValueError, "Use risk='complete_case'"),
         ({"steps": 1, "patience": 2}, ValueError, "got select='last'"),
+        ({"steps": 1, "patience_after": -1}, ValueError, "patience_after must be at least 0"),
         ({"steps": 1, "select": "loss"}, ValueError, "select must be one of 'last', 'accuracy'"),
         ({"steps": 1, "precision": "fp16"}, ValueError, "precision must be one of"),
         (

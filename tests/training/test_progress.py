@@ -1,14 +1,16 @@
 """The progress bar shows where a run is; TensorBoard gets every number."""
 
 import io
+import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dessl.surrogates import Entropy
-from dessl.training import TensorBoard, train
+from dessl.training import TensorBoard, progress, train
 
 
 class Terminal(io.StringIO):
@@ -56,3 +58,41 @@ def test_without_tensorboard_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ImportError, match=r"pip install 'dessl\[tensorboard\]'"):
         TensorBoard("anywhere")
+
+
+def test_one_bar_for_several_parts_names_them_and_ends_full(
+    make_data: Any, make_model: Any, make_plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.whole_bar(4, shown=True):
+        for number in (1, 2):
+            with progress.doing(f"network {number}"):
+                train(make_model, Entropy(), make_data(), make_plan())
+        with progress.doing("pool"):  # and one part fewer than was thought
+            pass
+    last = [line for line in re.split("[\r\n]", terminal.getvalue()) if "%" in line][-1]
+    assert re.search("100 %.*done", last)
+    assert "12/12" not in terminal.getvalue()
+
+
+def test_a_whole_bar_moves_forward_by_parts() -> None:
+    moves: list[dict[str, Any]] = []
+    bar = SimpleNamespace(update=lambda task, **fields: moves.append(fields))
+    whole = progress.WholeBar(bar, 0, parts=2)
+    whole.move("a, step 1 of 4", 0.25, 1)
+    whole.end(1)  # it stopped early
+    whole.move("b", 0.0, 1)
+    whole.end(1)
+    whole.move("c", 0.5, 1)  # one more than was thought
+    assert [move["completed"] for move in moves] == [0.25, 1, 1, 2, 2.5]
+    assert moves[-1] == {"completed": 2.5, "total": 3, "what": "c"}
+
+
+def test_no_terminal_gets_no_whole_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    with progress.whole_bar(1, shown=True), progress.doing("something"):
+        pass
+    assert capfd.readouterr() == ("", "")

@@ -15,13 +15,20 @@ from dessl._version import __version__
 HELP = "Safe semi-supervised learning through a debiased risk."
 COMMANDS = {  # the function, or the Typer of several, and the first line of its help
     "demo": (
-        "dessl_paper.demo:demo",
-        "Train on digits with 100 labels: complete case, PseudoLabel, DePseudoLabel; write a "
-        "report.",
+        "dessl_paper.demo_command:demo",
+        "Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.",
     ),
     "fit": (
         "dessl.cli.fit:fit",
         "Train with and without the unlabelled rows, and report which is better.",
+    ),
+    "audit": (
+        "dessl.cli.audit:audit",
+        "Check whether the unlabelled rows can be used, before anything is trained.",
+    ),
+    "plan": (
+        "dessl.cli.plan:plan",
+        "Plan labels: how many are needed, and which rows to label next.",
     ),
     "predict": (
         "dessl.cli.predict:predict",
@@ -30,6 +37,10 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
     "evaluate": (
         "dessl.cli.evaluate:evaluate",
         "Evaluate a model on rows it was not trained on, with 95 % intervals.",
+    ),
+    "export": (
+        "dessl.cli.export:export",
+        "Write a model as one graph from rows to probabilities, for serving.",
     ),
     "report": (
         "dessl.cli.report:report",
@@ -48,7 +59,11 @@ def app_for(typed: Sequence[str]) -> typer.Typer:
     """Return the command line, with the command that is among the words imported."""
     wanted = next((word for word in typed if not word.startswith("-")), None)
     app = typer.Typer(
-        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # boxes would take half of the time that help takes
     )
     app.callback(help=HELP)(_root)
     for name, (place, words) in COMMANDS.items():

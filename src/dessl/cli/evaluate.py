@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Option
 
-from dessl.cli.options import AsJson, DataArgument, RunFolder
+from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predict import Twin, run_model
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from dessl.evaluation.conformal import PredictionSets
     from dessl.evaluation.debiased.estimate import MetricEstimate
     from dessl.evaluation.debiased.proxies import MetricName
-    from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
 LEAST_IN_GROUP = 10  # labelled rows, for an interval worth showing
@@ -69,6 +68,7 @@ def evaluate(
     data: DataArgument,
     labels: LabelsFile = None,
     label: Label = None,
+    sheet: Sheet = None,
     metric: MetricNames = None,
     class_name: ClassName = None,
     threshold: Threshold = None,
@@ -86,13 +86,14 @@ def evaluate(
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
     """
     from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.teaching import probabilities
     from dessl.data import DataError
 
     model = run_model(run, complete_case=complete_case)
     expected = Expected.of(model)
     with noted_warnings():
-        rows, _ = new_rows(data, expected, labels_file=labels, label=label)
-    check_labels_present(data, rows, expected)
+        rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
+    check_labels_present(data, rows, expected, sheet=sheet)
     known = fingerprint(data)  # reads all of DATA
     if known is not None and known == model.details.get("data_sha256"):
         say(
@@ -116,7 +117,9 @@ def evaluate(
     )
     groups = None if by is None else _column(data, by, rows)
     with noted_warnings():
-        measured = _measured(model, rows, question, groups, sets)
+        measured = _measured(
+            probabilities(model, data, rows.x, sheet=sheet), rows, question, groups, sets
+        )
     if as_json:
         show_json(measured.as_dict())
         return
@@ -151,7 +154,7 @@ class Measured(NamedTuple):
 
 
 def _measured(
-    model: "SavedModel",
+    p: "Tensor",
     rows: "Part",
     question: Question,
     groups: "NDArray[np.str_] | None",
@@ -161,7 +164,7 @@ def _measured(
 
     from dessl.evaluation import metrics_from_probabilities, prediction_sets
 
-    p, known = model.predict_proba(rows.x), rows.labelled
+    known = rows.labelled
     metrics = metrics_from_probabilities(p[known], rows.y[known])
     by_group: dict[str, dict[str, MetricEstimate]] = {}
     for name in sorted(set(groups.tolist())) if groups is not None else ():
@@ -227,6 +230,7 @@ def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
 
     from dessl.cli.sources import kind_of
     from dessl.data import DataError
+    from dessl.data.errors import did_you_mean
     from dessl.data.formats.tables import open_table
     from dessl.data.formats.zipped import open_npz
 
@@ -247,7 +251,7 @@ def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
             source,
             expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
             got=f"the columns {', '.join(known)}" if known else "data without columns",
-            do="Check the name; columns are read from tables and .npz files.",
+            do=f"{did_you_mean(name, known)} Columns are read from tables and .npz files.",
         )
     return np.asarray(["" if value is None else str(value) for value in values])
 

@@ -1,28 +1,13 @@
 """``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
 
-import re
-import shlex
-import time
+import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from dessl.cli.errors import command, resumable
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument, Device, device_named
-from dessl.cli.output import noted_warnings, show, show_facts, show_json
+from dessl.cli.options import HOLD_OUT, LARGEST_SEED, AsJson, DataArgument, Device, Sheet
 
-if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
-    from torch import Tensor
-
-    from dessl.data import Part, SemiData
-    from dessl.recipes import PooledPredictor, Predictor, Recipe
-    from dessl.recipes.defaults import Lam, Teachers
-    from dessl.recipes.trial import Trial
-    from dessl.results.facts import RunFacts
-    from dessl.saved import SavedModel
-
-HOLD_OUT = 0.2  # share of the rows to judge by
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
@@ -58,6 +43,18 @@ SurrogateName = Annotated[
         show_default=False,
     ),
 ]
+Teacher = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COLUMN",
+        help="A teacher's answers to all rows, which may be wrong: a column of classes, or the "
+        "beginning of columns of probabilities named COLUMN(class) or COLUMN_class; repeatable.",
+    ),
+]
+AtPrediction = Annotated[
+    bool,
+    Option("--teacher-at-prediction", help="The teachers will answer the rows to predict too."),
+]
 Pool = Annotated[
     bool | None,
     Option(
@@ -70,6 +67,15 @@ Pool = Annotated[
 LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")]
 RiskName = Annotated[
     Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
+]
+PropensityName = Annotated[
+    str | None,
+    Option(
+        "--propensity",
+        metavar="COLUMN|estimate-x|estimate-y",
+        help="For labels that are not missing at random: the column with each row's probability to "
+        "get its label, or estimate it from the row or from the class.",
+    ),
 ]
 TestFile = Annotated[
     str | None, Option(help="Rows to judge by; by default some are held out of DATA.")
@@ -92,6 +98,10 @@ Margin = Annotated[
         help="Differences of the Brier score within ± this do not matter: no practical difference.",
     ),
 ]
+Refit = Annotated[
+    bool,
+    Option(help="Train the winner again on all labels, those held out to judge it included."),
+]
 Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
@@ -104,17 +114,22 @@ def fit(
     categorical: Categorical = None,
     missing_label: MissingLabel = None,
     all_classes: AllClasses = False,
+    sheet: Sheet = None,
     size: Size = None,
     labels: Labels = None,
+    teacher: Teacher = None,
+    teacher_at_prediction: AtPrediction = False,
     pool: Pool = None,
     surrogate: SurrogateName = None,
     lam: LamText = "auto",
     risk: RiskName = "debiased",
+    propensity: PropensityName = None,
     test_file: TestFile = None,
     hold_out: HoldOut = HOLD_OUT,
     steps: Steps = None,
     networks: Networks = None,
     margin: Margin = MARGIN,
+    refit: Refit = True,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -132,183 +147,31 @@ def fit(
 
     Example: dessl fit scans/ --surrogate fixmatch --lam 0.5 --out runs/scans
 
+    Example: dessl fit answers.csv --label gold --teacher llm_label --out runs/answers
+
     Example: dessl fit mnist --labels 1000 --out runs/mnist-1000
 
     Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
-    from dessl.cli.fit_folder import own_folder
-    from dessl.cli.sources import fingerprint, training_data
-    from dessl.recipes import recipe_for
-    from dessl.recipes.defaults import DEFAULT_SURROGATE
-    from dessl.recipes.trial import split
-    from dessl.results.facts import MODEL, REPORT
-    from dessl.results.trial import trial_facts
+    options = dict(locals())
+    from dessl.cli.fit_run import asked_for, fit_data
 
-    started = time.perf_counter()
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
             f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
         )
-    with resumable(out), noted_warnings() as notes:
-        keep, labels_file = _labels(labels)
-        rows = training_data(
-            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size,
-            missing_labels=missing_label or (), all_classes=all_classes,
-            labels=labels_file,
-        )  # fmt: skip
-        test = None if test_file is None else _test_rows(test_file, data, rows)
-        held_out = _held_out(rows, test_file, hold_out)
-        train, test = split(rows, test=test, share=hold_out, labels=keep, seed=seed)
-        train = train.to(device_named(device))
-        recipe = recipe_for(
-            train, surrogate=surrogate, lam=_lam(lam), risk=risk, teachers=_teachers(pool),
-            steps=steps, seed=seed, networks=networks,
-        )  # fmt: skip
-        with own_folder(out, _settings(recipe), resume=resume):
-            trial = _trained(train, test, recipe, out)
-            facts = trial_facts(
-                trial,
-                surrogate=surrogate or DEFAULT_SURROGATE,
-                command=command(),
-                seconds=time.perf_counter() - started,
-                settings={"lam_asked_for": lam, **held_out},
-                warnings=tuple(notes),
-                margin=margin,
-                share=held_out.get("hold_out", 1.0),
-            )
-            details = {"surrogate": facts.methods[-1].surrogate, "data_sha256": fingerprint(data)}
-            _write(out, trial, facts, details)
-    if as_json:
-        show_json(facts.as_dict())
-        return
-    show_facts(facts)
-    show(f"Model:  {out / MODEL}")
-    show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+    asked = asked_for(options)
+    if teacher or teacher_at_prediction:
+        _fit_taught(options, asked)
+    else:
+        fit_data(options, asked)
 
 
-def _held_out(data: "SemiData", test_file: str | None, share: float) -> dict[str, float]:
-    """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
-    if test_file is None and data.test is None:
-        return {"hold_out": share}
-    if share != HOLD_OUT:
-        judges = "a test part of their own" if test_file is None else "--test-file"
-        raise ValueError(
-            "--hold-out is the share of DATA to hold out, but these models are judged by "
-            f"{judges}. Omit it."
-        )
-    return {}
+def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
+    from dessl.cli.teaching import check_alone, fit_taught
 
-
-def _settings(recipe: "Recipe") -> dict[str, object]:
-    pool = bool(recipe.teachers)
-    return {
-        "risk": recipe.plan.risk,
-        "lam": recipe.lam,
-        "networks": recipe.networks,
-        "pool": pool,
-    }
-
-
-def _trained(train: "SemiData", test: "Part", recipe: "Recipe", out: Path) -> "Trial":
-    import torch
-
-    from dessl.recipes.trial import run_trial
-    from dessl.results.facts import TRAINING
-
-    if not train.is_image:
-        torch.set_num_threads(1)  # so small a network only waits for a second thread
-    return run_trial(train, test, recipe, out=out / TRAINING)
-
-
-def _teachers(pool: bool | None) -> "Teachers":
-    from dessl.teachers import DEFAULT
-
-    return "auto" if pool is None else DEFAULT if pool else None
-
-
-def _labels(text: str | None) -> tuple[int | None, str | None]:
-    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
-    if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        return int(text), None
-    return None, text
-
-
-def _lam(text: str) -> "Lam":
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
-
-
-def _test_rows(test_file: str, source: str, data: "SemiData") -> "Part":
-    """Read the rows to judge by, refusing those that are trained on."""
-    from dessl.cli.sources import Expected, check_labels_present, new_rows
-    from dessl.data import DataError
-
-    expected = Expected.of(data)
-    rows, _ = new_rows(test_file, expected)
-    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
-        raise DataError.of(
-            test_file,
-            expected="rows to judge by that the models are not trained on",
-            got="those of DATA, all of them trained on",
-            do="Omit --test-file to hold out a share of DATA, or give other rows.",
-        )
-    check_labels_present(test_file, rows, expected)
-    return rows
-
-
-def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are one file or folder, or copies of one. Data set names are not files."""
-    from dessl.cli.sources import fingerprint
-
-    if not (Path(one).exists() and Path(other).exists()):
-        return False
-    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
-
-
-def _equal(one: "Tensor", other: "Tensor") -> bool:
-    import torch
-
-    return one.dtype == other.dtype and torch.equal(one, other.cpu())
-
-
-def _write(out: Path, trial: "Trial", facts: "RunFacts", details: dict[str, str | None]) -> None:
-    """Write both models, the facts and the report, in the place of those of an earlier end."""
-    from dessl.cli.fit_folder import put_model
-    from dessl.report.page import write_report
-    from dessl.results.facts import MODEL, REPORT, TWIN, write_facts
-
-    fitted = trial.fitted
-    kept = (MODEL, fitted.model, fitted.lam)
-    if facts.verdict.outcome == "not used":
-        kept = (MODEL, fitted.complete_case, 0.0)
-    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
-        more = {"lam": lam, "verdict": facts.verdict.sentence}
-        put_model(out / name, _saved(trial, model, {**details, **more}))
-    write_facts(out, facts)
-    write_report(out / REPORT, facts)
-
-
-def _saved(
-    trial: "Trial", model: "Predictor | PooledPredictor", details: dict[str, object]
-) -> "SavedModel":
-    from dessl.recipes.defaults import Architecture
-    from dessl.saved import SavedModel
-
-    architecture, data = trial.fitted.recipe.model, trial.data
-    if not isinstance(architecture, Architecture):
-        raise TypeError("a recipe by default has a network of dessl.MODELS.")
-    return SavedModel(
-        model=model,
-        class_names=tuple(data.class_names),
-        shape=tuple(data.x.shape[1:]),
-        image=data.is_image,
-        architecture=architecture,
-        encoding=data.encoding,
-        bits=data.bits,
-        details=details,
-    )
+    if not options["teacher"]:
+        raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    check_alone(options, defaults)
+    fit_taught(options, asked)

@@ -7,18 +7,24 @@ contents is replaced; all else is the user's, and refused before anything is tra
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dessl._files import write_whole
+from dessl._files import sweep, write_whole
 from dessl.cli.errors import writable_folder
 from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
+TAUGHT = "taught.json"  # what a run with teachers found
+FINISHED_ALREADY = (
+    "{out} is finished already: nothing was trained. To train again, choose another --out."
+)
+FINISHED = "finished.json"  # what was asked for, once all of it is written
+LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name of those being removed
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
@@ -45,9 +51,45 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     if there is None:
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
     with locked_folder(out / TRAINING):
+        sweep(out / TRAINING / FINISHED)
+        for left in (out / TRAINING).rglob(DOOMED):
+            shutil.rmtree(left, ignore_errors=True)
         for name in (MODEL, TWIN):
             _settle(out / name)
+        for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
+            sweep(place)
         yield
+
+
+def is_finished(
+    out: Path,
+    asked: Mapping[str, Any],
+    files: Sequence[str] = (FACTS, REPORT),
+    models: Sequence[str] = (MODEL, TWIN),
+) -> bool:
+    """Whether a folder has all that a run of these options writes."""
+    try:
+        found = json.loads((out / TRAINING / FINISHED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    there = all((out / name).is_file() for name in files)
+    there = there and all(_is_model(out / name) for name in models)
+    return bool(there and found == json.loads(json.dumps(asked)))
+
+
+def mark_finished(out: Path, asked: Mapping[str, Any]) -> None:
+    """Note that a folder has all that a run of these options writes."""
+    write_whole(out / TRAINING / FINISHED, json.dumps(dict(asked)) + "\n")
+
+
+def drop_large_checkpoints(out: Path) -> None:
+    """Remove the checkpoints of a finished run if they are large: nothing resumes from them."""
+    folders = [place for place in (out / TRAINING).rglob("checkpoints") if place.is_dir()]
+    files = [path for place in folders for path in place.rglob("*") if path.is_file()]
+    if sum(path.stat().st_size for path in files) > LARGE:
+        for place in folders:
+            place.rename(place.with_name(DOOMED))  # so that no half of one is resumed from
+            shutil.rmtree(place.with_name(DOOMED), ignore_errors=True)
 
 
 def put_model(place: Path, saved: SavedModel) -> None:
@@ -86,7 +128,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     ours = isinstance(found, dict) and found.keys() == KINDS.keys()
     if ours and all(isinstance(found[name], kind) for name, kind in KINDS.items()):
@@ -100,7 +142,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
 
 def _check_free(out: Path) -> None:
     """Refuse a folder where something that is not ours has one of our names."""
-    taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
+    taken = [name for name in (MODEL, TWIN, FACTS, REPORT, TAUGHT) if os.path.lexists(out / name)]
     if _holds_something(out / TRAINING):
         taken.append(TRAINING)
     if taken:

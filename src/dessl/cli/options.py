@@ -9,15 +9,19 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_SEED = 2**63 - 1
+HOLD_OUT = 0.2  # share of the rows to judge by, by default
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder written by dessl fit.", metavar="RUN")]
 DataArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table (.csv, .tsv, .parquet), an .npz file, .npy files (a.npy,b.npy are put side "
-        "by side), a folder of images, or a name from dessl datasets list.",
+        help="A table (.csv, .tsv, .parquet, .xlsx), an .npz file, .npy files (a.npy,b.npy are put "
+        "side by side), a folder of images, or a name from dessl datasets list.",
     ),
+]
+Sheet = Annotated[
+    str | None, typer.Option(help="Sheet of an Excel workbook; the first if not given.")
 ]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 

@@ -91,7 +91,7 @@ def _estimates_table(facts: "RunFacts") -> Table:
     from dessl.evaluation.metrics.vocabulary import metric_text
 
     first = facts.estimates[0]
-    title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates) from"
+    title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
     table = Table(title=Text(f"{title} {facts.data.test} held-out labels"))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))

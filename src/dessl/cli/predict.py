@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dessl._files import write_whole
-from dessl.cli.options import AsJson, RunFolder
+from dessl.cli.options import AsJson, RunFolder, Sheet
 from dessl.cli.output import noted_warnings, say, show, show_json
 from dessl.cli.predictions import check_format, file_content
 
@@ -61,6 +61,7 @@ def predict(
     keep: Keep = None,
     keep_all: KeepAll = False,
     at_least: AtLeast = 0.0,
+    sheet: Sheet = None,
     complete_case: Twin = False,
     formulas: Formulas = False,
     as_json: AsJson = False,
@@ -82,8 +83,10 @@ def predict(
         )
     model = run_model(run, complete_case=complete_case)
     with noted_warnings(), _file_of(data) as source:
-        kept = _kept_columns(source, keep or (), every=keep_all, taken=_our_names(model))
-        names, probabilities = _predicted(model, source)
+        kept = _kept_columns(
+            source, keep or (), every=keep_all, taken=_our_names(model), sheet=sheet
+        )
+        names, probabilities = _predicted(model, source, sheet)
     columns = kept | _columns(names, probabilities, model.class_names, at_least)
     content = file_content(out, columns, harmless=not formulas)
     if str(out) == "-":
@@ -136,7 +139,7 @@ def _our_names(model: "SavedModel") -> tuple[str, ...]:
 
 
 def _kept_columns(
-    source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str]
+    source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str], sheet: str | None
 ) -> dict[str, Any]:
     """The columns of DATA to keep, as they are in the file."""
     if not wanted and not every:
@@ -149,7 +152,7 @@ def _kept_columns(
 
     if kind_of(source) != "table":
         raise ValueError("--keep and --keep-all are for a table, but DATA is not one. Omit them.")
-    table = arrow_table(source)
+    table = arrow_table(source, sheet=sheet)
     names: list[str] = table.column_names if every else []
     for entry in wanted:
         names += [entry] if entry in table.column_names else entry.split(",")
@@ -170,12 +173,15 @@ def _kept_columns(
     return {name: table[name] for name in names}
 
 
-def _predicted(model: "SavedModel", source: str) -> "tuple[tuple[str, ...], Tensor]":
+def _predicted(
+    model: "SavedModel", source: str, sheet: str | None
+) -> "tuple[tuple[str, ...], Tensor]":
     """The names of all rows, and their probabilities."""
     from dessl.cli.sources import Expected, new_rows
+    from dessl.cli.teaching import probabilities
 
-    rows, names = new_rows(source, Expected.of(model), labels=False)
-    return names, model.predict_proba(rows.x)
+    rows, names = new_rows(source, Expected.of(model), labels=False, sheet=sheet)
+    return names, probabilities(model, source, rows.x, sheet=sheet)
 
 
 def _columns(

@@ -28,25 +28,49 @@ def report(
 
     Example: dessl report results/mnist
     """
+    from dessl.report.decision import advice
     from dessl.report.page import shown_from, write_report
     from dessl.results.facts import FACTS, REPORT, read_facts
+    from dessl_paper.demo import is_demo
     from dessl_paper.writing import is_reproduction
 
     if any(map(is_reproduction, runs)):
         _report_reproductions(runs, out, as_json=as_json)
+        return
+    if any(map(is_demo, runs)):
+        _report_demo(runs, out, as_json=as_json)
         return
     if out is None and len(runs) > 1:
         raise ValueError("a report of several runs needs an output file. Pass --out FILE.html.")
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
     with shown_from(*(run / FACTS for run in runs)):
-        write_report(place, facts)
+        write_report(place, facts, names=[str(run) for run in runs])
     if as_json:
         show_json({"report": str(place), "verdicts": [one.verdict.sentence for one in facts]})
         return
-    for one in facts:
-        show(f"{one.title} {one.verdict.sentence}")
+    for run, one in zip(runs, facts, strict=True):
+        show(f"{run}: {advice(one)} {one.verdict.sentence}")
     show(f"Report: {place}")
+
+
+def _report_demo(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
+    if len(folders) > 1 or out is not None:
+        raise ValueError(
+            "a folder from dessl demo is reported alone, into its own report.html. Give it without "
+            "other folders and without --out."
+        )
+    from dessl.report.page import shown_from
+    from dessl_paper.demo import DEMO, read_demo, show_demo, write_demo
+
+    (folder,) = folders
+    facts = read_demo(folder)
+    with shown_from(folder / DEMO):
+        place = write_demo(folder, facts)
+    if as_json:
+        show_json({"report": str(place)})
+        return
+    show_demo(facts, folder)
 
 
 def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 
@@ -18,14 +18,19 @@ from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import SUFFIXES, read_new_images
 from dessl.data.formats.npy import read_new_embeddings
 from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
+from dessl.data.formats.number_cells import numbers
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 from dessl.data.parts import RawData
 from dessl.saved import SavedModel
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
 
 
 class Expected(NamedTuple):
@@ -67,8 +72,8 @@ def kind_of(source: str) -> Kind:
         return "catalogue"
     raise DataError.of(
         source,
-        expected="a table (.csv, .tsv, .parquet), an .npz or .npy file, a folder of images, or a "
-        "name of dessl datasets list",
+        expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
+        "or a name of dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=_instead(path)
         if path.exists()
@@ -147,6 +152,7 @@ def training_data(
     missing_labels: Sequence[str] = (),
     all_classes: bool = False,
     labels: str | None = None,
+    sheet: str | None = None,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -159,6 +165,7 @@ def training_data(
         missing_labels: What marks a missing label in a table, besides an empty cell.
         all_classes: Whether other labels are classes even if they look like such a mark.
         labels: The file of the labels, for npy files.
+        sheet: The sheet, for an Excel workbook.
     """
     kind = kind_of(source)
     _check_labels_file(source, kind, labels)
@@ -168,11 +175,15 @@ def training_data(
         ignore=ignore,
         categorical=categorical,
         size=size,
-        missing_label=missing_labels,
-        no_missing_label=all_classes,
+        sheet=sheet,
+        missing_label=None if kind == "npy" else missing_labels,
+        no_missing_label=kind != "npy" and all_classes,
     )
+    ask = _no_marks if all_classes else partial(_missing_among, labels or source, label)
     if kind == "npy" and labels is not None:
-        return SemiData.from_file(*npy_files(source), labels=labels, label=label)
+        return SemiData.from_file(
+            *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
+        )
     if kind == "catalogue":
         return load(source)
     if kind == "images":
@@ -186,8 +197,9 @@ def training_data(
         label=label,
         ignore=ignore,
         categorical=categorical,
+        sheet=sheet,
         missing_labels=missing_labels,
-        ask=_no_marks if all_classes else partial(_missing_among, source, label),
+        ask=ask,
     )
 
 
@@ -195,14 +207,14 @@ def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all ar
     return ()
 
 
-def _missing_among(source: str, label: str, marks: dict[str, int]) -> list[str]:
+def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> list[str]:
     """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
     listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
         raise DataError.of(
             source,
-            expected=f"classes in the label column {quoted(label)}",
+            expected=f"classes in {'the labels' if label is None else f'column {quoted(label)}'}",
             got=f"{listed}, which may mark a missing label",
             do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
         )
@@ -244,13 +256,14 @@ def new_rows(
     labels: bool = True,
     labels_file: str | None = None,
     label: str | None = None,
+    sheet: str | None = None,
 ) -> tuple[Part, tuple[str, ...]]:
     """Read DATA as a trained model expects it, with a name for each row.
 
     For a name of the catalogue, these are the rows of its test part.
 
     If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
-    of their own, in the column ``label``.
+    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
 
     Raises:
         DataError: The rows are of another kind than the model was trained on.
@@ -277,7 +290,8 @@ def new_rows(
             npy_files(source), model.class_names, labels=labels_file, label=label
         )
     else:
-        raw = _raw_rows(source, kind, model, labels=labels)
+        _check_options(kind, sheet=sheet)
+        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
@@ -288,7 +302,9 @@ def new_rows(
     return raw.rows, raw.row_names or _numbers(raw.rows)
 
 
-def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawData:
+def _raw_rows(
+    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+) -> RawData:
     if kind == "images":
         return read_new_images(
             source, model.class_names, model.shape, bits=model.bits, labels=labels
@@ -296,7 +312,7 @@ def _raw_rows(source: str, kind: Kind, model: Expected, *, labels: bool) -> RawD
     if kind == "npz":
         return read_new_npz(source, model.class_names, labels=labels)
     assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels)
+    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
 
 
 def _catalogue_rows(source: str, model: Expected) -> Part:
@@ -316,7 +332,9 @@ def _numbers(rows: Part) -> tuple[str, ...]:
     return tuple(map(str, range(len(rows.y))))
 
 
-def check_labels_present(source: str, rows: Part, model: Expected) -> None:
+def check_labels_present(
+    source: str, rows: Part, model: Expected, *, sheet: str | None = None
+) -> None:
     """Refuse rows without any label if the column, or the array of an npz file, is missing.
 
     If it is there and empty, the caller decides how many labels it needs.
@@ -329,7 +347,7 @@ def check_labels_present(source: str, rows: Part, model: Expected) -> None:
     kind = kind_of(source)
     wanted: tuple[str, ...]
     if kind == "table" and model.encoding is not None:
-        table = open_table(source)
+        table = open_table(source, sheet=sheet)
         wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
         what = "column"
     elif kind == "npz":
@@ -354,3 +372,41 @@ def check_labels_present(source: str, rows: Part, model: Expected) -> None:
             do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
             "nothing can be measured.",
         )
+
+
+def propensity_column(source: str, name: str, n_rows: int) -> "NDArray[np.float64]":
+    """Read the probability of each row to get its label, (n,): a column, or an npz file's array.
+
+    Raises:
+        DataError: There is no such column, or it has something else than numbers.
+    """
+    kind = kind_of(source)
+    if kind not in ("table", "npz"):
+        raise ValueError(
+            f"--propensity {name} names a column of a table or an array of an .npz file, but DATA "
+            "is neither. Use estimate-x or estimate-y, or save the data as .npz."
+        )
+    if kind == "table":
+        table = open_table(source)
+        there: Sequence[str] = tuple(table.columns)
+        values = numbers(table, table.columns[name]) if name in there else None
+    else:
+        with open_npz(source) as arrays:
+            there = arrays.names
+            values = arrays.array(name) if name in there else None
+    if name in there and (values is None or values.dtype.kind != "f" or values.shape != (n_rows,)):
+        raise DataError.of(
+            source,
+            expected=f"a number from 0 to 1 for each of the {n_rows} rows in {quoted(name)}",
+            got="something else",
+            do="Rows without a label may have an empty cell, or NaN.",
+        )
+    if values is None:
+        raise DataError.of(
+            source,
+            expected=f"the column {quoted(name)} that --propensity names, or estimate-x or "
+            "estimate-y",
+            got=few([quoted(one) for one in there], most=20),
+            do=nearest(name, there, otherwise="Check the name."),
+        )
+    return values

@@ -11,7 +11,7 @@ from torch import Tensor
 from dessl import _checks
 
 CHANNELS = (1, 3)  # sizes of a channel axis that is not named by layout
-CHUNK = 65_536  # rows looked at in one go, in float64
+AT_ONCE = 2**20  # entries looked at in one go, in float64
 
 
 def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None = None) -> Tensor:
@@ -108,7 +108,7 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
             f"got {numbers.dtype}. Convert images of 0 to 255 with .astype('uint8')."
         )
     floats = numbers.to(torch.float32)
-    if not all(bool(torch.isfinite(some).all()) for some in torch.split(floats, CHUNK)):
+    if not all(bool(torch.isfinite(some).all()) for some in _pieces(floats)):
         bad = ~torch.isfinite(floats.flatten(1))
         columns = bad.any(0).nonzero().flatten().tolist()
         raise ValueError(
@@ -122,11 +122,15 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
     return floats
 
 
+def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
+    return torch.split(rows, max(1, AT_ONCE // rows[0].numel()))
+
+
 def _warn_of_lost_digits(name: str, numbers: Tensor, floats: Tensor) -> None:
     """Warn if rows differ in digits that float32 does not keep, as times in seconds do."""
     mean = numbers.mean(0, dtype=torch.float64)
     squares, lost = torch.zeros_like(mean), torch.zeros_like(mean)
-    for some, kept in zip(torch.split(numbers, CHUNK), torch.split(floats, CHUNK), strict=True):
+    for some, kept in zip(_pieces(numbers), _pieces(floats), strict=True):
         exact = some.double()
         squares += (exact - mean).square_().sum(0)
         lost = torch.maximum(lost, (exact - kept).abs_().amax(0))

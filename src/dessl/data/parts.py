@@ -1,6 +1,7 @@
 """Rows with labels: their one type, what a file gives, and checks that the pieces match."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -229,3 +230,34 @@ def row_propensity(
             f"{float(given[row]):g}."
         )
     return given
+
+
+def named_answers(teachers: Any, rows: int) -> dict[str, Any]:
+    """Teachers' answers by name, each for all rows; what they say is read where it is used.
+
+    >>> list(named_answers([["a", "b"], ["b", None]], rows=2))
+    ['teacher 1', 'teacher 2']
+    """
+    if teachers is None:
+        return {}
+    if not isinstance(teachers, Mapping | list | tuple) or not len(teachers):
+        raise TypeError(
+            "teachers must be a dict of answers by name, or a list with one entry for each "
+            f"teacher; got {type(teachers).__name__}. Put a single teacher's answers in a list."
+        )
+    if not isinstance(teachers, Mapping):
+        called = [
+            f"teacher {k + 1}" if len(teachers) > 1 else "teacher" for k in range(len(teachers))
+        ]
+        teachers = dict(zip(called, teachers, strict=True))
+    for name, answers in teachers.items():
+        length = (
+            len(answers) if hasattr(answers, "__len__") and not isinstance(answers, str) else None
+        )
+        if length != rows:
+            got = f"{type(answers).__name__}" if length is None else f"{length}"
+            raise ValueError(
+                f"the answers of {name} must be one for each of the {rows} rows, labelled ones "
+                f"included; got {got}. A row without an answer has None, or NaN."
+            )
+    return dict(teachers)

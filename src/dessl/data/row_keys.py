@@ -45,9 +45,16 @@ def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
     """
     if sum(_widths(columns)) <= SHORT:
         return row_keys(*columns)
-    parts = (_matrix([part[rows] for part in columns]) for rows in _blocks(columns))
-    digests = (blake2b(row.data, digest_size=DIGEST).digest() for part in parts for row in part)
+    blocks = (_plain([part[rows] for part in columns]) for rows in _blocks(columns))
+    digests = (blake2b(row.data, digest_size=DIGEST).digest() for block in blocks for row in block)
     return np.frombuffer(b"".join(digests), f"V{DIGEST}")
+
+
+def _plain(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
+    """All bytes of each row, (n, width), equal if the rows are; they need not sort like them."""
+    same = [part + 0.0 if part.dtype.kind == "f" else part for part in columns]  # -0 becomes 0
+    rows = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in same]
+    return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
 
 
 def _matrix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:

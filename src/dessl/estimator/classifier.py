@@ -19,13 +19,23 @@ from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.formats.encoding import TableEncoding
 from dessl.estimator.callers import warn_of_numbered, warn_of_scored
-from dessl.estimator.inputs import Inputs, new_rows, with_missing
+from dessl.estimator.inputs import Inputs, new_rows
 from dessl.estimator.stored import class_texts, model_folder, restored, stored_details
-from dessl.estimator.targets import codes_and_classes, labelled_accuracy, teachers_answers
+from dessl.estimator.targets import (
+    UNLABELLED,
+    codes_and_classes,
+    given_propensity,
+    labelled_accuracy,
+    teachers_answers,
+)
+from dessl.estimator.verbose import Progress
 from dessl.estimator.weights import WeightedRows, weighted_rows
+from dessl.export import Exported, export_model
+from dessl.export.files import Format
 from dessl.objective import RiskKind
 from dessl.recipes import PooledPredictor, TaughtPredictor, fit, recipe_for
 from dessl.recipes.defaults import Architecture, Lam, Teachers
+from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
 from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
@@ -36,44 +46,49 @@ SEEDS = 2**31 - 1
 class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier from few labels and many unlabelled rows.
 
-    With its defaults it trains five small networks on the labelled rows (the complete case), each
-    with another fifth of the labels held out, and pools them with teachers, of which the graph
-    uses all rows, by weights that the held-out labels give (:mod:`dessl.teachers`). With a
+    By default it trains five small networks on the labelled rows (the complete case), each with a
+    different fifth of the labels held out, and pools them with teachers, one of which, the graph,
+    uses all rows. The held-out labels give the weights (:mod:`dessl.teachers`). With a
     ``surrogate``, a number for ``lam`` or ``teachers=None`` it trains five more networks on the
-    debiased risk instead, and keeps them with ``lam="auto"`` only if they are better on the
+    debiased risk instead. With ``lam="auto"`` these are kept only if they are better on the
     held-out labels (:func:`dessl.recipes.fit`).
 
     Args:
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
-            Rows are known to it by their number in X, and in X_unlabelled after that.
-            ``"pseudo_label"`` where one is needed and none given.
+            A row's id is its number in X; rows of X_unlabelled follow. ``"pseudo_label"`` if one
+            is needed and none given.
         risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
-        lam: λ, its weight; ``"auto"`` chooses it on held-out labels, 0 where it does not help.
-        teachers: To pool with the networks: names in ``dessl.teachers.KINDS``, scikit-learn
-            classifiers with ``predict_proba``, teachers. ``"auto"`` is ``dessl.teachers.DEFAULT``
-            for tables, embeddings and images of up to 32 pixels a side, unless ``surrogate``,
-            ``risk`` or ``lam`` are given; None is no pool.
-        module: A network of your own, from standardised rows (or images as the views of your
-            surrogate show them) to logits: an ``nn.Module``, whose weights are where training
-            begins, or a function that builds one. By default an MLP for tables and a convolutional
-            network for images.
+        lam: λ, its weight; ``"auto"`` chooses it on held-out labels, and 0 if it does not help.
+        teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
+            scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
+            ``dessl.teachers.DEFAULT`` for tables, embeddings and images of up to 32 pixels a side,
+            unless ``surrogate``, ``risk`` or ``lam`` is given; None for no pool.
+        module: Your own network, from standardised rows (or images as transformed by the views of
+            your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
+            function that builds one. By default an MLP for tables and a convolutional network for
+            images.
         steps: Optimiser steps of each network; by the number of labels if not given.
         networks: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
             pixels a side (grey ones up to 32), and 1 for other images.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
+        verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
+            network's evaluations too.
 
     Attributes:
         classes_: The classes, sorted, (classes,).
         lam_: The λ of the model that was kept; 0 for the complete case.
         used_unlabelled_: Whether the model that was kept was trained with unlabelled rows.
-        verdict_: What happened to the unlabelled rows, in a sentence or two.
-        pool_: Each member's weight and held-out score, and what the unlabelled rows brought
-            (:class:`dessl.teachers.PoolReport`); None where there is no pool.
+        verdict_: How the model compares with the complete case, in a few sentences.
+        pool_: Each member's weight and held-out score, and what the unlabelled rows gained
+            (:class:`dessl.teachers.PoolReport`); None without a pool.
+        propensity_: The labelling probabilities that labels were weighed by, and the effective
+            number of labels (:class:`dessl.safety.Propensity`); None if none were given.
         taught_: How good the teachers are, what was kept and why
-            (:class:`dessl.teachers.TaughtReport`); None where no answers were given.
-        history_: For each network, what each of its evaluations found, a list of dicts.
-        n_iter_: Most optimiser steps of any network.
+            (:class:`dessl.teachers.TaughtReport`); None if no answers were given.
+        history_: For each network, the result of each evaluation, as a list of dicts.
+        n_iter_: The largest number of optimiser steps of any network; None for a model loaded
+            from a run of ``dessl fit``.
         n_features_in_: Columns of X, or channels of images.
         feature_names_in_: Names of the columns, where X had them.
 
@@ -98,6 +113,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         networks: int | None = None,
         device: str | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.surrogate = surrogate
         self.risk = risk
@@ -108,6 +124,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.networks = networks
         self.device = device
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(
         self,
@@ -116,27 +133,36 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         *,
         X_unlabelled: Any = None,
+        propensity: Any = None,
         teachers: Any = None,
         at_prediction: bool = False,
     ) -> Self:
         """Train on labelled and unlabelled rows, or on few labels and a teacher's answers.
 
         Args:
-            X: Numbers (n, features); or images (n, height, width), (n, height, width, channels) or
-                (n, channels, height, width): uint8, or floats with channels first.
+            X: Numbers (n, features); a data frame, also with text, categories, dates, truth values
+                and gaps, which is encoded as ``dessl fit`` encodes a table; or images (n, height,
+                width), (n, height, width, channels) or (n, channels, height, width): uint8, or
+                floats with channels first.
             y: (n,) labels; for an unlabelled row -1 among numbers, "" among text, and None, NaN or
                 a masked entry among anything (in a NumPy array of text they are text themselves,
                 and classes, with a warning).
-            sample_weight: (n,) weights, labelled and unlabelled alike. A row of weight 2 counts as
-                two rows, and is two in memory too; weights that are not whole multiples of one
-                number make about ten copies of every row: see :mod:`dessl.estimator.weights`.
-            X_unlabelled: More rows without labels, like those of X, each of weight 1.
-            teachers: Answers of somebody who may be wrong, such as a language model, to all rows
-                of X and then of X_unlabelled: classes (n,), None where there is none, or
-                probabilities (n, classes) in the order of the sorted classes; a list with one
-                entry for each teacher. The student that learns from them needs no teacher, and is
-                used only if labels vouch for it (:func:`dessl.teachers.learn_from_answers`).
-            at_prediction: Whether the teachers will answer new rows too: see :meth:`predict_proba`.
+            sample_weight: (n,) weights of labelled and unlabelled rows. A row of weight 2 counts,
+                and takes memory, as two rows; weights that are not whole multiples of one number
+                make about ten copies of every row: see :mod:`dessl.estimator.weights`.
+            X_unlabelled: More rows without labels, of the same kind as X, each of weight 1.
+            propensity: For labels that are not missing completely at random, the probability of
+                each row to get its label, (n,), NaN where an unlabelled row's is not known; or
+                ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
+                then weighed by 1/π (:mod:`dessl.safety.propensity`).
+            teachers: Answers that may be wrong, such as a language model's, to all rows of X and
+                then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
+                classes) in the order of the sorted classes; a list with one entry for each
+                teacher. The student that learns from them needs no teacher at prediction, and is
+                used only if it is better on held-out labels
+                (:func:`dessl.teachers.learn_from_answers`).
+            at_prediction: Whether the teachers will answer new rows too; see
+                :meth:`predict_proba`.
         """
         warn_of_numbered()
         given = Inputs.of(self, X, X_unlabelled)
@@ -150,19 +176,30 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = _check_sample_weight(
             sample_weight, codes, dtype=np.float64, ensure_non_negative=True
         )
-        codes = with_missing(codes, given.n_more)
-        weights = np.concatenate([weights, np.ones(given.n_more)])
+        codes = np.pad(codes, (0, given.n_more), constant_values=UNLABELLED)
+        weights = np.pad(weights, (0, given.n_more), constant_values=1.0)
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
             check_alone(self, sample_weight)
             return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
-        return self._fit(weighted_rows(rows, codes, weights, self.classes_), encoding)
+        if propensity is not None and sample_weight is not None:
+            raise ValueError(
+                "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
+                "are weighed by 1/π."
+            )
+        weighted = weighted_rows(rows, codes, weights, self.classes_)
+        return self._fit(weighted, encoding, propensity)
 
-    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None) -> Self:
+    def _fit(self, rows: WeightedRows, encoding: TableEncoding | None, propensity: Any) -> Self:
         names = class_texts(self.classes_)
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
+        self.propensity_: Propensity | None = None
+        if propensity is not None:
+            given = given_propensity(propensity, rows.ids, (rows.codes < 0).sum())
+            self.propensity_ = propensity_of(data, given)
+            data = self.propensity_.on(data)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU
             data = data.to(_checks.device("device", self.device))
         recipe = recipe_for(
@@ -178,7 +215,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        fitted = fit(data, recipe, groups=labelled, progress=False)
+        progress = Progress(self.verbose) if self.verbose else None
+        callbacks = () if progress is None else (progress,)
+        fitted = fit(data, recipe, groups=labelled, callbacks=callbacks, progress=False)
         self.lam_ = fitted.lam
         self.used_unlabelled_ = fitted.used_unlabelled
         self.verdict_ = fitted.verdict.sentence
@@ -197,6 +236,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             architecture=built_in,
             encoding=encoding,
         )
+        if progress:
+            progress.end(self.verdict_)
         return self
 
     def _fit_taught(
@@ -209,7 +250,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         names = class_texts(self.classes_)
         data = SemiData(rows, codes, class_names=names)
-        setting = NetworkSetting()
+        progress, setting = Progress(self.verbose) if self.verbose else None, NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
         taught = learn_from_answers(
@@ -220,6 +261,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             setting=setting,
         )
         self.lam_, self.pool_, self.taught_ = 0.0, None, taught.report
+        self.propensity_ = None
         self.used_unlabelled_ = taught.report.student.kept
         self.verdict_ = " ".join(str(taught.report).splitlines())
         self.history_ = []
@@ -227,6 +269,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._saved = SavedModel(
             TaughtPredictor(taught), names, rows.shape[1:], image=False, encoding=encoding
         )
+        if progress:
+            progress.end(self.verdict_)
         return self
 
     def predict_proba(self, X: Any, teachers: Any = None) -> NDArray[np.float64]:
@@ -234,8 +278,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: Rows like those of :meth:`fit`.
-            teachers: Answers to these rows, as :meth:`fit` took them with ``at_prediction=True``;
-                without them the student answers alone.
+            teachers: Answers to these rows, in the form given to :meth:`fit` with
+                ``at_prediction=True``; without them the student predicts alone.
         """
         check_is_fitted(self)
         warn_of_scored()
@@ -252,13 +296,35 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on the rows that have a label; y is read as :meth:`fit` reads it."""
+        """Return the accuracy on the labelled rows; y as in :meth:`fit`."""
         return labelled_accuracy(y, self.predict(X), sample_weight)
 
     def save(self, path: str | Path) -> Path:
-        """Write the fitted classifier as a folder that :meth:`from_pretrained` reads."""
+        """Save the classifier as a folder, for :meth:`from_pretrained` and ``dessl predict``.
+
+        The folder appears complete or not at all, and has safetensors and JSON only.
+        """
         check_is_fitted(self)
         return save_model(path, dataclasses.replace(self._saved, details=stored_details(self)))
+
+    def export(
+        self,
+        path: str | Path,
+        *,
+        format: Format | None = None,  # noqa: A002 (what it is called everywhere)
+        networks_only: bool = False,
+    ) -> Exported:
+        """Write the fitted classifier as one graph, in ONNX or PyTorch's format.
+
+        Args:
+            path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
+                rows, are beside it, in a file with ``.json`` after that name.
+            format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
+            networks_only: Whether to leave a pool's teachers out; see
+                :func:`dessl.export.export_model`.
+        """
+        check_is_fitted(self)
+        return export_model(path, self._saved, format=format, networks_only=networks_only)
 
     @classmethod
     def from_pretrained(
@@ -272,13 +338,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             module: Builds the network, where it was one of your own.
         """
         saved = load_model(model_folder(path), module=module)
-        stored = restored(saved)
+        stored = restored(saved, cls._get_param_names())
         new = cls(**stored.params if module is None else stored.params | {"module": module})
         for name, value in stored.fitted.items():
             setattr(new, name, value)
         model = saved.model
         new.pool_ = model.pool.report if isinstance(model, PooledPredictor) else None
         new.taught_ = model.taught.report if isinstance(model, TaughtPredictor) else None
+        new.propensity_ = None
         new._saved = saved
         return new
 
@@ -288,7 +355,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_alone(classifier: Any, sample_weight: Any) -> None:
-    """Refuse what has no meaning for a student of a teacher's answers."""
+    """Refuse arguments that learning from a teacher's answers does not use."""
     if sample_weight is not None:
         raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
     defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}
@@ -297,5 +364,5 @@ def check_alone(classifier: Any, sample_weight: Any) -> None:
     if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
         raise ValueError(
             f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
-            "answers, which have a way of their own. Leave the default."
+            "answers. Leave the default."
         )

@@ -18,8 +18,13 @@ from dessl._checks import quoted
 from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.formats.encoding import TableEncoding
-from dessl.data.formats.frames import Frame, frame_encoding, is_frame, read_frame
-from dessl.data.labels import MISSING
+from dessl.data.formats.frames import (
+    Frame,
+    frame_encoding,
+    is_frame,
+    is_numbers,
+    read_frame,
+)
 
 LABEL = "label"  # of a table, where y has no name
 
@@ -46,10 +51,11 @@ class Inputs(NamedTuple):
         if frame is None:
             return cls(*_numbers(estimator, X, X_unlabelled), None)
         check_columns(estimator, X, reset=True)
+        n = frame.arrow.num_rows
         if X_unlabelled is not None:
             check_columns(estimator, X_unlabelled, reset=False)
             frame = frame.followed_by(read_frame(X_unlabelled))
-        return cls(len(X), frame.arrow.num_rows - len(X), None, frame)
+        return cls(n, frame.arrow.num_rows - n, None, frame)
 
     def encoded(
         self, codes: NDArray[np.int64], y: Any, class_names: Sequence[str]
@@ -66,13 +72,11 @@ class Inputs(NamedTuple):
             return self.rows, None
         name = getattr(y, "name", None)
         label = name if isinstance(name, str) and name else LABEL
-        encoding = frame_encoding(self.frame, codes, label=label, class_names=class_names)
-        return encoding.features(self.frame.table()), encoding
-
-
-def with_missing(codes: NDArray[np.int64], n_more: int) -> NDArray[np.int64]:
-    """Return codes followed by those of rows without a label."""
-    return np.concatenate([codes, np.full(n_more, MISSING, np.int64)]) if n_more else codes
+        table, categorical = self.frame.table(), self.frame.categorical
+        encoding = frame_encoding(
+            table, codes, label=label, class_names=class_names, categorical=categorical
+        )
+        return encoding.features(table), encoding
 
 
 def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[Any]:
@@ -82,8 +86,8 @@ def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[
         ValueError: They are of another kind, or columns are missing.
     """
     if encoding is None:
-        if is_frame(X):
-            _check_numbers(read_frame(X))
+        if is_frame(X) and not is_numbers(X):
+            raise _not_numbers(read_frame(X))
         return array_rows(estimator, X, reset=False)
     if not is_frame(X):
         names = few([quoted(column.name) for column in encoding.columns])
@@ -120,15 +124,15 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
     """X as a frame, unless it and X_unlabelled are numbers alone."""
     if not is_frame(X):
         return None
-    frame = read_frame(X)
-    more = read_frame(X_unlabelled) if is_frame(X_unlabelled) else None
-    plain = frame.all_numbers and (more is None or more.all_numbers)
-    if not plain and X_unlabelled is not None and more is None:
+    frames = is_frame(X_unlabelled)
+    if is_numbers(X) and (not frames or is_numbers(X_unlabelled)):
+        return None
+    if X_unlabelled is not None and not frames:
         raise ValueError(
             "X_unlabelled must be a data frame with the columns of X; got "
             f"{type(X_unlabelled).__name__}."
         )
-    return None if plain else frame
+    return read_frame(X)
 
 
 def _numbers(estimator: Any, X: Any, X_unlabelled: Any) -> tuple[int, int, NDArray[Any]]:
@@ -145,17 +149,11 @@ def _numbers(estimator: Any, X: Any, X_unlabelled: Any) -> tuple[int, int, NDArr
     return len(rows), len(more), np.concatenate([rows, more])
 
 
-def _check_numbers(frame: Frame) -> None:
-    """Refuse a frame that needs an encoding where training had numbers alone."""
-    if not frame.all_numbers:
-        alone = [n for n in frame.arrow.column_names if not _alone(frame, n).all_numbers]
-        raise ValueError(
-            "this classifier was trained on numbers without gaps; got text, dates, truth values "
-            f"or gaps in {few([quoted(name) for name in alone])}. Fill in or convert these cells, "
-            "or train on a data frame that has such columns."
-        )
-
-
-def _alone(frame: Frame, name: str) -> Frame:
-    categorical = tuple(one for one in frame.categorical if one == name)
-    return Frame(frame.source, frame.arrow.select([name]), categorical)
+def _not_numbers(frame: Frame) -> ValueError:
+    """The error for a frame that needs an encoding where training had numbers alone."""
+    names = [name for name in frame.arrow.column_names if not frame.only(name).all_numbers]
+    return ValueError(
+        "this classifier was trained on numbers without gaps; got text, dates, truth values "
+        f"or gaps in {few([quoted(name) for name in names])}. Fill in or convert these cells, "
+        "or train on a data frame that has such columns."
+    )

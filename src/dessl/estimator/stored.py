@@ -5,6 +5,7 @@ A folder that :meth:`DeSSLClassifier.save` wrote has its parameters and what fit
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,8 +56,13 @@ def stored_details(classifier: Any) -> dict[str, Any]:
     return plain
 
 
-def restored(saved: SavedModel) -> Stored:
-    """Return what :func:`stored_details` kept, or what a run of the command line tells."""
+def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
+    """Return what :func:`stored_details` kept, or what a run of the command line tells.
+
+    Args:
+        saved: The model.
+        known: The names of a classifier's parameters.
+    """
     details = saved.details
     if details.get("estimator", "DeSSLClassifier") != "DeSSLClassifier":
         raise SavedModelError(
@@ -70,11 +76,19 @@ def restored(saved: SavedModel) -> Stored:
         fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
         if details["feature_names_in_"] is not None:
             fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
-        return Stored(dict(details["params"]), fitted)
+        params = _present_names(details["params"])
+        if unknown := sorted(set(params) - set(known)):
+            raise ValueError(f"there is no parameter {unknown[0]!r}")
+        return Stored(params, fitted)
     except (KeyError, TypeError, ValueError) as error:
         raise SavedModelError(
             f"the settings of this classifier are damaged: {error}. Train and save it again."
         ) from error
+
+
+def _present_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters under their present names: ``networks`` was ``members`` in earlier versions."""
+    return {"networks" if name == "members" else name: value for name, value in params.items()}
 
 
 def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:

@@ -145,3 +145,20 @@ def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]
         one if isinstance(one, Answers) else Answers.of(one, class_names, name=name)
         for one, name in zip(given, called, strict=True)
     ]
+
+
+def given_propensity(propensity: Any, ids: NDArray[np.int64], unlabelled: int) -> Any:
+    """Propensities in the order of the rows that are trained on; a name as it is.
+
+    Rows of X_unlabelled may be left out: NaN stands for them.
+    """
+    if isinstance(propensity, str):
+        return propensity
+    given = np.asarray(_checks.numbers("propensity", propensity), np.float64)
+    n = int(ids.max()) + 1
+    if given.ndim != 1 or not n - unlabelled <= len(given) <= n:
+        raise ValueError(
+            f"propensity must have one probability for each row of X, or also for those of "
+            f"X_unlabelled after them, shape ({n},); got {given.shape}."
+        )
+    return np.concatenate([given, np.full(n - len(given), np.nan)])[ids]

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dessl import _checks
 from dessl._entries import Measured
+from dessl._html import GREEN, GREY, RED, card
 from dessl.evaluation.metrics.vocabulary import (
     digits_text,
     higher_is_better,
@@ -45,6 +46,7 @@ OUTCOMES: dict[Outcome, str] = {
 MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
 POWER = 0.8  # probability that the labels asked for decide
 MOST_NEEDED = 10_000_000
+MANY = 100  # times as many, from which on a larger margin is proposed
 STEP = 1.02  # from one number of labels tried to the next
 
 OVER_SEEDS = "paired t-test over seeds"
@@ -169,15 +171,19 @@ class Verdict:
     Attributes:
         outcome: One of five, or "no verdict".
         sentence: The outcome in words, with its interval.
-        margin: Differences within ± it were taken not to matter; NaN where nothing was compared.
+        margin: Differences within ± it were taken not to matter; None where nothing was compared.
         needed: About how many more labels would decide it; None where it is decided, or no number
             would.
     """
 
     outcome: Outcome
     sentence: str
-    margin: Measured = math.nan
+    margin: float | None = None
     needed: int | None = None
+
+    def _repr_html_(self) -> str:
+        colour = {"better": GREEN, "worse": RED}.get(self.outcome, GREY)
+        return card(OUTCOMES[self.outcome], note=self.sentence, colour=colour)
 
 
 def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.0) -> Verdict:
@@ -211,6 +217,8 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
         more = f"About {count:,} more labels, {held_out:,} of them held out, would decide it."
     else:
         more = f"About {count:,} more {unit} would decide it."
+    if count > MANY * comparison.n:
+        more = f"{more} A larger margin needs fewer."
     return Verdict(outcome, f"{found}. {more}", margin, count)
 
 

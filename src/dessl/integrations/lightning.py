@@ -36,7 +36,8 @@ class DeSSLModule(lightning.LightningModule):
         surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
             takes.
         lam: λ.
-        risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
+        risk: A key of ``dessl.risk.RISKS``. ``"debiased"`` weighs labels by 1/π where the data has
+            propensities.
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
         transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
             rows as they are otherwise, if not given.
@@ -56,7 +57,7 @@ class DeSSLModule(lightning.LightningModule):
         self.model = model
         self.surrogate = as_surrogate(surrogate)
         self.lam = _checks.number("lam", lam, low=0, open_high=True)
-        risk_named(risk, propensity=False)
+        risk_named(risk)
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
@@ -118,18 +119,32 @@ class DeSSLModule(lightning.LightningModule):
         if self._sizes is None and "dessl_sizes" in checkpoint:
             self._prepare(*checkpoint["dessl_sizes"])
 
-    def training_step(self, batch: tuple[Tensor, Tensor, Tensor], batch_idx: int) -> Tensor:
-        """Return the risk of a batch (x, ids, y), labelled rows first, and log its parts."""
-        x, ids, y = batch
+    def training_step(self, batch: tuple[Tensor, ...], batch_idx: int) -> Tensor:
+        """Return the risk of a batch, labelled rows first, and log its parts.
+
+        A batch is (x, ids, y), and (x, ids, y, π, weights of unlabelled rows) with propensities.
+        """
+        x, ids, y, *weighed = batch
         # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
         seen = len(x) if RISKS[self.risk].unlabelled else len(y)
         rows = Rows(x[:seen], ids[:seen])
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
-        risk = objective(scores, y, self.lam, risk=self.risk)
+        risk = objective(scores, y, self.lam, **self._risk_options(weighed))
         for name, value in risk._asdict().items():
             self.log("risk" if name == "value" else name, value.detach(), batch_size=len(y))
         return risk.value
+
+    def _risk_options(self, weighed: list[Tensor]) -> dict[str, Any]:
+        """The debiased risk takes its inverse-propensity form where π came with the batch."""
+        if self.risk not in ("debiased", "inverse_propensity") or not weighed:
+            return {"risk": self.risk}
+        propensity, weights = weighed
+        return {
+            "risk": "inverse_propensity",
+            "propensity": propensity,
+            "weights_unlabelled": weights,
+        }
 
     def optimizer_step(
         self,
@@ -170,7 +185,8 @@ class SemiDataModule(lightning.LightningDataModule):
     """Two streams of a :class:`dessl.SemiData` as batches, labelled rows first.
 
     A training batch is (x, ids, y): x and ids of labelled_batch + unlabelled_batch rows, y of the
-    first labelled_batch. An epoch is one pass through the labelled rows. One process draws them:
+    first labelled_batch; with propensities also those of the labelled rows and the weights of the
+    others. An epoch is one pass through the labelled rows. One process draws them:
     several would draw the same rows.
 
     Args:
@@ -219,16 +235,23 @@ class SemiDataModule(lightning.LightningDataModule):
             self.batches.load_state_dict(state_dict)
 
 
-class _Epoch(IterableDataset[tuple[Tensor, Tensor, Tensor]]):
+class _Epoch(IterableDataset[tuple[Tensor, ...]]):
     def __init__(self, module: SemiDataModule) -> None:
         self.module = module
 
     def __len__(self) -> int:
         return self.module.steps
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         data, batches = self.module.data, self.module.batches
         for _ in range(self.module.steps):
             drawn = batches.draw()
             rows = torch.cat(tuple(drawn))
-            yield data.x[rows], data.ids[rows], data.y[drawn[0]]
+            batch = (data.x[rows], data.ids[rows], data.y[drawn[0]])
+            if data.propensity is None:
+                yield batch
+                continue
+            # As many rows as each unlabelled one stands for beside a labelled one.
+            stands = data.n_unlabelled / len(drawn[1]) * len(drawn[0]) / data.n_labelled
+            weights = torch.full((len(drawn[1]),), stands, device=data.device)
+            yield (*batch, data.propensity[drawn[0]], weights)

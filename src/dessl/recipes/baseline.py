@@ -26,7 +26,7 @@ from dessl.teachers.pooling import as_columns
 FEWEST_LABELS = 10  # held out, to tell a failure from chance
 RESTARTS = 2
 LONGER = 2  # times the steps, at each restart
-SLOWER = 3.0  # what the learning rate is divided by at each restart
+SLOWER = 3.0  # what the learning rate is divided by, from the second restart on
 OTHER_SEEDS = 1000  # from one restart to the next
 ERRORS = {"class frequencies": 1.0, "a logistic regression": 3.0}  # above which it is worse
 
@@ -58,13 +58,14 @@ class Baseline:
             return ""
         restarts = len(self.failures) - (not self.trained)
         times = f"{restarts} time{'s' if restarts > 1 else ''}"
-        how = f"it was restarted {times} with more steps and a smaller learning rate"
+        how = f"it was restarted {times} with more steps"
         if self.trained:
             return f"The first training of the complete case failed: {self.failures[0]}; {how}."
+        last = self.failures[-1]
         return (
-            f"{self.failures[-1]}, even though {how}. Label more rows of each class, or choose "
-            "other --steps."
-        ).capitalize()
+            f"{last[0].upper()}{last[1:]}, even though {how}. Label more rows of each class, or "
+            "choose other steps."
+        )
 
 
 @dataclass(frozen=True)
@@ -145,19 +146,24 @@ class References:
         return ""
 
 
-def restarted(recipe: Recipe) -> Recipe:
-    """Return a recipe to train again with: longer, slower, without an early end, other draws."""
-    plan = recipe.plan
-    longer = replace(
+def restarted(recipe: Recipe, number: int) -> Recipe:
+    """Return a recipe to train again with: longer, slower, without an early end, other draws.
+
+    Args:
+        recipe: What failed at first.
+        number: Of the restart, from 1.
+    """
+    plan, longer = recipe.plan, LONGER**number
+    again = replace(
         plan,
-        steps=LONGER * (plan.steps or 1),
-        evaluate_every=None if plan.evaluate_every is None else LONGER * plan.evaluate_every,
-        learning_rate=plan.learning_rate / SLOWER,
+        steps=longer * (plan.steps or 1),
+        evaluate_every=None if plan.evaluate_every is None else longer * plan.evaluate_every,
+        learning_rate=plan.learning_rate / SLOWER ** (number - 1),
         patience=None,
         patience_after=0,
-        seed=(plan.seed + OTHER_SEEDS) % 2**63,
+        seed=(plan.seed + number * OTHER_SEEDS) % 2**63,
     )
-    return replace(recipe, plan=longer)
+    return replace(recipe, plan=again)
 
 
 def _frequency_losses(parts: HeldOutParts) -> Tensor:

@@ -22,12 +22,15 @@ from dessl.training import TrainPlan
 Lam = float | Literal["auto"]
 Teachers = Sequence[object] | Literal["auto"] | None
 
-NETWORKS = 5  # networks where they cost little, each with a fifth of the labels held out
-LARGEST_TINY = 16  # side of the images for which they do, whatever their colours
-LARGEST_LENET = 32  # side of the grey images for which they do
+NETWORKS = 5  # networks, each with a fifth of the labels held out, where training is cheap
+LARGEST_TINY = 16  # side of images for which training is cheap, in any colours
+LARGEST_LENET = 32  # side of grey images for which training is cheap
+HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
+MOST_WEIGHTS = 512 * 4096  # of its first layer: of more columns, it has fewer units
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
 PATIENCE = 4  # evaluations without a better one
+IMPATIENT_AFTER = 0.25  # of the steps, at the earliest
 DEFAULT_SURROGATE = "pseudo_label"
 
 # Teachers by default: above these, they cost more than the networks.
@@ -50,15 +53,15 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that :func:`dessl.recipes.fit` needs besides the data.
+    """Everything that :func:`dessl.recipes.fit` needs in addition to the data.
 
     Attributes:
         model: Builds one network from standardised rows to logits.
         surrogate: The unlabelled term H; its views standardise images.
         plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
-        scaling: Of the inputs; what ``model`` sees is standardised with it.
-        lam: A number, or ``"auto"``: estimated on held-out labels, 0 where it does not help.
-        networks: Networks to train, each with another fifth of the labels held out; one alone where
+        scaling: Of the inputs, which are standardised with it for ``model``.
+        lam: A number, or ``"auto"``: estimated on held-out labels, 0 if it does not help.
+        networks: Networks to train, each with a different fifth of the labels held out; one if
             :func:`fit` holds none out.
         teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
     """
@@ -73,7 +76,7 @@ class Recipe:
 
     @property
     def transform(self) -> Callable[[Tensor], Tensor]:
-        """What a network sees of a row in evaluation: uint8 images standardised, floats as is."""
+        """Applied to rows in evaluation: uint8 images are standardised, floats stay as they are."""
         return lambda x: self.scaling.standardised(x) if x.dtype == torch.uint8 else x
 
 
@@ -95,7 +98,8 @@ def recipe_for(
     ============ ============================================ ==============================
     data         network                                      augmentation
     ============ ============================================ ==============================
-    table        MLP, 512 hidden, dropout 0.3; five of them   none
+    table        MLP, 512 hidden, dropout 0.3; five of them;  none
+                 above 4,096 columns fewer hidden units
     grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
                  pixels a side five of them, trained longer
@@ -111,7 +115,8 @@ def recipe_for(
     are safe, pass a surrogate with views of your own.
 
     Args:
-        data: With the labels that may be used; some of them are held out in :func:`fit`.
+        data: With the labels to use; :func:`fit` holds some of them out. If it has propensities,
+            the debiased risk weighs labels by them, and there is no pool.
         surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
             :func:`dessl.as_surrogate` takes; ``"pseudo_label"`` if one is needed and none given. A
             surrogate of yours shows uint8 images by its own
@@ -126,8 +131,8 @@ def recipe_for(
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
         networks: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
-        copies: How many rows of the data stand for one, in the mean, where they are repeated by
-            weight: steps and batches are sized for the rows that they stand for.
+        copies: If rows are repeated by weight, how often on average: steps and batches are sized
+            for the distinct rows.
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)
@@ -145,6 +150,7 @@ def recipe_for(
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
+    asked = asked or data.propensity is not None  # teachers learn from labels as they come
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE
@@ -200,7 +206,9 @@ def _architecture(
     if data.x.ndim == 4:
         options["in_channels"] = data.x.shape[1]
     if name == "mlp":
-        options |= {"n_features": data.x.shape[1], "hidden": [512], "dropout": 0.3}
+        columns = data.x.shape[1]
+        width = min(HIDDEN, max(LEAST_HIDDEN, MOST_WEIGHTS // columns))
+        options |= {"n_features": columns, "hidden": [width], "dropout": 0.3}
     elif name == "lenet":
         options["size"] = tuple(data.x.shape[2:])
     elif name == "fast_cifar":
@@ -270,6 +278,7 @@ def _plan(
         evaluate_every=max(1, length // EVALUATIONS),
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
+        patience_after=int(IMPATIENT_AFTER * length),
         seed=seed,
     )
 

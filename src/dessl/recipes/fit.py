@@ -1,4 +1,4 @@
-"""fit: train a recipe, with the complete case beside it, and keep what held-out labels prefer."""
+"""fit: train a recipe and its complete case, and keep what held-out labels prefer."""
 
 import copy
 import dataclasses
@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import with_error
@@ -24,8 +25,10 @@ from dessl.recipes.held_out import (
     held_out_check,
     held_out_lambda,
     held_out_parts,
+    held_out_propensity,
     loss_comparison,
     losses_and_h,
+    weighted_lambda,
 )
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
@@ -36,6 +39,7 @@ from dessl.teachers import PoolReport
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.progress import doing
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -47,7 +51,8 @@ class Fitted:
     Attributes:
         model: From rows as they come to log-probabilities: the pool of networks and teachers, or
             the networks alone. The twin itself where there is no pool and λ is 0.
-        complete_case: The same networks trained on the labelled rows alone.
+        complete_case: The same networks trained on the labelled rows alone; where the data has
+            propensities, each label weighed by 1/π.
         lam: The λ of the networks of ``model``; 0 where they are the complete case.
         estimate: What held-out labels said of λ, where it was asked for and they are enough.
         check: How both did on held-out labels, where both were trained and labels held out.
@@ -94,6 +99,12 @@ class Fitted:
         found = verdict(compared)
         return dataclasses.replace(found, sentence=f"{found.sentence} {self.account}")
 
+    def _repr_html_(self) -> str:
+        networks = f"{len(self.results)} of {max(one.steps for one in self.results)} steps at most"
+        entries = {"networks": networks, "λ": f"{self.lam:.3g}"}
+        pool = "" if self.pool is None else self.pool._repr_html_()
+        return card("Fitted", entries) + self.verdict._repr_html_() + pool
+
     @property
     def account(self) -> str:
         """What became of the unlabelled rows and why, in a sentence or two."""
@@ -123,12 +134,11 @@ class Fitted:
             return f"{kept}; no labels were held out to judge by."
         if self.recipe.lam != "auto":
             return f"{kept}."
-        rule = "lowered" if self.lam else "did not lower"
+        rule = "a fall" if self.lam else "not a fall"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
         return (
-            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels "
-            f"changed by {change} (± standard error), "
-            f"which {rule} it by more than one standard error."
+            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
+            f"{change} (± standard error), {rule} of more than one standard error."
         )
 
 
@@ -143,26 +153,26 @@ def fit(
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
 
-    By default the twin's networks are pooled with teachers (:mod:`dessl.teachers`), some of which
-    use the unlabelled rows, by weights that held-out labels give; the pool is the model. With a
-    surrogate or a λ of your own, and no ``teachers``, the model is what the debiased risk trained.
+    By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
+    of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
+    your own, and no ``teachers``, the model is trained on the debiased risk.
 
-    Each network has another fifth of the labels held out, by which its step is selected; with fewer
-    than ten labels, or fewer than five whose class has another one, one network is trained on all
-    of them and nothing is selected. A validation
-    part that the data came with takes the place of the folds. Where λ is ``"auto"``, the twin's
-    held-out L and H give the λ to try, and the result is kept if it lowers the held-out
-    cross-entropy by more than one standard error; otherwise the twin is. Test rows are never
-    looked at.
+    Each network has a different fifth of the labels held out, which select its step. With fewer
+    than ten labels, or fewer than five that share their class with another, one network is trained
+    on all of them and no step is selected. A validation part of the data replaces the folds. If λ
+    is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
+    the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
+    that did not train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
 
     Args:
-        data: With its labels; tables as they come, since the recipe's scaling is applied here.
-        recipe: What :func:`recipe_for` gave for this data.
+        data: With its labels; not scaled yet, since the recipe's scaling is applied here.
+        recipe: From :func:`recipe_for` with this data.
         groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
             together and count as one held-out label.
         callbacks: As in :func:`dessl.train`, for each network.
-        out: Folder for runs that can be resumed, one subfolder for each network.
-        progress: Whether to show a progress bar for each network, where there is a terminal.
+        out: Folder for resumable runs, one subfolder for each network and restart.
+        progress: Whether to show progress, where there is a terminal: a bar for each network, or
+            one for all within :func:`dessl.training.progress.whole_bar`.
 
     >>> from dessl.recipes import recipe_for
     >>> x = torch.randn(80, 2, generator=torch.Generator().manual_seed(0))
@@ -171,7 +181,8 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    seen = _as_networks_see(data, recipe)
+    # Floats are standardised once, here; uint8 images by their views.
+    seen = data if data.is_image else standardised_data(data, recipe.scaling)
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
@@ -180,6 +191,8 @@ def fit(
     fitted = dataclasses.replace(fitted, baseline=baseline)
     if not networks.logits:
         return fitted
+    parts = parts._replace(data=())
+    del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
 
@@ -188,7 +201,7 @@ def _complete_case(
     training: "_Training", data: SemiData, parts: HeldOutParts
 ) -> tuple["_Training", Networks, Baseline | None]:
     """Train the complete case, again if it failed; what comes after is trained in the same way."""
-    references = References.of(data, parts)
+    references, first = References.of(data, parts), training
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
@@ -196,8 +209,9 @@ def _complete_case(
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
-        place = None if training.out is None else Path(training.out) / f"restart-{number}"
-        training = dataclasses.replace(training, recipe=restarted(training.recipe), out=place)
+        place = None if first.out is None else Path(first.out) / f"restart-{number}"
+        recipe = restarted(first.recipe, number)
+        training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
         found = references.judged(logits, found.failures)
@@ -214,13 +228,18 @@ def _networks(
     if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
         return kept, twins
     held_out = parts.data[0].validation is not None
+    propensity = held_out_propensity(parts.data)
     estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+        estimate = (
+            held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+            if propensity is None
+            else weighted_lambda(loss, h, propensity, _bound(recipe))
+        )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
@@ -248,7 +267,7 @@ class _Training:
         results, logits = [], []
         for number, part in enumerate(self.parts):
             folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-            plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam)
+            plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
             plan = self._plan(plan, number, part)
             if not watched:
                 results.append(self._train(self.recipe.model, part, plan, (), folder))
@@ -262,6 +281,11 @@ class _Training:
             logits += [] if found is None else [found]
         return Networks(tuple(results), tuple(logits))
 
+    def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
+        """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
+        weighed = part.propensity is not None and self.recipe.plan.risk == "debiased"
+        return "debiased" if weighed else risk
+
     def _train(
         self,
         build: Callable[[], nn.Module],
@@ -270,23 +294,26 @@ class _Training:
         watch: tuple[Callable[[Event], None], ...],
         folder: Path | None,
     ) -> TrainResult:
-        return train(
-            build,
-            copy.deepcopy(self.recipe.surrogate),
-            part,
-            plan,
-            callbacks=(*watch, *self.callbacks),
-            out=folder,
-            transform=self.recipe.transform,
-            progress=self.progress,
-        )
+        number = plan.seed - self.recipe.plan.seed + 1
+        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
+        with doing(f"{method}, network {number} of {len(self.parts)}"):
+            return train(
+                build,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                plan,
+                callbacks=(*watch, *self.callbacks),
+                out=folder,
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
 
     @staticmethod
     def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        select = plan.select if part.validation is not None else "last"
-        patience = plan.patience if part.validation is not None else None
-        seed = plan.seed + number
-        return dataclasses.replace(plan, seed=seed, select=select, patience=patience)
+        plan = dataclasses.replace(plan, seed=plan.seed + number)
+        if part.validation is not None:
+            return plan
+        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:
@@ -321,11 +348,6 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         )
 
 
-def _as_networks_see(data: SemiData, recipe: Recipe) -> SemiData:
-    """Standardise floats once; uint8 images are standardised by their views."""
-    return data if data.is_image else standardised_data(data, recipe.scaling)
-
-
 def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
     return Predictor([result.model for result in results], *recipe.scaling)
 
@@ -340,7 +362,7 @@ def _check(
     first, second = (
         cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
     )
-    return held_out_check(first, second, parts.groups)
+    return held_out_check(first, second, parts.groups, propensity=held_out_propensity(parts.data))
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:

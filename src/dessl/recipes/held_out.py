@@ -1,7 +1,7 @@
-"""Labels held out in folds, and what they say: the λ to try, and whether unlabelled rows helped.
+"""Labels held out in folds, the λ they suggest, and whether unlabelled rows helped.
 
-Rows of one group, such as copies of one row, say one thing: a group weighs as many rows as it has
-in every mean, and counts as one label in every standard error.
+Rows of one group, such as copies of one row, are not independent: in every mean a group counts as
+many rows as it has, and in every standard error it counts as one label.
 """
 
 import copy
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dessl.data import LabelDraw, SemiData
 from dessl.evaluation.verdict import OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
-from dessl.theory import LambdaEstimate, correlation
+from dessl.theory import LambdaEstimate, correlation, inverse_propensity_lambda
 from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
 from dessl.training.watch import id_range, validation_ids
@@ -87,7 +87,11 @@ def loss_comparison(method: str, difference: float, standard_error: float, n: in
 
 
 def held_out_check(
-    complete_case: Tensor, with_unlabelled: Tensor, groups: Tensor | None = None
+    complete_case: Tensor,
+    with_unlabelled: Tensor,
+    groups: Tensor | None = None,
+    *,
+    propensity: Tensor | None = None,
 ) -> HeldOutCheck:
     """Compare two models' losses on the same held-out rows, (m,) each.
 
@@ -95,18 +99,21 @@ def held_out_check(
 
         standard error = √(n / (n − 1) · Σ w² (d − d̄)²) / Σ w,
 
-    which is that of a plain mean where all groups have as many rows.
+    which is that of a plain mean if all groups have the same number of rows.
 
     Args:
         complete_case: Losses of the complete case.
         with_unlabelled: Losses with the unlabelled rows.
         groups: (m,) numbers; each row its own group if not given.
+        propensity: (m,) π of the rows: means weigh each by 1/π, as rows of the data weigh.
 
     >>> check = held_out_check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0]))
     >>> check.difference, round(check.standard_error, 4), check.helped
     (-0.5, 0.2887, True)
     """
     difference = (with_unlabelled - complete_case).double()
+    if propensity is not None:
+        return _weighted_check(complete_case, with_unlabelled, groups, 1 / propensity.double())
     sums, sizes = _by_group(difference, groups)
     size, n = sizes.mean(), len(sizes)
     # d̄ + w (d − d̄) / (mean of w), so that with equal weights it is d to the last digit.
@@ -119,6 +126,19 @@ def held_out_check(
         difference=float(difference.mean()),
         standard_error=error,
     )
+
+
+def _weighted_check(
+    complete_case: Tensor, with_unlabelled: Tensor, groups: Tensor | None, weights: Tensor
+) -> HeldOutCheck:
+    """The same with a weight v for each row: d̄ = Σ v d / Σ v, and v (d − d̄) summed by group."""
+    share = weights / weights.sum()
+    first, second = (float(share @ part.double()) for part in (complete_case, with_unlabelled))
+    rest = share * ((with_unlabelled - complete_case).double() - (second - first))
+    sums, _ = _by_group(rest, groups)
+    n = len(sums)
+    error = math.sqrt(n / (n - 1) * float(sums @ sums)) if n > 1 else math.inf
+    return HeldOutCheck(n, first, second, second - first, error)
 
 
 def _by_group(values: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -146,7 +166,7 @@ def losses_and_h(
     found = []
     for model, data in zip(models, parts, strict=True):
         if data.validation is None:
-            raise ValueError("every part must hold rows out.")
+            raise ValueError("every part must have held-out rows.")
         own = copy.deepcopy(surrogate)
         own.prepare(model, id_range(data), data.n_classes)
         own.to(data.device)
@@ -161,19 +181,19 @@ def held_out_lambda(
     """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
 
     None where the labels are too few to tell. The error, the variance ratio and the range are those
-    of the risk over the rows that are going to be trained on.
+    of the risk over the rows to train on.
 
     Args:
         loss: L of held-out rows, (m,).
         h: H of the same rows, (m,).
-        data: Whose labelled and unlabelled rows are going to be trained on.
-        bound: Up to which λ the risk is bounded below.
+        data: Its labelled and unlabelled rows are the ones to train on.
+        bound: The largest λ for which the risk is bounded below.
         groups: (m,) numbers; each row its own group if not given.
     """
     loss, h = loss.double(), h.double()
     if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
-    # The slope is of held-out rows; the numbers of rows are those that λ is going to be used with.
+    # The slope is of held-out rows; the numbers of rows are those that λ will be used with.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
         _slope(loss, h, groups),
@@ -183,6 +203,33 @@ def held_out_lambda(
         shrink="james_stein",
         on="unlabelled",
         clip=(0.0, share * min(LARGEST_SLOPE, bound)),
+    )
+
+
+def weighted_lambda(
+    loss: Tensor, h: Tensor, propensity: Tensor, bound: float
+) -> LambdaEstimate | None:
+    """Return the λ of least variance for labels weighed by 1/π, in [0, 1] and within a bound.
+
+    Shrunk like the slope of :func:`held_out_lambda`; None where the labels are too few.
+
+    Args:
+        loss: L of held-out rows, (m,).
+        h: H of the same rows, (m,).
+        propensity: π of the same rows, (m,).
+        bound: Up to which λ the risk is bounded below.
+    """
+    if len(loss) < LEAST_LABELS:
+        return None
+    found = inverse_propensity_lambda(loss.double(), h.double(), propensity.double())
+    kept = max(0.0, 1 - (found.standard_error / found.lam) ** 2) if found.lam else 0.0
+    lam = max(0.0, min(found.lam * kept, LARGEST_SLOPE, bound))
+    return LambdaEstimate(
+        lam=lam,
+        standard_error=found.standard_error,
+        correlation=correlation(loss.double(), h.double()),
+        variance_ratio=found.variance_ratio,
+        range=(0.0, max(0.0, 2 * found.lam)),
     )
 
 
@@ -256,7 +303,7 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
 def held_out_parts(
     data: SemiData, groups: Tensor | None, *, members: int, seed: int
 ) -> HeldOutParts:
-    """Return the data of each network: another fold held out, or the validation part it came with.
+    """Return the data of each network, with one fold or the data's own validation part held out.
 
     Args:
         data: With its labels.
@@ -272,7 +319,7 @@ def held_out_parts(
         return HeldOutParts((data,), own, none, numbers)
     if numbers.shape != y.shape:
         raise ValueError(
-            f"groups must hold one number for each of the {len(y)} labelled rows, shape "
+            f"groups must have one number for each of the {len(y)} labelled rows, shape "
             f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
         )
     folds = fold_numbers(y, numbers, seed)
@@ -285,6 +332,20 @@ def held_out_parts(
 
 
 def fold_data(data: SemiData, folds: Tensor, fold: int) -> SemiData:
-    """Return the data with one fold's labels held out for validation."""
+    """Return the data with one fold's labels held out for validation.
+
+    Where rows have propensities, as large a share of the unlabelled rows is left out, so that what
+    remains is a random part of all rows, each labelled with the probability that it had.
+    """
     rows, held_out = data.labelled_rows, folds == fold
-    return data.with_labels(LabelDraw(rows[~held_out], rows[held_out], data.unlabelled_rows))
+    unlabelled = data.unlabelled_rows
+    if data.propensity is not None:
+        unlabelled = unlabelled[torch.arange(len(unlabelled), device=data.device) % FOLDS != fold]
+    return data.with_labels(LabelDraw(rows[~held_out], rows[held_out], unlabelled))
+
+
+def held_out_propensity(parts: Sequence[SemiData]) -> Tensor | None:
+    """Return π of every held-out row, (n,), part after part; None where they are not known."""
+    if any(part.propensity is None or not len(part.validation_rows) for part in parts):
+        return None
+    return torch.cat([p.propensity[p.validation_rows] for p in parts if p.propensity is not None])

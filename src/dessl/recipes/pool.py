@@ -1,4 +1,4 @@
-"""A pool of the networks and teachers, judged on the labels that each of them held out."""
+"""A pool of the networks and teachers, judged on the labels held out of each of them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,11 +15,11 @@ from dessl.training import TrainResult
 
 
 class Networks(NamedTuple):
-    """Trained networks, and what each said of its held-out rows at every evaluation.
+    """Trained networks, and the logits of their held-out rows at every evaluation.
 
     Attributes:
         results: One for each network.
-        logits: (evaluations, n, classes) of each; () where nothing was held out or is asked for.
+        logits: (evaluations, n, classes) of each; () if nothing was held out or is needed.
     """
 
     results: tuple[TrainResult, ...]
@@ -33,10 +33,10 @@ def with_teachers(
     parts: HeldOutParts,
     recipe: Recipe,
 ) -> Predictor | PooledPredictor:
-    """Return the pool of networks and teachers; the networks alone where labels are too few.
+    """Return the pool of networks and teachers, or the networks alone if labels are too few.
 
     Args:
-        networks: Trained, each with another part's labels held out.
+        networks: Trained, each with the labels of one part held out.
         logits: Of those labels' rows, as in :class:`Networks`.
         data: As it came.
         parts: What the networks were trained on.

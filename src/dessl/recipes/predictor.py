@@ -1,6 +1,6 @@
-"""Predictor: rows as they come → standardised → the members' mean log-probabilities, normalised.
+"""Predictor: raw rows → standardised → the members' mean log-probabilities, normalised.
 
-PooledPredictor: such networks with teachers beside them. TaughtPredictor: a student of answers.
+PooledPredictor combines networks with teachers; TaughtPredictor is a student of given answers.
 """
 
 import copy
@@ -15,7 +15,7 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import log_probabilities
 from dessl.teachers import Pooled, Taught
 
-ROWS_AT_ONCE = 16_384  # of a pool, whose neighbours are found faster for many rows together
+ROWS_AT_ONCE = 16_384  # for a pool: neighbours of many rows are found faster together
 
 
 class Predictor(nn.Module):
@@ -25,12 +25,12 @@ class Predictor(nn.Module):
 
         p(y|x) ∝ exp(mean over members of log softmax(member(x)))
 
-    The geometric mean: the arithmetic one is underconfident, its members being calibrated each.
+    It is the geometric mean: the arithmetic mean of calibrated members is underconfident.
 
     Args:
         members: Networks from standardised rows to logits (n, classes).
-        mean: What is subtracted: shape (features,) or (channels, 1, 1), or () for nothing.
-        std: What is divided by, likewise.
+        mean: Subtracted from the rows: shape (features,) or (channels, 1, 1), or ().
+        std: The rows are divided by it; same shape.
 
     Shape:
         Rows (n, features) of floats or uint8 images (n, channels, height, width), as they are in
@@ -62,7 +62,7 @@ class Predictor(nn.Module):
         return log_probabilities(log_p.mean(0))
 
     def in_float64(self) -> Self:
-        """Return a copy in which a row's answer does not depend on the rows beside it."""
+        """Return a copy whose prediction of a row does not depend on the rest of the batch."""
         return copy.deepcopy(self).double()
 
 
@@ -71,7 +71,7 @@ class PooledPredictor(nn.Module):
 
     Args:
         networks: The anchor of the pool.
-        pool: Fitted teachers and all weights; who predicts for its anchor is replaced here.
+        pool: Fitted teachers and all weights; its anchor's predictions come from ``networks``.
 
     Shape:
         Rows as in :class:`Predictor`, to log-probabilities (n, classes), float64.
@@ -102,7 +102,7 @@ class PooledPredictor(nn.Module):
 
 
 class TaughtPredictor(nn.Module):
-    """A student that learnt from gold labels and a teacher's answers, as a model.
+    """A student trained on gold labels and a teacher's answers, as a model.
 
     Args:
         taught: What :func:`dessl.teachers.learn_from_answers` gave.
@@ -121,7 +121,7 @@ class TaughtPredictor(nn.Module):
         return self.taught.predict_log_proba(x)
 
     def in_float64(self) -> Self:
-        """Return itself: its networks answer in float32."""
+        """Return itself: its networks predict in float32."""
         return self
 
 

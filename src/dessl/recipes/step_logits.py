@@ -1,7 +1,8 @@
-"""StepLogits: what a network in training says of its held-out rows, evaluation by evaluation.
+"""StepLogits: a network's logits of its held-out rows at every evaluation during training.
 
-The network is stopped where these rows are best, so that its last word on them is too good; from
-all of its words each row's can be chosen by the others (:mod:`dessl.teachers.selection`).
+The step that is kept is the one with the lowest loss on these rows, so its predictions of them are
+optimistic. With the logits of all steps, each row's step can be chosen by the other rows instead
+(:mod:`dessl.teachers.selection`).
 """
 
 from collections.abc import Callable
@@ -19,13 +20,14 @@ FILE = "held_out.safetensors"
 
 
 class StepLogits:
-    """A callback of :func:`dessl.train` that keeps the logits of one network's held-out rows.
+    """A callback of :func:`dessl.train` that stores the logits of one network's held-out rows.
 
     Args:
         build: Builds the network.
-        data: With the rows held out of its training.
-        transform: What the network sees of a row.
-        folder: Of the run, where the logits are kept for a resumed run; None to keep them here.
+        data: Its validation part has the held-out rows.
+        transform: Applied to rows before the network.
+        folder: Of the run; the logits are stored there so that it can be resumed. None to keep
+            them in memory.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class StepLogits:
         folder: Path | None,
     ) -> None:
         if data.validation is None:
-            raise ValueError("data must hold rows out; got no validation part.")
+            raise ValueError("data must have held-out rows; got no validation part.")
         self._build = build
         self._x = data.validation.x
         self._transform = transform
@@ -45,12 +47,12 @@ class StepLogits:
         self._found: dict[int, Tensor] | None = None
 
     def build(self) -> nn.Module:
-        """Build the network, which is looked at from now on."""
+        """Build the network whose logits are stored from now on."""
         self._model = self._build()
         return self._model
 
     def __call__(self, event: Event) -> None:
-        """Keep what the network says; words of a killed run after this step are forgotten."""
+        """Store the logits of this step; those of later steps, from a killed run, are dropped."""
         if self._model is None:
             raise RuntimeError("train with build= this object's .build.")
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
@@ -62,8 +64,8 @@ class StepLogits:
     def of(self, result: TrainResult) -> Tensor | None:
         """Return the logits (evaluations, n, classes) of a run; None where some are missing.
 
-        They are if the run was killed between a checkpoint and the callback after it. A run whose
-        step no held-out row chose has one evaluation, that of its model.
+        Some are missing if the run was killed between a checkpoint and the callback after it. A
+        run that selects no step by its held-out rows has one evaluation, that of its model.
         """
         if result.plan.select == "last" or result.plan.ema:
             logits = predicted_logits(result.model, self._x, transform=self._transform)
@@ -87,7 +89,7 @@ def _as_bytes(found: dict[int, Tensor]) -> bytes:
 
 
 def _read(place: Path, n: int) -> dict[int, Tensor]:
-    """Logits by step; nothing from a file that is missing or damaged, as they can be had again."""
+    """Logits by step; none if the file is missing or damaged, since they can be computed again."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

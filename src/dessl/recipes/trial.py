@@ -11,6 +11,8 @@ class with two labels is among the test rows; that is less than one row too many
 class. A class with one label is trained on, and a warning says that it cannot be judged.
 """
 
+import copy
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +28,14 @@ from dessl.data.labels import MISSING
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
+from dessl.risk import RISKS
+from dessl.teachers.pooling import POOL_PARTS
+from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
+# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ def split(
     generator = torch.Generator().manual_seed(seed)
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
+    data = _thinned(data, len(known))
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -84,6 +92,8 @@ def split(
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         _check_judged(data, known, test)
         known, unknown = known[~labelled], unknown[~beside]
+    else:
+        _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
@@ -96,6 +106,7 @@ def split(
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
+        unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
     return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
 
@@ -112,9 +123,19 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
     return known, unknown[torch.randperm(len(unknown), generator=generator)]
 
 
+def _thinned(data: SemiData, labels: int) -> SemiData:
+    """The data with the propensities of labels of which only some are kept, at random."""
+    if data.propensity is None or labels == data.n_labelled:
+        return data
+    thinned = copy.copy(data)
+    thinned.propensity = data.propensity * (labels / data.n_labelled)
+    return thinned
+
+
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """How many rows with and without a label are held out, and may at most be copies of one."""
-    return max(LEAST_TEST, round(share * n_labelled)), round(share * n_unlabelled)
+    judged = max(LEAST_TEST, round(share * n_labelled))
+    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
@@ -164,7 +185,7 @@ def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator)
     wanted = torch.diff(ends, prepend=ends.new_zeros(1)).long().tolist()
     found = []
     for number, count in enumerate(wanted):
-        sizes = groups[y == number].unique(return_counts=True)[1]
+        _, sizes = torch.unique(groups[y == number], return_counts=True)
         most = int(sizes.sum() - sizes.max()) if len(sizes) > 1 else 0
         found.append(min(max(count, 1), most))
     return found
@@ -212,6 +233,19 @@ def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
+def _check_single(data: SemiData, known: Tensor) -> None:
+    """Warn of classes with a single label, where no rows are held out of the data."""
+    counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
+    single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
+    if single:
+        warnings.warn(
+            f"the class(es) {few(single)} have a single label to train on, so no other label can "
+            "tell whether they are learnt. Label more of their rows.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def _check_classes(data: SemiData, known: Tensor) -> None:
     """Refuse labels to train on that are all of one class; warn of a class that has none."""
     trained = set(data.y.cpu()[known].tolist())
@@ -232,6 +266,37 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
+def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
+    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    if data.propensity is None:
+        return unknown
+    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+
+
+def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
+    """Return the data with the labels that :func:`split` divided, all of them to train on.
+
+    Args:
+        data: What was split.
+        labels: As in :func:`split`.
+        seed: As in :func:`split`.
+
+    >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
+    >>> train, test = split(data, labels=40)
+    >>> whole = every_label(data, labels=40)
+    >>> whole.n_labelled, train.n_labelled + int(test.labelled.sum()), whole.n_unlabelled
+    (40, 40, 60)
+    """
+    known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
+    data = _thinned(data, len(known))
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
+        unknown = _beside(data, unknown, watch)
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+
+
 def run_trial(
     data: SemiData,
     test: Part,
@@ -247,14 +312,62 @@ def run_trial(
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
         out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show progress bars, where there is a terminal.
+        progress: Whether to show a progress bar, where there is a terminal.
     """
-    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
-    most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
-    fitted = fit(data, recipe, groups=groups, out=out, progress=progress)
+    fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
+
+
+def parts(recipe: Recipe) -> float:
+    """How long a fit is likely to be, in networks: some may be left out, or stop early."""
+    both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
+    return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
+
+
+def refitted(
+    trial: Trial,
+    whole: SemiData,
+    recipe: Recipe,
+    *,
+    complete_case: bool = False,
+    out: Path | None = None,
+    progress: bool = True,
+) -> Fitted | None:
+    """Train what won a trial again on all labels, those that judged it included.
+
+    It is the same recipe: networks with other folds of all labels held out, and a pool weighed on
+    them. What was decided stays: the λ of the trial is kept, and no method that it left out comes
+    back. Nothing is left to judge the result by; the trial's measurements are those of the model
+    before. None where the complete case trained in the trial, but not here.
+
+    Args:
+        trial: Of :func:`run_trial`.
+        whole: Of :func:`every_label`.
+        recipe: For ``whole``, with the options of the trial's recipe.
+        complete_case: Whether the complete case won.
+        out: Folder for checkpoints, from which training is resumed.
+        progress: Whether to show progress bars, where there is a terminal.
+    """
+    lam = 0.0 if complete_case else trial.fitted.lam
+    if RISKS[recipe.plan.risk].unlabelled:
+        plan = dataclasses.replace(recipe.plan, lam=lam)
+        recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
+    if complete_case or not trial.fitted.pool:
+        recipe = dataclasses.replace(recipe, teachers=())
+    found = _fitted(whole, recipe, out, progress)
+    before, after = trial.fitted.baseline, found.baseline
+    worse = after is not None and not after.trained and not (before and not before.trained)
+    return None if worse else found
+
+
+def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
+    x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
+    most, _ = _counts(len(y), 0, 1 / FOLDS)
+    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    with whole_bar(parts(recipe), shown=progress):
+        return fit(data, recipe, groups=groups, out=out, progress=progress)

@@ -2,14 +2,17 @@
 
 import itertools
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from dessl.report.chart import INK, SOFT, Chart, Look
+from dessl.report.chart import INK, SOFT, Chart, Look, filling
 from dessl.report.html import Markup, figure, named, section, table
 from dessl.report.scores import looks
 from dessl.results.facts import RunFacts
 from dessl.results.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FEW = 20  # predictions below which a bar is pale
 
@@ -31,7 +34,7 @@ def calibration_section(facts: RunFacts) -> Markup | None:
     if not found:
         return None
     styles = looks(facts)
-    pictures = [_diagram(name, bins, styles[name]) for name, bins in found.items()]
+    pictures = filling([_diagram(name, bins, styles[name]) for name, bins in found.items()])
     caption = (
         "Bars: the share of correct predictions at each confidence. On the dotted diagonal, "
         "confidence is right; below it, the model is overconfident. Strips at the bottom: how many "
@@ -68,9 +71,25 @@ def pooled(runs: Sequence[Record]) -> list[Bin]:
     return bins
 
 
-def _diagram(name: str, bins: list[Bin], look: Look) -> Markup:
-    chart = Chart.of("confidence, %", "correct, %", height=300)
-    axes, most = chart.axes, max(b.rows for b in bins)
+def _diagram(name: str, bins: list[Bin], look: Look) -> Callable[[int], Markup]:
+    total = sum(b.rows for b in bins)
+    over = math.fsum(b.rows * (b.confidence - b.accuracy) for b in bins) / total
+    described = (
+        f"{total:,} predictions; mean confidence is {abs(over):.1%} "
+        f"{'above' if over > 0 else 'below'} the share of correct predictions."
+    )
+
+    def drawn(width: int) -> Markup:
+        chart = Chart.of("confidence, %", "correct, %", width=width, height=300)
+        _draw(chart.axes, bins, look)
+        chart.label(name, look.colour)
+        return chart.svg(f"Reliability of {name}", described)
+
+    return drawn
+
+
+def _draw(axes: "Axes", bins: list[Bin], look: Look) -> None:
+    most = max(b.rows for b in bins)
     lefts, widths = [100 * b.low for b in bins], [100 * (b.high - b.low) for b in bins]
     shades = [(look.colour, 0.25 if b.rows < FEW else 0.75) for b in bins]
     axes.bar(lefts, [100 * b.accuracy for b in bins], widths, align="edge", color=shades)
@@ -80,11 +99,3 @@ def _diagram(name: str, bins: list[Bin], look: Look) -> Markup:
     places = [(100 * b.confidence, 100 * b.accuracy) for b in bins]
     axes.plot(*zip(*places, strict=True), "o", color=look.colour, markersize=6)
     axes.set(xlim=(0, 100), ylim=(-12, 100), yticks=range(0, 101, 20))
-    chart.label(name, look.colour)
-    total = sum(b.rows for b in bins)
-    over = math.fsum(b.rows * (b.confidence - b.accuracy) for b in bins) / total
-    described = (
-        f"{total:,} predictions; mean confidence is {abs(over):.1%} "
-        f"{'above' if over > 0 else 'below'} the share of correct predictions."
-    )
-    return chart.svg(f"Reliability of {name}", described)

@@ -9,7 +9,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "ink": "#1c2329", "soft": "#5a6670", "rule": "#d5dbe0",
     "s0": "#5f6b75", "s1": "#b5500f", "s2": "#1f64ad", "s3": "#7b4bab", "s4": "#1a7f64",
-    "s5": "#a8326e",
+    "s5": "#a8326e", "s6": "#8c6d31", "s7": "#0f7486", "paper": "#ffffff",
 }  # fmt: skip
 INK, SOFT, RULE = COLOURS["ink"], COLOURS["soft"], COLOURS["rule"]
 SETTINGS = {
@@ -64,6 +64,7 @@ PLAIN = {
     "stroke-linejoin": ("miter", "round"),
     "stroke-linecap": ("butt", "square"),
 }
+NARROW, ROOMY = 360, 900  # widths of a picture: on a phone or beside others, and alone
 MISSING = "Glyph .* missing from"  # the browser has the letters that matplotlib's font has not
 
 
@@ -130,17 +131,21 @@ class Chart:
 
     def label(self, name: str, colour: str) -> None:
         """Put a name above the upper right corner."""
-        x, y = 1.0, 1 + 12 / (self._height - 64)
+        x, y = 1.0, 1 + 12 / (self._size[1] - 64)
         self._name(name, 24, x, y, self.axes.transAxes, color=colour, weight="bold")
 
     def row_label(self, name: str, y: float, left: int) -> None:
         """Put a name left of the frame at a height of the vertical axis."""
         at = self.axes.get_yaxis_transform()
-        self._name(name, (left - 8) // 7, -6 / (360 - left - 16), y, at, color=SOFT, va="center")
+        inner = self._size[0] - left - 16
+        self._name(name, (left - 8) // 7, -6 / inner, y, at, color=SOFT, va="center")
 
     @property
-    def _height(self) -> float:
-        return float(self.axes.get_figure(root=True).get_figheight() * 72)  # type: ignore[union-attr]
+    def _size(self) -> tuple[float, float]:
+        """Width and height."""
+        figure = self.axes.get_figure(root=True)
+        assert figure is not None  # noqa: S101 (it was made with one)
+        return float(figure.get_figwidth() * 72), float(figure.get_figheight() * 72)
 
     def _name(self, name: str, most: int, x: float, y: float, at: Any, **look: Any) -> None:
         place = f"name-{len(self.names)}"
@@ -152,6 +157,22 @@ class Chart:
         figure = self.axes.get_figure(root=True)
         assert figure is not None  # noqa: S101 (it was made with one)
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
+
+
+def alone(draw: Callable[[int], Markup]) -> Markup:
+    """One picture that fills the page: drawn for a wide screen and for a narrow one, which shows.
+
+    Args:
+        draw: Gives the picture at a width.
+    """
+    return Markup(
+        element("div", draw(NARROW), class_="narrow") + element("div", draw(ROOMY), class_="roomy")
+    )
+
+
+def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
+    """Pictures side by side; a single one fills the width."""
+    return [alone(draws[0])] if len(draws) == 1 else [draw(NARROW) for draw in draws]
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:
@@ -177,11 +198,15 @@ def picture(figure: "Figure", ending: str) -> bytes:
 
 
 def pictures(figure: "Figure") -> dict[str, bytes]:
-    """The figure as PNG and as SVG, by file ending."""
+    """The figure as PNG and as SVG, by file ending; as ``"page"``, for :func:`page_svg`."""
+    import matplotlib as mpl
+
     found = {}
     for ending in ("png", "svg"):
         found[ending] = picture(figure, ending)
         figure.set_layout_engine("none")  # once laid out, it stays so
+    with mpl.rc_context({"svg.fonttype": "none"}):
+        found["page"] = picture(figure, "svg")
     return found
 
 
@@ -190,6 +215,8 @@ def page_svg(
     title: str,
     description: str,
     names: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    clipped: bool = False,
 ) -> Markup:
     """An SVG of matplotlib's as an element of a page, its colours the page's own.
 
@@ -198,15 +225,18 @@ def page_svg(
         title: For screen readers.
         description: Likewise.
         names: What to write in the place of an id's text, and the whole name behind it.
+        clipped: Whether marks are cut where their axes end, as matplotlib does.
     """
     root = ElementTree.fromstring(svg)  # noqa: S314 (matplotlib has written it)
     shapes = {node.get("id"): node for node in root.iter() if _tag(node) == "path"}
     size = [float(number) for number in (root.get("viewBox") or "").split()]
-    drawn = _Drawn({key: node for key, node in shapes.items() if key}, names or {})
+    drawn = _Drawn({key: node for key, node in shapes.items() if key}, names or {}, clipped)
+    frames = (node for node in root.iter() if clipped and _tag(node) == "clipPath")
     return element(
         "svg",
         element("title", title),
         element("desc", description),
+        [element("clipPath", _frame(node), id=node.get("id")) for node in frames],
         list(drawn.marks(root, None)),
         viewBox=" ".join(f"{number:g}" for number in size),
         role="img",
@@ -216,15 +246,23 @@ def page_svg(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """What matplotlib drew, as elements of a page: no ids, no clipping, one decimal."""
+    """What matplotlib drew, as elements of a page: without groups, one decimal."""
 
     shapes: Mapping[str, ElementTree.Element]
     names: Mapping[str, tuple[str, str]]
+    clipped: bool
 
     def marks(self, node: ElementTree.Element, place: str | None) -> Iterator[Markup]:
         """Every path and text below a node."""
         tag = _tag(node)
         if tag in ("defs", "metadata"):
+            return
+        if self.clipped and (frame := node.get("clip-path")):
+            whole = ElementTree.Element(
+                node.tag, {k: v for k, v in node.items() if k != "clip-path"}
+            )
+            whole.extend(list(node))
+            yield element("g", list(self.marks(whole, place)), clip_path=frame)
             return
         if tag == "path":
             yield _path(node, node)
@@ -233,12 +271,14 @@ class _Drawn:
             yield _path(self.shapes[link.removeprefix("#")], node)
         elif tag == "text":
             yield self._text(node, place)
-        for child in node:
-            yield from self.marks(child, node.get("id") or place)
+            return
+        inside = (mark for child in node for mark in self.marks(child, node.get("id") or place))
+        moved = node.get("transform") if tag == "g" else None
+        yield from [element("g", list(inside), transform=moved)] if moved else inside
 
     def _text(self, node: ElementTree.Element, place: str | None) -> Markup:
         look = _look(node)
-        content: list[Markup | str] = [node.text or ""]
+        content: list[Markup | str] = [node.text or "", *map(_part, node)]
         if place is not None and place in self.names:
             shown, whole = self.names[place]
             # Isolated, as text that runs leftwards would move what is beside it.
@@ -247,6 +287,18 @@ class _Drawn:
         turned = node.get("transform") or ""
         turned = "" if turned.startswith("rotate(-0 ") else _rounded(turned)
         return element("text", content, x=x, y=y, transform=turned or None, style=_style(look))
+
+
+def _frame(node: ElementTree.Element) -> Markup:
+    (shape,) = node  # a rectangle, or the outline of one
+    size = {name: _rounded(value) for name, value in shape.items()}
+    return element(_tag(shape), **size)
+
+
+def _part(node: ElementTree.Element) -> Markup:
+    """A part of a text that has its own size or place, as an exponent."""
+    x, y = (_rounded(value) if (value := node.get(axis)) else None for axis in ("x", "y"))
+    return element("tspan", node.text or "", x=x, y=y, style=_style(_look(node)))
 
 
 def _path(shape: ElementTree.Element, used: ElementTree.Element) -> Markup:

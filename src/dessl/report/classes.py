@@ -1,16 +1,18 @@
 """Per class: each method's accuracy, and its benefit ratio where there is a run with all labels."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dessl.evaluation.metrics.benefit import benefit_ratio
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text
-from dessl.report.chart import INK, Chart, legend
+from dessl.report.chart import INK, Chart, filling, legend
 from dessl.report.html import Child, Markup, figure, named, section, table
 from dessl.report.scores import looks
 from dessl.results.averages import average
 from dessl.results.averages import number as as_number
 from dessl.results.facts import RunFacts
+from dessl.risk import COMPLETE_CASE
 
 MOST = 24  # classes that are drawn; the table has them all
 PICTURE = 8  # of them in one picture
@@ -46,18 +48,18 @@ def classes_section(facts: RunFacts) -> Markup | None:
         which = "largest differences" if len(known) > 1 else "lowest accuracies"
         caption += f" The {MOST} classes with the {which} of {len(classes)}."
     accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
-    pictures = [_bars(facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
+    draws = [_bars(facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
     ratios = benefit_ratios(facts, known)
     if ratios:
         caption += " Benefit ratio: the share of what all labels would bring that a method brings."
         values = [v for of in ratios.values() for v in of if not math.isnan(v)]
         low = max(-FARTHEST, min([0.0, *values]))
         shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
-        pictures += [_bars(facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
+        draws += [_bars(facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
     styles = looks(facts)
     key = legend({name: styles[name] for name in known})
     numbers = _numbers(facts, known, ratios, classes)
-    return section("Classes", figure(caption, *pictures, legend=key, numbers=numbers))
+    return section("Classes", figure(caption, *filling(draws), legend=key, numbers=numbers))
 
 
 def class_accuracies(facts: RunFacts, method: str) -> list[float]:
@@ -74,7 +76,7 @@ def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
     They are defined where a method with all labels, of risk "supervised", was trained too.
     """
     by_risk = {method.risk: found.get(method.name) for method in facts.methods}
-    complete, full = by_risk.get("complete_case"), by_risk.get("supervised")
+    complete, full = by_risk.get(COMPLETE_CASE), by_risk.get("supervised")
     if not complete or not full:
         return {}
     return {
@@ -100,31 +102,47 @@ def _rank(found: ByMethod, number: int) -> float:
     return min(values) - max(values) if len(found) > 1 else values[0]
 
 
-def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown) -> Markup:
+def _bars(
+    facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown
+) -> Callable[[int], Markup]:
     """Bars from zero, a group for each class."""
-    names, styles = facts.data.class_names, looks(facts)
-    group = len(found) + 0.7  # bars of a class, and the room to the next
-    height = round(64 + ROW * group * len(drawn))
+    names = facts.data.class_names
     left = min(112, max(44, 16 + 7 * max(len(names[number]) for number in drawn)))
-    chart = Chart.of(shown.text, "class", height=height, left=left)
-    axes = chart.axes
+    described = "; ".join(
+        f"{names[number]}: "
+        + ", ".join(f"{name} {_briefly(shown.unit * of[number])}" for name, of in found.items())
+        for number in drawn
+    )
+
+    def picture(width: int) -> Markup:
+        height = round(64 + ROW * _group(found) * len(drawn))
+        chart = Chart.of(shown.text, "class", width=width, height=height, left=left)
+        _draw_bars(chart, facts, found, drawn, shown, left)
+        return chart.svg(f"{shown.text} of each class", described)
+
+    return picture
+
+
+def _group(found: ByMethod) -> float:
+    """Bars of a class, and the room to the next."""
+    return len(found) + 0.7
+
+
+def _draw_bars(
+    chart: Chart, facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown, left: int
+) -> None:
+    axes, styles, group = chart.axes, looks(facts), _group(found)
     if shown.low < 0:
         axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
     for place, number in enumerate(drawn):
         top = place * group
-        chart.row_label(names[number], top + len(found) / 2, left)
+        chart.row_label(facts.data.class_names[number], top + len(found) / 2, left)
         for row, (method, values) in enumerate(found.items()):
             if not math.isnan(values[number]):
                 end = min(max(shown.unit * values[number], shown.low), shown.high)
                 axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
     axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
     axes.locator_params(axis="x", nbins=5)
-    described = "; ".join(
-        f"{names[number]}: "
-        + ", ".join(f"{name} {_briefly(shown.unit * of[number])}" for name, of in found.items())
-        for number in drawn
-    )
-    return chart.svg(f"{shown.text} of each class", described)
 
 
 def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:

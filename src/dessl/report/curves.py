@@ -15,6 +15,7 @@ from dessl.report.chart import (
     SERIES,
     Chart,
     Look,
+    filling,
     inside,
     lambda_axis,
     legend,
@@ -26,9 +27,10 @@ from dessl.report.scores import looks
 from dessl.results.averages import Average, average, number, over_steps
 from dessl.results.facts import MethodFacts, RunFacts
 from dessl.results.record import Record
+from dessl.risk import COMPLETE_CASE
 
 RISKS = {
-    "complete_case": ("complete case", SERIES[0]),
+    COMPLETE_CASE: ("complete case", SERIES[0]),
     "ssl": ("usual SSL", SERIES[1]),
     "debiased": ("debiased", SERIES[2]),
 }
@@ -50,7 +52,7 @@ def sweep_section(facts: RunFacts) -> Markup | None:
         if curves:
             pictures.append(_sweep(metric, curves, _complete_case(facts, metric)))
             rows += list(_sweep_rows(metric, curves))
-    risks = dict.fromkeys(["complete_case", *(record.risk for record in records)])
+    risks = dict.fromkeys([COMPLETE_CASE, *(record.risk for record in records)])
     caption = (
         "Over λ: means over seeds; bands are 95 % t-intervals where there are two seeds or more."
     )
@@ -75,7 +77,7 @@ def over_lambda(records: Iterable[Record], metric: str) -> Curves:
 
 def _complete_case(facts: RunFacts, metric: str) -> float:
     """The mean of the complete case, which has no λ; NaN where unknown."""
-    names = [method.name for method in facts.methods if method.risk == "complete_case"]
+    names = [method.name for method in facts.methods if method.risk == COMPLETE_CASE]
     return facts.average(names[0], metric).mean if names else math.nan
 
 
@@ -140,7 +142,7 @@ PARTS: dict[str, tuple[Look, Callable[[dict[str, Any]], float | None]]] = {
     ),
     "risk, their sum": (Look(INK, ""), lambda event: event["risk"]),
 }
-OF_RISK = {"complete_case": (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
+OF_RISK = {COMPLETE_CASE: (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
 
 
 def learning_section(facts: RunFacts) -> Markup | None:
@@ -151,10 +153,10 @@ def learning_section(facts: RunFacts) -> Markup | None:
     parts = {name: lines for name, lines in parts.items() if lines}
     seen = [value for lines in parts.values() for line in lines.values() for _, value in line]
     styles = looks(facts)
-    pictures = [_parts(name, lines, seen, styles[name]) for name, lines in parts.items()]
+    pictures = filling([_parts(name, lines, seen, styles[name]) for name, lines in parts.items()])
     caption = (
-        "The parts of the risk during training, means since the evaluation before, on a scale that "
-        "is logarithmic away from zero."
+        f"{network_text(facts)} The parts of the risk during training, means since the evaluation "
+        "before, on a scale that is logarithmic away from zero."
     )
     if len(facts.seeds) > 1:
         caption += f" Means over {len(facts.seeds)} seeds."
@@ -179,16 +181,30 @@ def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
     return {name: line for name, line in lines.items() if line}
 
 
-def _parts(name: str, lines: dict[str, Line], seen: list[float], look: Look) -> Markup:
-    chart = Chart.of("step", "risk")
-    chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-    for part, line in lines.items():
-        _line(chart, line, PARTS[part][0])
-    magnitude_axis(chart.axes, seen)
-    _step_axis(chart)
-    chart.label(name, look.colour)
+def network_text(facts: RunFacts) -> str:
+    """Which network the curves are of: its kind, and which of how many of each method."""
+    of_all = facts.settings.get("networks", 1)
+    kind = facts.settings.get("network")
+    which = "The network" if of_all == 1 else f"The first of {of_all} networks"
+    return f"{which} of each method{f': {kind}' if kind else ''}."
+
+
+def _parts(
+    name: str, lines: dict[str, Line], seen: list[float], look: Look
+) -> Callable[[int], Markup]:
     ends = "; ".join(f"{part}: {line[-1][1]:.3g} at the end" for part, line in lines.items())
-    return chart.svg(f"Parts of the risk of {name}", ends)
+
+    def drawn(width: int) -> Markup:
+        chart = Chart.of("step", "risk", width=width)
+        chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+        for part, line in lines.items():
+            _line(chart, line, PARTS[part][0])
+        magnitude_axis(chart.axes, seen)
+        _step_axis(chart)
+        chart.label(name, look.colour)
+        return chart.svg(f"Parts of the risk of {name}", ends)
+
+    return drawn
 
 
 def _line(chart: Chart, line: Line, look: Look) -> None:
@@ -231,7 +247,7 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
     headings = ("metric", "method", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Validation during training")
     whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
-    caption = f"On {whose} validation rows, which chose the step to keep."
+    caption = f"The same networks on {whose} validation rows, which chose the step to keep."
     key = legend({m.name: styles[m.name] for m in facts.methods if m.name in drawn})
     return figure(caption, *pictures, legend=key, numbers=numbers)
 

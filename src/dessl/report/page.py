@@ -9,42 +9,73 @@ from typing import Any
 
 from dessl._files import write_whole
 from dessl.data import DataError
+from dessl.evaluation.metrics.vocabulary import NONE
+from dessl.report.audit import audit_article, audit_section
 from dessl.report.calibration import calibration_section
 from dessl.report.chart import IN_PAGE, SETTINGS, drawing
 from dessl.report.classes import classes_section
 from dessl.report.curves import learning_section, sweep_section
+from dessl.report.decision import advice, decision
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
 from dessl.report.pool import pool_section
-from dessl.report.scores import differences, metrics_section, verdict
+from dessl.report.scores import differences, metrics_section
 from dessl.results.facts import RunFacts
+from dessl.safety import Audit
 
 # The page may load nothing and run nothing, even if a text were ever not escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def write_report(path: str | Path, facts: RunFacts | Sequence[RunFacts]) -> None:
+def write_report(
+    path: str | Path, facts: RunFacts | Sequence[RunFacts], *, names: Sequence[str] = ()
+) -> None:
     """Write the report of one run, or of several on one page.
 
     Args:
         path: The HTML file to write, whole or not at all.
         facts: What the runs found.
+        names: What tells several runs apart, such as their folders.
     """
-    write_whole(Path(path), report_html([facts] if isinstance(facts, RunFacts) else facts))
+    runs = [facts] if isinstance(facts, RunFacts) else facts
+    write_whole(Path(path), report_html(runs, names=names))
 
 
-def report_html(runs: Sequence[RunFacts]) -> str:
+def report_html(runs: Sequence[RunFacts], *, names: Sequence[str] = ()) -> str:
     """Return the page; the same facts give the same page.
 
+    Args:
+        runs: What the runs found.
+        names: What tells several runs apart; their numbers if not given.
+
     Raises:
-        ValueError: There is no run.
+        ValueError: There is no run, or not a name for each.
     """
     if not runs:
         raise ValueError("a report needs at least one run; got none. Give the folder of a run.")
-    title = runs[0].title if len(runs) == 1 else f"{len(runs)} runs, side by side"
+    names = names or [f"run {number}" for number in range(1, len(runs) + 1)]
+    if len(names) != len(runs):
+        raise ValueError(f"names must have one entry for each of the {len(runs)} runs; got {names}")
+    alone = len(runs) == 1
+    title = runs[0].title if alone else f"{len(runs)} runs, side by side"
     with drawing(SETTINGS | IN_PAGE):
-        shown = [_run(facts, number, alone=len(runs) == 1) for number, facts in enumerate(runs)]
-    body = element("main", _overview(runs) if len(runs) > 1 else None, shown)
+        shown = [
+            _run(facts, number, facts.title if alone else f"{name}: {facts.title}", alone=alone)
+            for number, (facts, name) in enumerate(zip(runs, names, strict=True))
+        ]
+    body = element("main", None if alone else side_by_side(runs, names), shown)
     return whole_page(title, body, facts=[facts.as_dict() for facts in runs])
+
+
+def write_audit(path: str | Path, found: Audit) -> None:
+    """Write an audit as a page of its own, whole or not at all.
+
+    Args:
+        path: The HTML file.
+        found: What :func:`dessl.safety.audit` gave.
+    """
+    title = f"Audit of {found.name or 'the data'}"
+    page = whole_page(title, element("main", audit_article(found)), facts=found.as_dict())
+    write_whole(Path(path), page)
 
 
 @contextmanager
@@ -112,36 +143,58 @@ def embedded_json(value: object) -> Markup:
     return element("script", Markup(text), type="application/json", id="facts")
 
 
-def _run(facts: RunFacts, number: int, *, alone: bool) -> Markup:
+def _run(facts: RunFacts, number: int, title: str, *, alone: bool) -> Markup:
     data = facts.data
     about = f": {data.labelled:,} labelled and {data.unlabelled:,} unlabelled rows."
     return element(
         "article",
-        element("h2", facts.title, dir="auto", class_="unseen" if alone else None),
-        verdict(facts),
+        element("h2", title, dir="auto", class_="unseen" if alone else None),
+        decision(facts),
         element("p", named(data.name), about, class_="note"),
         differences(facts),
-        pool_section(facts),
         metrics_section(facts),
         calibration_section(facts),
         classes_section(facts),
+        pool_section(facts),
         sweep_section(facts),
         learning_section(facts),
+        audit_section(facts.audit),
         repeat_section(facts),
         id=f"run-{number + 1}",
     )
 
 
-def _overview(runs: Sequence[RunFacts]) -> Markup:
-    rows = (
-        (
-            element("a", facts.title, href=f"#run-{number + 1}", dir="auto"),
-            element("strong", facts.verdict.outcome),
-            element("td", element("span", facts.verdict.sentence, dir="auto"), class_="prose"),
-        )
-        for number, facts in enumerate(runs)
+def side_by_side(runs: Sequence[RunFacts], names: Sequence[str]) -> Markup:
+    """A column for each run: what to do, its data, and the settings in which they differ."""
+    columns = [
+        element("a", named(name), href=f"#run-{number}") for number, name in enumerate(names, 1)
+    ]
+    rows: list[list[Child]] = [
+        ["decision", *(element("strong", advice(facts)) for facts in runs)],
+        ["verdict", *(element("span", facts.verdict.sentence, dir="auto") for facts in runs)],
+        ["data", *(named(facts.data.name) for facts in runs)],
+        ["training rows", *(_rows_text(facts) for facts in runs)],
+        ["test rows", *(f"{facts.data.test:,} labelled" for facts in runs)],
+        ["command", *(element("code", facts.command, dir="auto") for facts in runs)],
+    ]
+    settings = [facts.settings for facts in runs]
+    rows += [
+        [named(name), *(named(_text(own[name]) if name in own else NONE) for own in settings)]
+        for name in dict.fromkeys(name for own in settings for name in own)
+        if any(own.get(name) != settings[0].get(name) for own in settings)
+    ]
+    note = "Only settings that differ are listed; each run's own part below has all."
+    label = "The runs, side by side"
+    return element(
+        "section",
+        table(["run", *columns], rows, label=label, class_="facts beside-runs"),
+        element("p", note, class_="note"),
+        id="runs",
     )
-    return table(("run", "outcome", "verdict"), rows, label="The runs", class_="facts")
+
+
+def _rows_text(facts: RunFacts) -> str:
+    return f"{facts.data.labelled:,} labelled, {facts.data.unlabelled:,} unlabelled"
 
 
 def repeat_section(facts: RunFacts) -> Markup:
@@ -183,7 +236,7 @@ def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:
     data = facts.data
     rows: list[tuple[Child, ...]] = [
         ("name", named(data.name)),
-        ("training rows", f"{data.labelled:,} labelled, {data.unlabelled:,} unlabelled"),
+        ("training rows", _rows_text(facts)),
         ("validation rows", f"{data.validation:,}"),
         ("test rows", f"{data.test:,} labelled, {data.test_unlabelled:,} unlabelled"),
         ("a row", " × ".join(str(size) for size in data.shape)),

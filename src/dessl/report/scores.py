@@ -1,4 +1,4 @@
-"""What the methods are worth: the verdict, differences to the complete case, and all metrics."""
+"""What the methods are worth: differences to the complete case, and all metrics."""
 
 import math
 from itertools import compress
@@ -14,38 +14,16 @@ from dessl.evaluation.metrics.vocabulary import (
     metric_text,
     written,
 )
-from dessl.evaluation.verdict import OUTCOMES, Comparison, Outcome, shown_p
+from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
 from dessl.report.html import Markup, element, figure, named, section, table
 from dessl.results.averages import Average
 from dessl.results.facts import RunFacts
 
-SIGNS: dict[Outcome, str] = {
-    "better": "✓",
-    "no practical difference": "=",
-    "not used": "–",
-    "worse": "✗",
-    "cannot tell yet": "?",
-    "no verdict": "!",
-}
-
 
 def looks(facts: RunFacts) -> dict[str, Look]:
     """How each method is drawn, the same in every chart; the complete case's look is the first."""
     return {m.name: SERIES[number % len(SERIES)] for number, m in enumerate(facts.methods)}
-
-
-def verdict(facts: RunFacts) -> Markup:
-    """The verdict: its word with a sign, and its sentence."""
-    outcome = facts.verdict.outcome
-    sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
-    return element(
-        "div",
-        element("p", sign, " ", OUTCOMES[outcome], class_="outcome"),
-        element("p", facts.verdict.sentence, class_="sentence", dir="auto"),
-        class_=f"verdict {outcome.replace(' ', '-')}",
-        id="verdict",
-    )
 
 
 def differences(facts: RunFacts) -> Markup | None:
@@ -115,14 +93,14 @@ def _interval(entry: Comparison) -> str:
 
 
 def metrics_section(facts: RunFacts) -> Markup:
-    """Metrics on the test rows as means over seeds, then the debiased estimates, if any."""
+    """Intervals of the main metrics first, if there are any; then every metric."""
     headings = ["on test rows", *(named(method.name) for method in facts.methods)]
     rows = [_row(facts, metric) for metric in METRICS if _known(facts, metric)]
     return section(
         "Metrics",
+        _estimates(facts),
         element("p", _explained(facts), class_="note"),
         table(headings, rows, label="Metrics of each method", class_="metrics"),
-        _estimates(facts),
     )
 
 
@@ -189,13 +167,13 @@ def _estimates(facts: RunFacts) -> Markup | None:
     if not facts.estimates:
         return None
     first = facts.estimates[0]
-    rows = f"{first.n_labelled:,} labelled held-out rows"
+    whose = f"{first.n_labelled:,} labelled held-out rows"
     if first.n_unlabelled:
-        rows = (
+        whose = (
             f"{first.n_labelled:,} labelled and {first.n_unlabelled:,} unlabelled held-out rows, "
             "debiased"
         )
-    note = f"{first.confidence:.0%} intervals (and estimates) from {rows}:"
+    note = f"{100 * first.confidence:g} % intervals (and estimates) from {whose}:"
     found = {(entry.method, entry.metric): entry for entry in facts.estimates}
     rows = []
     for metric in dict.fromkeys(entry.metric for entry in facts.estimates):

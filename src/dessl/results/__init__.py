@@ -1,1 +1,1 @@
-"""What runs gave: the record of one, averages over many, comparisons and verdicts."""
+"""Results: records of runs, averages over runs, comparisons, and the facts of a run folder."""

@@ -15,9 +15,9 @@ class Average:
     """A mean over n runs.
 
     Attributes:
-        mean: NaN where there was nothing to average.
+        mean: NaN if there was nothing to average.
         half_width: Of the 95 % t-interval; None with fewer than two finite values.
-        n: How many runs.
+        n: Number of runs.
     """
 
     mean: float
@@ -26,12 +26,12 @@ class Average:
 
     @property
     def low(self) -> float:
-        """The interval's lower end; NaN where there is no interval."""
+        """The interval's lower end; NaN if there is no interval."""
         return math.nan if self.half_width is None else self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """The interval's upper end; NaN where there is no interval."""
+        """The interval's upper end; NaN if there is no interval."""
         return math.nan if self.half_width is None else self.mean + self.half_width
 
 
@@ -63,18 +63,18 @@ def number(value: Any) -> float:
 
 
 def values_of(records: Iterable[Record], metric: str) -> list[float]:
-    """A metric of each record, NaN where it has none."""
+    """A metric of each record; NaN if missing."""
     return [number(record.metrics.get(metric)) for record in records]
 
 
 def over_steps(
     records: Iterable[Record], value: Callable[[dict[str, Any]], float | None]
 ) -> list[tuple[float, float]]:
-    """The mean over runs of what an evaluation found, at each step that every run reached.
+    """The mean over runs of a value of each evaluation, at every step that all runs reached.
 
     Args:
         records: Of one method.
-        value: From an event's entries to a number, or None where it has none.
+        value: Takes an event's entries to a number, or None if it has none.
     """
     records = list(records)
     found: defaultdict[int, list[float]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""RunFacts: what ``facts.json`` of a run folder has, and all that a report is made of.
+"""RunFacts: the content of ``facts.json`` in a run folder, from which reports are made.
 
 RUN/facts.json        the facts
 RUN/report.html       made from facts.json alone; ``dessl report RUN`` writes it again
@@ -19,8 +19,10 @@ from dessl._files import write_whole
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
 from dessl.evaluation.verdict import Comparison, Verdict
+from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
 from dessl.results.record import Record
+from dessl.safety import Audit
 from dessl.teachers import PoolReport
 
 VERSION = 3
@@ -38,15 +40,15 @@ TRAINING = "training"
 
 @dataclass(frozen=True)
 class DataFacts:
-    """The data set, as it was trained on.
+    """The data set, as used for training.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         rows: All rows except those of ``test``.
         labelled: Rows trained on with their label.
         unlabelled: Rows trained on without a label.
-        validation: Labelled rows that chose which step of a run is kept.
-        test: Labelled rows that were used once, at the end.
+        validation: Labelled rows that selected the step of a run.
+        test: Labelled test rows, used once, at the end.
         test_unlabelled: Unlabelled test rows, which sharpen the comparison.
         class_names: The classes in order.
         shape: Of one row: (channels, height, width) or (features,).
@@ -146,7 +148,7 @@ class RunFacts:
 
     Attributes:
         title: One line.
-        command: The command line that made it.
+        command: The command line of the run.
         data: The data set.
         methods: In the order of the tables; the complete case is the first.
         runs: One record for each method and seed. What all runs share (settings, versions) is
@@ -158,11 +160,14 @@ class RunFacts:
         pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
             pool.
         verdict: The main comparison in words.
+        baseline: Whether the complete case trained, and how often it was restarted; None where
+            labels are too few to tell.
         model: What is saved in the folder's ``model``; None for a demonstration.
         settings: The training plan and the like, by name.
         made_with: ``machine_facts()``.
         seconds: Time taken.
         warnings: Shown on the way, one line each.
+        audit: What was looked at before training; None if nothing was.
     """
 
     title: str
@@ -178,8 +183,10 @@ class RunFacts:
     estimates: tuple[Estimate, ...] = ()
     sweep: tuple[Record, ...] = ()
     pool: PoolReport | None = None
+    baseline: Baseline | None = None
     model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
+    audit: Audit | None = None
     version: int = VERSION
 
     @property
@@ -252,7 +259,7 @@ def read_facts(folder: Path) -> RunFacts:
             got=f"no {FACTS}",
             do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError.of(
             path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
         ) from error

@@ -1,4 +1,4 @@
-"""What a result was made with: versions, machine and commit."""
+"""Versions, machine and commit of a result."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ COMMIT = "DESSL_COMMIT"  # environment variable, where there is no repository to
 
 
 def machine_facts() -> dict[str, str | int]:
-    """Return the versions and the machine, for a result to be repeatable.
+    """Return the versions and the machine, so that a result can be repeated.
 
     >>> machine_facts()["dessl"] == __version__
     True

@@ -1,4 +1,4 @@
-"""Record: what one run gave, as one JSON file, OUT/runs/KEY.json."""
+"""Record: the result of one run, as one JSON file, OUT/runs/KEY.json."""
 
 import dataclasses
 import json
@@ -18,25 +18,25 @@ EVENTS = 50  # most of a history that a record keeps
 
 @dataclass(frozen=True)
 class Record:
-    """One run: what it was, how it went, and what came of it.
+    """One run: its settings, its course and its results.
 
     Attributes:
         experiment: Name.
         profile: One of the profiles.
         key: Of the cell, unique in an experiment.
-        data: Name of the data set, which says where it is rebuilt or made up.
-        labels: Labels that were drawn, validation included.
+        data: Name of the data set; it says if the data was rebuilt or generated.
+        labels: Number of labels drawn, validation included.
         method: Name of the method.
         title: Its title.
         risk: What was minimised.
         lam: λ.
         seed: Of the split.
-        settings: All there is to know to run it again.
+        settings: Everything needed to run it again.
         metrics: On the test set, by name; per-class accuracies and the reliability diagram too.
-        arrays: Curves of experiments that give some.
+        arrays: Curves, for experiments that have them.
         history: Evaluations during the run, thinned to ``EVENTS``.
-        training: Selected step, steps done, mode, seconds (a run's share, where several were
-            trained at once), runs that were, and whether the run diverged.
+        training: Selected step, steps done, mode, seconds (a run's share, if several were trained
+            together), number of runs trained together, and whether the run diverged.
         made_with: Versions, machine and commit.
     """
 
@@ -62,7 +62,7 @@ class Record:
         """Read one back.
 
         Raises:
-            DataError: It is no record.
+            DataError: The entries are not those of a record.
         """
         known = {one.name for one in dataclasses.fields(cls)}
         if not isinstance(entries, dict) or not set(entries) <= known:
@@ -77,7 +77,7 @@ class Record:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What is shown of a record's entries whose names are free."""
+    """The shown part of a record's entries that may have any names."""
 
     data: dict[str, Any]
     steps: int
@@ -108,7 +108,7 @@ def read_records(out: Path) -> list[Record]:
     """Every record in a folder, by name.
 
     Raises:
-        DataError: A file is no record, or a copy of another.
+        DataError: A file is not a record, or is a copy of another.
     """
     records = []
     for file in sorted((out / RUNS).glob("*.json")):
@@ -132,19 +132,19 @@ def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def read_json(path: Path) -> Any:
-    """What a file of the folder holds.
+    """Return the content of a JSON file.
 
     Raises:
-        DataError: It is no JSON.
+        DataError: The file is not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise damaged(path, str(error)[:200]) from error
 
 
 def damaged(path: Path, why: str, what: str = "a run") -> DataError:
-    """The error of a file that is not what it should be."""
+    """The error for a damaged or unexpected file."""
     return DataError.of(
         path, expected=f"JSON of {what}", got=why, do="The file is damaged: remove it, run again."
     )

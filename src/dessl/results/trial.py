@@ -1,4 +1,4 @@
-"""A trial's facts: both models on the test rows, their comparison, and the verdict."""
+"""The facts of a trial: metrics of both models on the test rows, comparisons, the verdict."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,17 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.evaluation.verdict import MARGIN, OVER_ROWS, Comparison, Verdict, not_used, verdict
+from dessl.evaluation.verdict import (
+    MARGIN,
+    OVER_ROWS,
+    Comparison,
+    Verdict,
+    no_verdict,
+    not_used,
+    verdict,
+)
+from dessl.recipes import Recipe
+from dessl.recipes.defaults import Architecture
 from dessl.recipes.trial import Trial
 from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
@@ -38,7 +48,7 @@ def trial_facts(
     Args:
         trial: Of :func:`dessl.recipes.trial.run_trial`.
         surrogate: Its name in ``dessl.SURROGATES``.
-        command: The command line that made it.
+        command: The command line of the run.
         seconds: Time taken.
         settings: Other settings, by name.
         warnings: Shown on the way.
@@ -70,6 +80,7 @@ def trial_facts(
         verdict=found,
         model=ModelFacts(kept, trial.data.n_labelled, refitted=False),
         settings={
+            "network": _network(fitted.recipe),
             "networks": len(fitted.results),
             "teachers": [getattr(one, "name", one) for one in fitted.recipe.teachers],
             "surrogate": term,
@@ -82,8 +93,18 @@ def trial_facts(
         seconds=round(seconds, 2),
         estimates=tuple(_estimates(trial, methods)),
         pool=fitted.pool,
+        baseline=fitted.baseline,
         warnings=warnings,
     )
+
+
+def _network(recipe: Recipe) -> str:
+    """The network by name, with its options."""
+    model = recipe.model
+    if not isinstance(model, Architecture):
+        return getattr(model, "__name__", type(model).__name__)
+    options = ", ".join(f"{name} = {value}" for name, value in model.options.items())
+    return f"{model.name} ({options})" if options else model.name
 
 
 def _record(
@@ -161,9 +182,14 @@ def _verdict(
     case instead.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
+    baseline = fitted.baseline
     account = f"{'Every row has a label. ' if whole else ''}{fitted.account}"
+    if baseline and not baseline.trained:
+        return no_verdict(baseline.account)
+    if baseline and baseline.failures:
+        account = f"{account} {baseline.account}"
     if not comparisons:
-        return not_used("Every row has a label." if whole else account)
+        return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
     if found.outcome == "worse" and fitted.recipe.lam == "auto":

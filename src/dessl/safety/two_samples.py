@@ -6,6 +6,7 @@ column on its own. A model's own outputs. All p-values are by permutation, so th
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ class ClassifierTest(NamedTuple):
     by: str
 
 
-class ColumnShift(NamedTuple):
+@dataclass(frozen=True)
+class ColumnShift:
     """How one column differs between labelled and unlabelled rows.
 
     Attributes:

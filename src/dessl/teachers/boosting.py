@@ -30,6 +30,7 @@ class Boosting:
     """
 
     uses_unlabelled = False
+    ignores_x_u = True
 
     def __init__(self, rounds: int = ROUNDS, *, seed: int = 0) -> None:
         self.rounds = rounds

@@ -28,6 +28,7 @@ class FromClassifier:
     """
 
     uses_unlabelled = False
+    ignores_x_u = True
 
     def __init__(self, classifier: Any, name: str | None = None) -> None:
         if isinstance(classifier, type) or not (

@@ -40,7 +40,8 @@ def out_of_fold(
     found = torch.full((len(y_l), n_classes), torch.nan, dtype=torch.float64)
     for fold in torch.unique(folds[folds >= 0]).tolist():
         held = folds == fold
-        others = torch.cat([x_u, x_l[held]])
+        # Rows that a teacher does not look at are not copied: there may be a million.
+        others = x_u if getattr(teacher, "ignores_x_u", False) else torch.cat([x_u, x_l[held]])
         own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], others, n_classes)
         found[held] = _checked(
             own.predict_log_proba(x_l[held]), teacher, int(held.sum()), n_classes

@@ -53,6 +53,11 @@ class Kernel:
         self._given = space
         self._space: Space | None = None
 
+    @property
+    def ignores_x_u(self) -> bool:
+        """Whether unlabelled rows are not even looked at, for a space."""
+        return self._given is not None
+
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
         """Fit on labelled rows, in the space of all rows."""
         rows = checked_rows(x_l, y_l, x_u, n_classes)

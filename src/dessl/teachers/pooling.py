@@ -14,10 +14,12 @@ from dessl.teachers.families import DEFAULT, KINDS, named_families
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.space import Space
+from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out, below which nothing is weighed
 ROWS_AT_ONCE = 50_000  # predicted
 TURNS = 5  # in which the weights are judged
+POOL_PARTS = 0.5  # of the time of a network that one kind of teacher takes, for a progress bar
 
 Predict = Callable[[Tensor], Tensor]
 Scores = Mapping[str, Mapping[str, Tensor]]  # family → candidate → log-probabilities
@@ -148,12 +150,13 @@ def pooled(
     weights = fit_pool(candidates, y, n=labels)
     report = _report(candidates, weights, scores, without, rows, families)
     known = rows.trained
-    members = {
-        teacher.name: teacher.fit(rows.x[known], rows.y[known], rows.x_u, data.n_classes)
-        for family in families.values()
-        for teacher in family
-        if teacher.name in weights.kept
-    }
+    with doing("pool, on all labels", POOL_PARTS):
+        members = {
+            teacher.name: teacher.fit(rows.x[known], rows.y[known], rows.x_u, data.n_classes)
+            for family in families.values()
+            for teacher in family
+            if teacher.name in weights.kept
+        }
     return Pooled(weights, members, anchor_predict, columns, report)
 
 
@@ -204,15 +207,12 @@ def _scores(
     families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor
 ) -> dict[str, dict[str, Tensor]]:
     """Out-of-fold log-probabilities of the judged rows, by family and candidate."""
-    return {
-        family: {
-            name: log_p[rows.judged]
-            for name, log_p in each_out_of_fold(
-                teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes
-            ).items()
-        }
-        for family, teachers in families.items()
-    }
+    found = {}
+    for family, teachers in families.items():
+        with doing(f"pool, {family}", POOL_PARTS):
+            each = each_out_of_fold(teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes)
+        found[family] = {name: log_p[rows.judged] for name, log_p in each.items()}
+    return found
 
 
 def _without_unlabelled(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dessl._entries import Measured
+from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import with_error
 
 CLEAR = 1.96  # standard errors
@@ -115,6 +116,11 @@ class PoolReport:
             f"{m.name:{width}}  {m.weight:6.2f}  {m.score:13.3f}  {m.gain}" for m in self.members
         ]
         return "\n".join([*lines, self.verdict])
+
+    def _repr_html_(self) -> str:
+        headings = ("member", "weight", "cross-entropy", "alone against the networks")
+        rows = [(m.name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
+        return card("Pool", table=[headings, *rows], note=self.verdict)
 
     @property
     def verdict(self) -> str:

@@ -26,6 +26,7 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.space import Space
+from dessl.training.progress import doing
 
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
@@ -82,14 +83,15 @@ class School:
         order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
         judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
         pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
-        networks = complete_case(
-            space(data.x[gold]),
-            y,
-            tuple(one.taken(gold) for one in read),
-            setting,
-            n_classes=data.n_classes,
-            seed=seed,
-        )
+        with doing("gold-only networks"):
+            networks = complete_case(
+                space(data.x[gold]),
+                y,
+                tuple(one.taken(gold) for one in read),
+                setting,
+                n_classes=data.n_classes,
+                seed=seed,
+            )
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
         parts = (read, gold, y, rest, pool, seen, order[:judged], space)
         return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)

@@ -35,6 +35,7 @@ from dessl.teachers.taught import (
     TeacherQuality,
     passes,
 )
+from dessl.training.progress import doing
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
 NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teacher at prediction time
@@ -42,7 +43,7 @@ NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teache
 
 def learn_from_answers(
     data: SemiData,
-    answers: Any,
+    answers: Any = None,
     *,
     at_prediction: bool = False,
     seed: int = 0,
@@ -58,7 +59,7 @@ def learn_from_answers(
         data: A table, with its gold labels.
         answers: :class:`~dessl.teachers.answers.Answers`, or a list of them for several teachers;
             or one column of classes or table of probabilities as :meth:`Answers.of` takes. They
-            cover all rows of ``data``, in its order.
+            cover all rows of ``data``, in its order. If not given, ``data.teachers``.
         at_prediction: Whether the teachers will answer at prediction time too.
         seed: Of folds, weights and draws.
         setting: Size and length of the networks.
@@ -72,8 +73,21 @@ def learn_from_answers(
     >>> taught.predict_log_proba(x).shape, taught.report.student.kept
     (torch.Size([400, 2]), True)
     """
+    if answers is None:
+        answers = _answers_of(data)
     school = School.of(data, answers, setting or NetworkSetting(), seed)
     return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
+
+
+def _answers_of(data: SemiData) -> list[Answers]:
+    if not data.teachers:
+        raise ValueError(
+            "whose answers? Pass answers, or teachers= to SemiData: one answer for each row."
+        )
+    return [
+        one if isinstance(one, Answers) else Answers.of(one, data.class_names, name=name)
+        for name, one in data.teachers.items()
+    ]
 
 
 def taught_by(school: School, *, at_prediction: bool) -> Taught:
@@ -83,7 +97,10 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         school: The rows and the gold-only networks.
         at_prediction: Whether the teachers will answer at prediction time too.
     """
-    students, imitators = _students(school), school.imitators()
+    with doing("students"):
+        students = _students(school)
+    with doing("imitations of the teachers"):
+        imitators = school.imitators()
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
     student = _choice(school, Parts(kinds, imitators, (), names))

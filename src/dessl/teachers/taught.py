@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl._checks import ArrayLike
+from dessl._html import GREEN, GREY, card
 from dessl.teachers.answers import as_answers
 from dessl.teachers.base import State, checked_columns
 from dessl.teachers.correction import Correction, centred_log
@@ -150,6 +151,10 @@ class TaughtReport:
             lines += ["With the teacher at prediction time: " + self.with_answers.why]
             lines += [f"Its accuracy is about {self.with_answers.accuracy}."]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        first, *lines = str(self).splitlines()
+        return card(first, note=" ".join(lines), colour=GREEN if self.student.kept else GREY)
 
     def as_dict(self) -> dict[str, Any]:
         """Give the report as JSON takes it."""

@@ -74,6 +74,7 @@ class Trees:
     """
 
     uses_unlabelled = False
+    ignores_x_u = True
 
     def __init__(self, trees: int = TREES, least_leaf: int = LEAST_LEAF, *, seed: int = 0) -> None:
         self.trees = trees

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from dessl._files import naming
+
 KEPT = 2
 FORMAT = 3  # 3: one layout for a run and for many
 PREFIX = "step-"
@@ -67,7 +69,7 @@ def save_checkpoint(
     _remove(unfinished)
     unfinished.mkdir(parents=True)
     for name, content in files.items():
-        with (unfinished / name).open("wb") as file:
+        with (unfinished / name).open("wb") as file, naming(place / name):
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

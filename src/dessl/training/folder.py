@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl._files import lock, sweep, write_whole
+from dessl._files import lock, naming, sweep, write_whole
 from dessl._version import __version__
 from dessl.data import SemiData
 from dessl.surrogates.base import Surrogate
@@ -90,7 +90,7 @@ class RunFolder:
 
     def append(self, events: Iterable[Event]) -> None:
         """Add a line to the history for each event."""
-        with self.history.open("a", encoding="utf-8") as file:
+        with naming(self.history), self.history.open("a", encoding="utf-8") as file:
             file.write("".join(event.as_line() for event in events))
 
 
@@ -192,7 +192,7 @@ def _read_identity(place: Path) -> dict[str, Any]:
     content = place.read_bytes()
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict) and all(
         isinstance(found.get(part, {}), dict) for part in ("plan", "data")

@@ -80,7 +80,7 @@ class Trainable(ABC):
     def pace(self, began: float) -> float:
         """Return steps a second since the last evaluation."""
         taken = self.done - (self.done - 1) // self.interval * self.interval
-        return taken / (time.perf_counter() - began)
+        return taken / max(1e-9, time.perf_counter() - began)  # a coarse clock may stand still
 
     def checkpoint(self) -> Checkpoint:
         """Return everything that the next step depends on."""

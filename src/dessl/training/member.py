@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from dessl.evaluation.metrics.vocabulary import higher_is_better
+from dessl._html import card
+from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
 from dessl.training.event import Event, history_from, history_text
 from dessl.training.plan import TrainPlan
 
@@ -40,6 +41,26 @@ class TrainResult:
     mode: str
     seconds: float
     diverged: bool = False
+
+    def _repr_html_(self) -> str:
+        last = next((e for e in reversed(self.history) if e.step == self.step), None)
+        found = (last.validation or {}) if last else {}
+        shown = {
+            metric_text(name): written(name, value)
+            for name, value in found.items()
+            if name in ("accuracy", "cross_entropy") and value is not None
+        }
+        entries = {
+            "model": type(self.model).__name__,
+            "risk": self.plan.risk,
+            "λ": self.plan.lam,
+            "selected": f"step {self.step} of {self.steps}",
+            "seconds": f"{self.seconds:.1f} ({self.mode})",
+        }
+        validated = {f"validation {name}": value for name, value in shown.items()}
+        return card(
+            "TrainResult, diverged" if self.diverged else "TrainResult", entries | validated
+        )
 
 
 @dataclass

@@ -163,10 +163,6 @@ class TrainPlan:
                 "patience waits for a better validation metric; got select='last'. "
                 "Choose the metric, such as select='accuracy'."
             )
-        if self.patience_after and self.patience is None:
-            raise ValueError(
-                "patience_after says when patience begins; got patience=None. Give patience too."
-            )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
             raise ValueError("momentum goes with SGD and Muon; AdamW has none. Leave it out.")
         if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":

@@ -4,8 +4,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
 from dessl.training.event import Event
@@ -31,31 +32,114 @@ class ProgressBar:
             self._bar.update(self._task, completed=event.step, found=_found(event))
 
 
+class WholeBar:
+    """One bar for work of several parts; it names the present one.
+
+    A part that ends early, as training does without a better step, moves the bar to its end.
+    """
+
+    def __init__(self, bar: Any, task: Any, parts: float) -> None:
+        self._bar, self._task, self._parts, self._ended = bar, task, parts, 0.0
+
+    def move(self, what: str, share: float, parts: float) -> None:
+        """Move to a share of the present part, which counts as so many parts."""
+        self._parts = max(self._parts, self._ended + parts)
+        done = self._ended + share * parts
+        self._bar.update(self._task, completed=done, total=self._parts, what=what)
+
+    def end(self, parts: float) -> None:
+        """Move to the end of the present part."""
+        self._ended += parts
+        self._bar.update(self._task, completed=self._ended)
+
+
+class _Part(ProgressBar):
+    """The steps of one training within a whole bar."""
+
+    def __init__(self, doing: "_Doing", steps: int) -> None:
+        super().__init__()
+        self._doing, self._steps = doing, steps
+
+    def advance(self, step: int) -> None:
+        if (now := time.perf_counter()) - self._moved > SECONDS:
+            self._moved = now
+            what = f"{self._doing.what}, step {step} of {self._steps}"
+            self._doing.whole.move(what, step / self._steps, self._doing.parts)
+
+    def show(self, event: Event) -> None:
+        self.advance(event.step)
+
+
+class _Doing(NamedTuple):
+    whole: WholeBar
+    what: str
+    parts: float
+
+
+_WHOLE: ContextVar[WholeBar | None] = ContextVar("the bar that all parts share", default=None)
+_DOING: ContextVar[_Doing | None] = ContextVar("the present part", default=None)
+
+
+@contextmanager
+def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
+    """Show one bar on the terminal for all that is trained in this block.
+
+    Args:
+        parts: How many parts there are likely to be; each is named by :func:`doing`.
+        shown: Whether to show it, where there is a terminal.
+    """
+    if not shown or not sys.stderr.isatty() or _WHOLE.get() is not None:
+        yield
+        return
+    from rich.progress import TextColumn
+
+    with _shown(TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[what]}")) as bar:
+        token = _WHOLE.set(WholeBar(bar, bar.add_task("", total=parts, what=""), parts))
+        try:
+            yield
+        finally:
+            _WHOLE.reset(token)
+        bar.update(bar.task_ids[0], completed=1, total=1, what="done")
+
+
+@contextmanager
+def doing(what: str, parts: float = 1.0) -> Iterator[None]:
+    """Name what is done in this block on the bar of :func:`whole_bar`, if there is one."""
+    whole = _WHOLE.get()
+    if whole is None:
+        yield
+        return
+    whole.move(what, 0.0, parts)
+    token = _DOING.set(_Doing(whole, what, parts))
+    try:
+        yield
+    finally:
+        _DOING.reset(token)
+    whole.end(parts)
+
+
 @contextmanager
 def progress_bar(steps: int, done: int, *, shown: bool) -> Iterator[ProgressBar]:
-    """Show a bar on the terminal, if that is wanted and there is one."""
+    """Show a bar, or a part of the whole bar, if that is wanted and there is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield ProgressBar()
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    if (part := _DOING.get()) is not None:
+        yield _Part(part, steps)
+        return
+    from rich.progress import MofNCompleteColumn, TextColumn
 
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[found]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with _shown(MofNCompleteColumn(), TextColumn("{task.fields[found]}")) as bar:
         yield ProgressBar(bar, bar.add_task("training", total=steps, completed=done, found=""))
+
+
+def _shown(count: Any, text: Any) -> Any:
+    """A bar with a count after it, then the times and a text."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(20), count, TimeElapsedColumn(), TimeRemainingColumn(), text)
+    return Progress(*columns, console=Console(stderr=True))
 
 
 def _found(event: Event) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dessl.evaluation.metrics.vocabulary import NONE, higher_is_better
-from dessl.report.chart import inside, pictures
+from dessl.report.chart import COLOURS, SOFT, inside, pictures
 from dessl.report.tables import Table
 from dessl.results.averages import average, number, over_steps, values_of
 from dessl.results.record import Record
@@ -34,7 +34,7 @@ from dessl_paper.findings import (
     direction_finding,
     gap,
     level,
-    level_finding,
+    level_findings,
     placed,
     with_sign,
 )
@@ -233,11 +233,11 @@ def _dots(axes: "Axes", results: Results, block: Block, metric: str) -> bool:
 
 
 def _dots_legend(axes: "Axes", *, paper: bool) -> None:
-    marks = {"ours, 95 % interval over splits if there are several": "#555555"}
+    marks = {"ours, 95 % interval over splits if there are several": COLOURS["s0"]}
     for label, colour in marks.items():
         axes.plot([], [], color=colour, marker="o", linestyle="none", label=label)
     if paper:
-        axes.plot([], [], color="#555555", marker="o", linestyle="none", markerfacecolor="none",
+        axes.plot([], [], color=COLOURS["s0"], marker="o", linestyle="none", markerfacecolor="none",
                   label="the paper's (open)")  # fmt: skip
 
 
@@ -325,7 +325,7 @@ def _learning_panel(axes: "Axes", results: Results, block: Block, metric: str) -
             axes.axhline(given, color=look.colour, linewidth=1.0, linestyle=":")
             paper.append(given)
     if paper:
-        axes.plot([], [], color="#777777", linewidth=1.0, linestyle=":", label="paper, at the end")
+        axes.plot([], [], color=SOFT, linewidth=1.0, linestyle=":", label="paper, at the end")
     shown = [times * value for curve in curves.values() for value in curve.values()]
     ends = [times * curve[max(curve)] for curve in curves.values()]
     _zoom(axes, sorted(shown), [*ends, *paper], rising=higher_is_better(metric))
@@ -355,8 +355,7 @@ def findings(results: Results) -> list[Finding]:
         found += [placed(results, block, one) for one in class_findings(results, block)]
         for metric in results.metrics:
             levels = _levels(results, block, metric)
-            made = level_finding(metric, levels)
-            found += [placed(results, block, made)] if made else []
+            found += [placed(results, block, one) for one in level_findings(metric, levels)]
     return found
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from dessl.data.publishers import DATASETS
 from dessl.evaluation.metrics import benefit_ratio
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text
-from dessl.report.chart import inside, pictures
+from dessl.report.chart import INK, RULE, SOFT, inside, pictures
 from dessl.report.tables import Table
 from dessl.results.averages import Average, average, number
+from dessl.risk import COMPLETE_CASE
 from dessl_paper.figures import (
     Pictures,
     drawing,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 RATIO = "benefit ratio"
 Rows = Mapping[str, Sequence[Average]]
 MOST = 20  # classes that a table or a panel can show
-ALONE, EVERYTHING = "complete_case", "supervised"
+ALONE, EVERYTHING = COMPLETE_CASE, "supervised"
 
 
 def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
@@ -185,10 +186,10 @@ def _panel(axes: "Axes", results: Results, block: Block, rows: Rows, times: floa
                       color=look.colour, marker=look.marker, markerfacecolor="none")  # fmt: skip
             paper = True
     if paper:
-        axes.plot([], [], linestyle="none", marker="o", color="#777777", markerfacecolor="none",
+        axes.plot([], [], linestyle="none", marker="o", color=SOFT, markerfacecolor="none",
                   label="paper (open)")  # fmt: skip
     if times == 1.0:
-        axes.axhline(1.0, color="#333333", linewidth=0.9, linestyle="--")
+        axes.axhline(1.0, color=INK, linewidth=0.9, linestyle="--")
     else:
         axes.set_ylim(inside(axes.get_ylim(), "accuracy"))
     _class_axis(axes, block, len(next(iter(rows.values()))))
@@ -202,7 +203,7 @@ def _class_axis(axes: "Axes", block: Block, count: int) -> None:
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="x")
     for edge in range(1, count):
-        axes.axvline(edge - 0.5, color="#e3e6e8", linewidth=0.9)
+        axes.axvline(edge - 0.5, color=RULE, linewidth=0.9)
     axes.set_xlim(-0.55, count - 0.45)
 
 

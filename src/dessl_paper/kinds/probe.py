@@ -35,7 +35,7 @@ from dessl_paper.figures import (
     numbered,
     panels,
 )
-from dessl_paper.findings import Finding, Level, Outcome, gap, level
+from dessl_paper.findings import Finding, Level, Outcome, gap, judged, level
 from dessl_paper.kinds.risk_curves import (
     GRADIENT_METRICS,
     RISK_METRICS,
@@ -353,19 +353,14 @@ def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Fi
         if found is None:
             continue
         known.append(found)
-        text = f"λ_opt of {found.name}: {gap(metric, found)}"
-        if found.ours.half_width is None:
-            yield Finding("open", f"{text}; one model, no interval over models.")
-        elif found.meets:
-            yield Finding("agrees", f"{text}; our interval over models includes it.")
-        else:
-            yield Finding("differs", f"{text}; our interval over models does not include it.")
+        outcome, why = judged(metric, found)
+        yield Finding(outcome, f"λ_opt of {found.name}: {gap(metric, found)}; {why}.")
     if len(known) > 1:
         ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
         theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]
         text = (
             f"From the least λ_opt to the largest: {listed(ours)}; in the paper {listed(theirs)}."
         )
-        outcome: Outcome = "agrees" if ours == theirs else "differs"
+        same: Outcome = "agrees" if ours == theirs else "differs"
         sure = all(one.ours.half_width is not None for one in known)
-        yield Finding(outcome if sure else "open", text)
+        yield Finding(same if sure else "open", text)

@@ -25,7 +25,7 @@ from dessl.evaluation.risk_quality import (
     risk_over_lambda,
     variance_ratio_over_lambda,
 )
-from dessl.report.chart import pictures
+from dessl.report.chart import COLOURS, INK, pictures
 from dessl.results.averages import number
 from dessl.results.record import Record
 from dessl.surrogates import (
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AT_ONCE = 500  # rows in a forward pass
-SSL, DEBIASED, ORACLE = "#e07b39", "#3b6fb6", "#333333"
+SSL, DEBIASED, ORACLE = COLOURS["s1"], COLOURS["s2"], INK
 
 # An estimate that is unbiased at all λ is a line in λ with two random coefficients: its largest
 # bias over all λ, in standard errors, is below this in 95 % of cases (χ² with 2 degrees, rooted).
@@ -353,10 +353,9 @@ def _bias(record: Record) -> Finding:
         f"to {debiased:.1f} standard errors (debiased) and {ssl:.1f} (SSL), where chance gives "
         f"up to {CHANCE:.1f}. In the paper the debiased one is unbiased and the other is not."
     )
-    as_claimed = debiased <= CHANCE, ssl > CHANCE
-    return Finding(
-        "agrees" if all(as_claimed) else "in part" if any(as_claimed) else "differs", text
-    )
+    if debiased > CHANCE:
+        return Finding("differs", text)
+    return Finding("agrees" if ssl > CHANCE else "open", text)
 
 
 def _variance(record: Record, splits: int) -> Finding:
@@ -383,11 +382,9 @@ def _variance(record: Record, splits: int) -> Finding:
     )
     over_lambda, shown = _above(record) if lam <= 0 else _below(record, lam, seen)
     text = f"{at_best} {over_lambda}"
-    if not shown:
-        return Finding("open" if chance else "in part", text)
-    if lam <= 0:
-        return Finding("differs", text)
-    return Finding("agrees" if chance else "in part", text)
+    if not shown or (lam > 0 and not chance):
+        return Finding("open", text)
+    return Finding("differs" if lam <= 0 else "agrees", text)
 
 
 def _below(record: Record, lam: float, at_best: float) -> tuple[str, bool]:

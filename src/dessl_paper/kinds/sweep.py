@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dessl.evaluation.metrics.vocabulary import NONE
-from dessl.report.chart import inside, lambda_axis, pictures, zero_place
+from dessl.report.chart import INK, SOFT, inside, lambda_axis, pictures, zero_place
 from dessl.report.tables import Table
 from dessl.results.averages import Average, average, values_of
 from dessl_paper.comparison import CLEAR, Comparison, over_lambda
@@ -30,8 +30,9 @@ from dessl_paper.findings import (
     agreement_text,
     direction_finding,
     gap,
+    judged,
     level,
-    level_finding,
+    level_findings,
     placed,
     with_paper,
     with_sign,
@@ -223,7 +224,7 @@ def _metric(axes: "Axes", results: Results, block: Block, metric: str) -> None:
             axes.plot(places[:1], shown[:1], **{**looks[alone or name].of_paper(), "zorder": 1})
             paper = True
     if paper:
-        axes.plot([], [], label="paper", color="#777777", marker="o", linestyle=":",
+        axes.plot([], [], label="paper", color=SOFT, marker="o", linestyle=":",
                   markerfacecolor="none", linewidth=1.0, markersize=4.5)  # fmt: skip
     lambda_axis(axes, lams)
     axes.set(ylabel=heading(metric), ylim=inside(axes.get_ylim(), metric))
@@ -264,7 +265,7 @@ def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None
             drawn = [max(value, lowest) for value in values]
             axes.plot(lams, drawn, **looks[name].of_line(), markersize=3.5)
         cut = cut or any(value < lowest for value in better + worse)
-    axes.axhline(CLEAR, color="#333333", linewidth=1, linestyle="--")
+    axes.axhline(CLEAR, color=INK, linewidth=1, linestyle="--")
     axes.set_yscale("log")
     axes.set_ylim(min(axes.get_ylim()[0], CLEAR / 2), 1.6)
     if cut:
@@ -306,13 +307,9 @@ def _complete_case(results: Results, block: Block, metric: str) -> Iterator[Find
     found = level(results, block, alone, metric, 0.0, "") if alone else None
     if found is None:
         return
-    text = f"{plain(metric)} of the complete case is {gap(metric, found)}"
-    if found.ours.half_width is None:
-        yield Finding("open", f"{text}; one split, no interval.")
-    elif found.meets:
-        yield Finding("agrees", f"{text}; our interval includes it.")
-    else:
-        yield Finding("differs", f"{text}; our interval does not include it.")
+    outcome, why = judged(metric, found)
+    text = f"{plain(metric)} of the complete case is {gap(metric, found)}; {why}."
+    yield Finding(outcome, text)
 
 
 def _level_findings(results: Results, block: Block, method: str, metric: str) -> Iterator[Finding]:
@@ -321,9 +318,7 @@ def _level_findings(results: Results, block: Block, method: str, metric: str) ->
         for lam in results.lams(method)
     ]
     of = f"{results.methods[method]}: "
-    made = level_finding(metric, [one for one in found if one], of)
-    if made:
-        yield made
+    yield from level_findings(metric, [one for one in found if one], of)
 
 
 def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Finding]:

@@ -17,11 +17,11 @@ from torch import Tensor
 from dessl._entries import EntryError, check_call, check_name, read_as
 from dessl.data import SemiData
 from dessl.evaluation.metrics.vocabulary import NONE
-from dessl.report.chart import pictures
+from dessl.report.chart import COLOURS, INK, SOFT, pictures
 from dessl.report.tables import Table
 from dessl.results.averages import average, values_of
 from dessl.results.record import Record
-from dessl.risk import RISKS
+from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.training.progress import progress_bar
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import Pictures, drawing, headline, numbered, shown_titles, styles
@@ -219,7 +219,7 @@ def toy_figure(results: Results, block: Block) -> Pictures | None:
         _histogram(axes[0, 0], one)
         _means(axes[1, 0], results, block)
         for column, (usual, debiased) in enumerate(pairs, start=1):
-            names = [name for name in ("complete_case", usual, debiased) if name in first]
+            names = [name for name in (COMPLETE_CASE, usual, debiased) if name in first]
             _posteriors(axes[0, column], results, {name: first[name] for name in names})
             _training(axes[1, column], results, {name: first[name] for name in names})
         headline(figure, f"{title(results)}: {block.labels:,} labelled points")
@@ -229,9 +229,11 @@ def toy_figure(results: Results, block: Block) -> Pictures | None:
 def _histogram(axes: "Axes", record: Record) -> None:
     edges = record.arrays["histogram_edges"]
     below = record.arrays["histogram_class0"]
-    axes.stairs(below, edges, fill=True, color="#7f9fc6", label="class 0")
+    axes.stairs(below, edges, fill=True, color=COLOURS["s2"], alpha=0.5, label="class 0")
     both = [a + b for a, b in zip(below, record.arrays["histogram_class1"], strict=True)]
-    axes.stairs(both, edges, baseline=below, fill=True, color="#e6b48f", label="class 1")
+    axes.stairs(
+        both, edges, baseline=below, fill=True, color=COLOURS["s1"], alpha=0.5, label="class 1"
+    )
     axes.set(title="labelled data", xlabel="x", ylabel="points")
     axes.legend(loc="upper right")
 
@@ -246,7 +248,7 @@ def _means(axes: "Axes", results: Results, block: Block) -> None:
         paper = printed(results, block, name, METRIC).mean
         axes.plot([paper], [place + 0.3], linestyle="none", marker=looks[name].marker,
                   color=looks[name].colour, markerfacecolor="none", markersize=5)  # fmt: skip
-    axes.axvline(TRUTH, color="black", linewidth=1, linestyle=":")
+    axes.axvline(TRUTH, color=INK, linewidth=1, linestyle=":")
     axes.set_yticks(range(len(results.methods)), list(shown_titles(results).values()))
     axes.invert_yaxis()
     axes.set(xlabel="mean p(1|x) on [1.2, 2.8] (open: paper, dotted: truth)")
@@ -255,20 +257,18 @@ def _means(axes: "Axes", results: Results, block: Block) -> None:
 def _look(results: Results, name: str) -> dict[str, Any]:
     """The complete case is dashed and on top, so that a curve under it can be seen."""
     look = styles(results)[name]
-    thin = name == "complete_case"
+    thin = name == COMPLETE_CASE
     return {"color": look.colour, "linestyle": look.line, "linewidth": 1.3 if thin else 2.0,
             "zorder": 3 if thin else 2, "label": shown_titles(results)[name]}  # fmt: skip
 
 
 def _posteriors(axes: "Axes", results: Results, records: dict[str, Record]) -> None:
     truth = next(iter(records.values())).arrays
-    axes.axvspan(*OVERLAP, color="#f0f0f0", zorder=0)
-    axes.plot(
-        truth["grid"], truth["truth"], color="black", linewidth=1, linestyle=":", label="truth"
-    )
+    axes.axvspan(*OVERLAP, color=SOFT, alpha=0.12, linewidth=0, zorder=0)
+    axes.plot(truth["grid"], truth["truth"], color=INK, linewidth=1, linestyle=":", label="truth")
     for name, record in records.items():
         axes.plot(record.arrays["grid"], record.arrays["posterior"], **_look(results, name))
-    lams = {record.lam for name, record in records.items() if name != "complete_case"}
+    lams = {record.lam for name, record in records.items() if name != COMPLETE_CASE}
     axes.set(title=f"λ = {lambda_text(max(lams))}", xlabel="x", ylabel="p(1|x)",
              xlim=(0, 10), ylim=(-0.02, 1.02))  # fmt: skip
     axes.legend(loc="lower right")

@@ -54,7 +54,7 @@ def check(path: Path, parts: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(data.x[:, number], values - values.mean(), atol=1e-3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("written_as", ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y"])
+@pytest.mark.parametrize("written_as", ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y"])
 def test_days_become_parts_of_a_date(tmp_path: Path, written_as: str) -> None:
     path = written(tmp_path / "a.csv", list(DAYS.strftime(written_as)))
     check(path, {**expected(DAYS.to_series()), "time of day, sine": 0, "time of day, cosine": 0})
@@ -71,6 +71,22 @@ def test_moments_have_a_time_of_day_on_the_wall(
     utc = wall if zone is None else moments.dt.tz_convert("UTC").dt.tz_localize(None)
     cells = [moment.isoformat() for moment in moments] if suffix == ".csv" else list(moments)
     check(written(tmp_path / f"a{suffix}", cells), expected(wall, utc))
+
+
+def test_the_order_of_training_holds_for_new_rows_and_hours_may_be_halves(tmp_path: Path) -> None:
+    moments = pd.Series(pd.date_range("2024-01-03 00:20", periods=40, freq="31h"))
+    cells = list(moments.dt.strftime("%m/%d/%Y %I:%M %p"))
+    data, encoding = read_table(written(tmp_path / "a.csv", cells), label="y")
+    assert encoding.columns[0].first == "month"
+    days = (moments - moments.mean()).dt.total_seconds() / 86_400
+    np.testing.assert_allclose(data.x[:, 0], days, atol=1e-3)
+    few = read_new_table(written(tmp_path / "b.csv", ["3/4/2024 12:00 PM", "3/5/2024"]), encoding)
+    noon = (pd.Timestamp("2024-03-04 12:00") - moments.mean()).total_seconds() / 86_400
+    np.testing.assert_allclose(few.x[:, 0], [noon, noon + 0.5], atol=1e-3)
+    with pytest.raises(DataError, match="got '31/3/2024' in data row 1"):
+        read_new_table(written(tmp_path / "b.csv", ["31/3/2024"]), encoding)
+    with pytest.raises(DataError, match="got '3/4/2024 13:00 PM'"):
+        read_new_table(written(tmp_path / "b.csv", ["3/4/2024 13:00 PM"]), encoding)
 
 
 def test_dates_of_a_parquet_file_and_gaps(tmp_path: Path) -> None:
@@ -103,7 +119,30 @@ def test_dates_may_be_categories_and_odd_ones_are_explained(tmp_path: Path) -> N
     path = written(tmp_path / "a.csv", ["2024-01-01", "2024-01-02"] * 10)
     _, encoding = read_table(path, label="y", categorical=["seen"])
     assert encoding.feature_names[:2] == ("seen=2024-01-01", "seen=2024-01-02")
+    unclear = [f"{month}/{day}/2024" for month in (3, 5, 7, 9) for day in (1, 2, 4, 6, 8, 10)]
     with pytest.warns(UserWarning, match="dropped 'seen' .dates whose day and month"):
-        read_table(written(path, list(DAYS.strftime("%m/%d/%Y"))), label="y")
+        read_table(written(path, unclear), label="y")
+    both = [*unclear, "13/1/2024", "1/13/2024"]
+    with pytest.warns(UserWarning, match="dropped 'seen' .dates whose day and month"):
+        read_table(written(path, both), label="y")
     with pytest.warns(UserWarning, match="dropped 'seen' .constant"):
         read_table(written(path, ["2024-01-01"] * 20), label="y")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"parts": ["x"]},
+        {"means": []},
+        {"means": ["nan"]},
+        {"median": 1e999},
+        {"indicator": 0},
+        {"first": "x"},
+    ],
+)
+def test_damaged_entries_are_refused(tmp_path: Path, damage: dict) -> None:
+    path = written(tmp_path / "a.csv", ["2024-01-01", "2025-01-01"] * 10)
+    entries = read_table(path, label="y")[1].as_dict()
+    entries["columns"][0] |= damage
+    with pytest.raises(DataError, match="a table encoding of version 1"):
+        TableEncoding.from_dict(entries)

@@ -9,7 +9,7 @@ import pytest
 
 from dessl.data import DataError
 from dessl.data.formats.fitting import read_table
-from dessl.data.formats.frames import Frame, frame_encoding, is_frame, read_frame
+from dessl.data.formats.frames import Frame, frame_encoding, is_frame, is_numbers, read_frame
 
 N = 40
 
@@ -33,9 +33,10 @@ def people() -> pd.DataFrame:
 
 def encoded(frame: Frame) -> np.ndarray:
     codes = np.arange(N) % 3 - 1
-    encoding = frame_encoding(frame, codes, label="sick", class_names=("no", "yes"))
+    table = frame.table()
+    encoding = frame_encoding(table, codes, label="sick", class_names=("no", "yes"))
     assert encoding.class_names == ("no", "yes")
-    return encoding.features(frame.table())
+    return encoding.features(table)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -66,8 +67,18 @@ def test_whoever_hands_out_arrow_columns_is_a_frame(people: pd.DataFrame) -> Non
 def test_categories_of_numbers_are_categories(people: pd.DataFrame) -> None:
     frame = read_frame(people[["age"]].assign(ward=pd.Categorical(np.arange(N) % 3 + 7)))
     codes = np.arange(N) % 2
-    fitted = frame_encoding(frame, codes, label="sick", class_names=("no", "yes"))
+    fitted = frame_encoding(
+        frame.table(), codes, label="x", class_names="ab", categorical=frame.categorical
+    )
     assert fitted.feature_names[-3:] == ("ward=7", "ward=8", "ward=9")
+
+
+def test_categories_and_texts_as_polars_hands_them_out() -> None:
+    texts = pa.array(["a", "b", None], pa.string_view())
+    coded = pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), texts[:2])
+    frame = read_frame(pa.table({"text": texts, "category": coded}))
+    assert frame.categorical == ("category",)
+    assert frame.arrow.to_pydict() == {"text": ["a", "b", None], "category": ["b", "a", None]}
 
 
 def test_objects_of_several_kinds_are_their_texts() -> None:
@@ -87,7 +98,10 @@ def test_objects_of_several_kinds_are_their_texts() -> None:
     ],
 )
 def test_numbers_without_gaps_are_an_array(column: object, plain: bool) -> None:
-    assert read_frame(pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": column})).all_numbers == plain
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": column})
+    assert read_frame(frame).all_numbers == plain
+    assert is_numbers(frame) == plain
+    assert is_numbers(pa.Table.from_pandas(frame)) == plain
 
 
 def test_rows_follow_rows_by_the_names_of_their_columns(people: pd.DataFrame) -> None:

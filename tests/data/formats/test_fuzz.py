@@ -123,7 +123,8 @@ def table(suffix: str) -> Case:
     frame["t"] = [f"said {'ab'[k % 2]} and no {k}" for k in range(20)]
     frame["y"] = ["a", "b", None, "b"] * 5
     buffer = io.BytesIO()
-    frame.to_csv(buffer, index=False) if suffix == "csv" else frame.to_parquet(buffer)
+    write = {"csv": frame.to_csv, "parquet": frame.to_parquet, "xlsx": frame.to_excel}[suffix]
+    write(buffer, index=False)
     name = f"a.{suffix}"
     return Case(
         {name: buffer.getvalue()}, name, lambda folder: read_table(folder / name, label="y")[0]
@@ -163,6 +164,7 @@ CASES = {
     "labels of embeddings": embeddings("labels.csv"),
     "csv": table("csv"),
     "parquet": table("parquet"),
+    "xlsx": table("xlsx"),
 }
 
 

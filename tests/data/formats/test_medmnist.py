@@ -49,6 +49,7 @@ def test_the_three_parts_are_read_as_written(tmp_path: Path, channels: int | Non
         ({"test_labels": np.full((5, 1), -1, np.int8)}, "got label -1"),
         ({"train_images": np.zeros((9, 28, 28, 28), np.uint8)}, "2D image set"),
         ({"train_images": np.zeros((9, 28, 28, 3))}, "uint8 images .* got float64"),
+        ({"val_images": np.zeros((4, 28, 28, 3), np.uint8, "F")}, "columns first.*contiguous"),
         ({"val_images": np.zeros((4, 28, 28), np.uint8)}, "images of one shape"),
     ],
 )
@@ -64,3 +65,11 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **made)
     with pytest.raises(DataError, match="expected an array named 'test_labels'"):
         read_medmnist(tmp_path / "a.npz")
+
+
+def test_one_class_alone_is_refused_unless_others_are_named(tmp_path: Path) -> None:
+    one = {name: array * 0 for name, array in arrays().items()}
+    np.savez(tmp_path / "a.npz", **one)
+    with pytest.raises(DataError, match=r"two classes or more; got the label 0"):
+        read_medmnist(tmp_path / "a.npz")
+    assert read_medmnist(tmp_path / "a.npz", class_names=("a", "b")).class_names == ("a", "b")

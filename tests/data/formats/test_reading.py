@@ -107,8 +107,7 @@ def test_lines_are_stripped_and_text_is_utf8(tmp_path: Path) -> None:
     [
         ("a.csv.gz", "Unpack it first."),
         ("a.ZIP", "Unpack it first."),
-        ("a.npy", "numpy.savez('data.npz', x=x, y=y)."),
-        ("a.xlsx", "Save the sheet as a CSV file"),
+        ("a.xls", "Save it as .xlsx, or the sheet as a CSV file"),
         ("a.docx", "Rename or convert it."),
     ],
 )

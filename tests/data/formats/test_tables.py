@@ -212,9 +212,9 @@ def test_large_files_and_other_suffixes(tmp_path: Path) -> None:
     path.write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match="at most 3 bytes"):
         open_table(path, max_bytes=3)
-    path.rename(tmp_path / "a.xlsx")
-    with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.xlsx'. Save the sheet"):
-        open_table(tmp_path / "a.xlsx")
+    path.rename(tmp_path / "a.ods")
+    with pytest.raises(DataError, match=r"named .csv, .tsv, .*got suffix '.ods'. Save it as .xlsx"):
+        open_table(tmp_path / "a.ods")
 
 
 @pytest.mark.parametrize(

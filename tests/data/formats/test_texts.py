@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_union
 
 from dessl.data.errors import DataError
@@ -76,6 +77,16 @@ def test_a_new_text_lies_near_those_that_say_the_same(tmp_path: Path) -> None:
     x = read_new_table(written(tmp_path / "b.csv", [*cells, "xyz 0123"]), encoding).x[:, :-1]
     x = x / x.norm(dim=1, keepdim=True).clamp(min=1e-9)
     assert x[0] @ x[1] > 0.8 > 0.4 > x[0] @ x[2]
+
+
+def test_classes_can_be_learnt_from_texts_alone(tmp_path: Path) -> None:
+    _, encoding = read_table(written(tmp_path / "a.csv", notes()), label="y")
+    later = notes(60, seed=1)
+    shown = read_new_table(tmp_path / "a.csv", encoding).x[:, :-1]
+    asked = read_new_table(written(tmp_path / "b.csv", later), encoding).x[:, :-1]
+    ill = [["coughs" in note or "eats" in note for note in some] for some in (notes(), later)]
+    judge = LogisticRegression(C=100).fit(shown, ill[0])
+    assert judge.score(asked, ill[1]) > 0.95
 
 
 def test_gaps_are_marked(tmp_path: Path) -> None:

@@ -186,13 +186,14 @@ def test_one_split_or_noise_decides_nothing(
     assert "may be chance" in found.text
 
 
-def test_levels_agree_where_the_interval_holds_the_papers_mean(
+def test_levels_agree_only_where_they_are_equivalent(
     results_of: Callable[..., Results],
 ) -> None:
     results = swept(results_of, [0.85, 0.93, 0.88], [0.40, 0.41, 0.405])
     findings = findings_of(results)
-    assert about(findings, "PseudoLabel: ", "1 of 1 cells", "λ = 10").outcome == "agrees"
-    off = about(findings, "DePseudoLabel: ", "0 of 1 cells")
+    near = about(findings, "PseudoLabel: ", "neither", "1 of 1 cells", "λ = 10")
+    assert near.outcome == "open"  # ±0.100 and the paper's likewise reach past a tenth of 0.891
+    off = about(findings, "DePseudoLabel: ", "differs", "1 of 1 cells")
     assert off.outcome == "differs"
     assert "0.405 against 0.271 (0.134 above)" in off.text
 
@@ -201,7 +202,7 @@ def test_levels_agree_where_the_interval_holds_the_papers_mean(
     ("at_3_59", "at_10", "outcome"),
     [  # of three splits; the paper's difference is above zero at λ = 3.59 and below at λ = 10
         ([+0.010, +0.012, +0.011], [-0.010, -0.012, -0.011], "agrees"),
-        ([-0.010, -0.012, -0.011], [-0.010, -0.012, -0.011], "in part"),
+        ([-0.010, -0.012, -0.011], [-0.010, -0.012, -0.011], "differs"),
         ([-0.010, -0.012, -0.011], [-0.010, +0.012, +0.011], "differs"),
         ([-0.010, +0.012, -0.011], [-0.010, -0.012, -0.011], "agrees"),
         ([-0.010, +0.012, -0.011], [-0.010, +0.012, -0.011], "open"),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,15 @@ DAY = 86_400.0  # seconds
 TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?"
 DATE = rf"^[0-9]{{4}}([-/])[0-9]{{2}}[-/][0-9]{{2}}([T ]{TIME}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)?)?$"
 DOTTED = rf"^([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}})( {TIME})?$"
-OTHER = r"^[0-9]{1,4}[/.-][0-9]{1,2}[/.-][0-9]{1,4}( [0-9:]{4,8}.{0,9})?$"  # whose order is unknown
+# Day and month in either order, as 12/31/2024 or 31/12/2024 6:30 PM.
+SLASHED = (
+    r"^([0-9]{1,2})[/-]([0-9]{1,2})[/-]([0-9]{4})"
+    r"( ([0-9]{1,2}):([0-9]{2})(:[0-9]{2})?( ?([AaPp])[Mm])?)?$"
+)
 DATE_SHARE = 0.9
+LONGEST = 40  # characters of a date
 NOT_THERE = (math.nan, math.nan)
+First = Literal["", "day", "month"]
 
 
 class Moments(NamedTuple):
@@ -86,6 +92,7 @@ class DateColumn:
         parts: Keys of ``PARTS``.
         means: What is subtracted from each, so that float32 keeps the digits.
         indicator: Whether a last feature says that the cell was empty.
+        first: ``"day"`` or ``"month"``, of dates such as 12/31/2024; "" if there were none.
     """
 
     name: str
@@ -93,6 +100,7 @@ class DateColumn:
     parts: tuple[str, ...]
     means: tuple[float, ...]
     indicator: bool
+    first: First = ""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -102,7 +110,7 @@ class DateColumn:
 
     def features(self, table: Table) -> ColumnFeatures:
         """(n, parts, and one more with an indicator)."""
-        moments = moments_of(table, table.columns[self.name])
+        moments = moments_of(table, table.columns[self.name], self.first)
         missing = np.isnan(moments.utc)
         filled = Moments(*(np.where(missing, self.median, part) for part in moments))
         columns = [
@@ -116,15 +124,19 @@ class DateColumn:
 def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     """The column as dates, or why it is dropped; None if it does not have dates.
 
-    It has dates if nine in ten of its non-empty cells are 2024-12-31 or 31.12.2024, with or without
-    a time and, after the first, a time zone.
+    It has dates if nine in ten of its non-empty cells are 2024-12-31, 31.12.2024 or 12/31/2024,
+    with or without a time and, after the first, a time zone. In the last way of writing, a number
+    above 12 must show whether the day or the month comes first.
 
     Raises:
         DataError: Some of the other cells are not dates.
     """
-    if column.numbers is not None or not _are_dates(column):
+    if column.numbers is not None:
         return None
-    moments = moments_of(table, column)
+    first = _first(column.texts)
+    if not _are_dates(column, first):
+        return None
+    moments = moments_of(table, column, first)
     there = ~np.isnan(moments.utc)
     known = Moments(moments.utc[there], moments.wall[there])
     values = {name: part(known) for name, part in PARTS.items()}
@@ -133,17 +145,22 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
         return "constant"
     means = tuple(float(values[name].mean()) for name in parts)
     median = float(np.median(known.utc))
-    return DateColumn(column.name, median, parts, means, not there.all())
+    return DateColumn(column.name, median, parts, means, not there.all(), first)
 
 
-def moments_of(table: Table, column: Column) -> Moments:
+def moments_of(table: Table, column: Column, first: First) -> Moments:
     """The cells of a column as moments; empty cells, NA and the like are missing.
+
+    Args:
+        table: What errors are about.
+        column: One of its columns.
+        first: What comes first in 12/31/2024; "" if nothing shows it.
 
     Raises:
         DataError: A cell is not a date; the message names its row, column and value.
     """
     texts = [] if column.numbers is not None else column.texts.to_pylist()
-    found = [NOT_THERE if text in MISSING_NUMBERS else _moment(text) for text in texts]
+    found = [NOT_THERE if text in MISSING_NUMBERS else _moment(text, first) for text in texts]
     wrong = np.array([moment is None for moment in found])
     if column.numbers is not None or wrong.any():
         bad = np.zeros(len(column), np.int64) if not texts else wrong[column.codes]
@@ -161,14 +178,30 @@ def moments_of(table: Table, column: Column) -> Moments:
 
 def dates_of_unknown_order(texts: Any) -> bool:
     """Whether most texts are dates such as 3/4/2024, of which nobody can tell the month."""
-    return bool(np.mean(_matching(texts, OTHER)) >= DATE_SHARE)
+    return bool(np.mean(_matching(texts, SLASHED)) >= DATE_SHARE)
 
 
-def _are_dates(column: Column) -> bool:
-    if not (_matching(column.texts, DATE) | _matching(column.texts, DOTTED)).any():
+def _first(texts: Any) -> First:
+    """Whether the day or the month comes first in dates such as 12/31/2024; "" if unknown.
+
+    >>> arrow = arrow_module()
+    >>> _first(arrow.array(["3/4/2024", "3/31/2024"])), _first(arrow.array(["3/4/2024"]))
+    ('month', '')
+    """
+    found = [
+        re.match(SLASHED, text) for text in texts.filter(_matching(texts, SLASHED)).to_pylist()
+    ]
+    days = any(int(one[1]) > 12 for one in found if one)
+    months = any(int(one[2]) > 12 for one in found if one)
+    return "" if days == months else "day" if days else "month"
+
+
+def _are_dates(column: Column, first: First) -> bool:
+    known = (DATE, DOTTED, SLASHED) if first else (DATE, DOTTED)
+    if not any(_matching(column.texts, pattern).any() for pattern in known):
         return False
     texts = column.texts.to_pylist()
-    right = np.array([_moment(text) is not None for text in texts])
+    right = np.array([_moment(text, first) is not None for text in texts])
     full = np.array([text not in MISSING_NUMBERS for text in texts])
     return bool(right[column.codes].sum() >= DATE_SHARE * full[column.codes].sum())
 
@@ -178,16 +211,21 @@ def _matching(texts: Any, pattern: str) -> NDArray[np.bool_]:
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _moment(text: str) -> tuple[float, float] | None:
+def _moment(text: str, first: First) -> tuple[float, float] | None:
     """Seconds by UTC and by the wall's clock; None for what is not a date.
 
-    >>> _moment("1970-01-02T01:00+01:00"), _moment("2.1.1970"), _moment("1970-02-30")
+    >>> _moment("1970-01-02T01:00+01:00", ""), _moment("2.1.1970", ""), _moment("1970-02-30", "")
     ((86400.0, 90000.0), (86400.0, 86400.0), None)
+    >>> _moment("1/2/1970 1:00 PM", "month"), _moment("1/2/1970", "")
+    ((133200.0, 133200.0), None)
     """
-    if dotted := re.match(DOTTED, text[:40]):
-        day, month, year, time = dotted[1], dotted[2], dotted[3], dotted[4] or ""
-        text = f"{year}-{month:0>2}-{day:0>2}{time}"
-    if not re.match(DATE, text[:40]) or len(text) > 40:
+    if len(text) > LONGEST:
+        return None
+    if dotted := re.match(DOTTED, text):
+        text = f"{dotted[3]}-{dotted[2]:0>2}-{dotted[1]:0>2}{dotted[4] or ''}"
+    elif first and (slashed := re.match(SLASHED, text)):
+        text = _as_iso(slashed, first)
+    if not re.match(DATE, text):
         return None
     try:
         moment = datetime.fromisoformat(text[:10].replace("/", "-") + text[10:])
@@ -196,3 +234,14 @@ def _moment(text: str) -> tuple[float, float] | None:
     wall = moment.replace(tzinfo=UTC).timestamp()
     offset = moment.utcoffset()
     return wall - (offset.total_seconds() if offset else 0.0), wall
+
+
+def _as_iso(slashed: re.Match[str], first: First) -> str:
+    day, month = (slashed[1], slashed[2]) if first == "day" else (slashed[2], slashed[1])
+    date = f"{slashed[3]}-{month:0>2}-{day:0>2}"
+    if not slashed[4]:
+        return date
+    hour = int(slashed[5])
+    if half := (slashed[9] or "").lower():  # 12 AM is 0 and 12 PM is 12
+        hour = (hour % 12 + 12 * (half == "p")) if 1 <= hour <= 12 else 99
+    return f"{date}T{hour:02}:{slashed[6]}{slashed[7] or ''}"

@@ -199,8 +199,9 @@ def _column(entries: Any) -> EncodedColumn:
     if kind == "date":
         values["parts"] = tuple(values["parts"])
         values["means"] = tuple(map(_number, values["means"]))
-        if set(values["parts"]) - set(PARTS) or len(values["parts"]) != len(values["means"]):
-            raise ValueError(f"the parts {values['parts']} of a date")
+        known = values["first"] in ("", "day", "month") and set(values["parts"]) <= set(PARTS)
+        if not known or len(values["parts"]) != len(values["means"]):
+            raise ValueError(f"the parts {values['parts']}, {values['first']} of a date")
     return KINDS[kind](**values)
 
 

@@ -47,9 +47,10 @@ def read_table(
     missing_labels: Collection[str] = (),
     ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> tuple[RawData, TableEncoding]:
-    r"""A CSV or Parquet table as data, and the encoding by which later tables become the same.
+    r"""A table as data, and the encoding by which later tables become the same.
 
     Args:
         path: The file; see :func:`dessl.data.formats.tables.open_table`.
@@ -60,6 +61,7 @@ def read_table(
         ask: Called with labels that look like such a mark and are not named, and how often each
             occurs; returns those that are one. If None, they are classes, with a warning.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Returns:
@@ -78,7 +80,7 @@ def read_table(
     >>> data.x[1].tolist(), data.y.tolist(), data.class_names
     ([0.0, 1.0, 1.0, 0.0], [0, 1, -1], ('no', 'yes'))
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
     encoding = fit_encoding(
         table,
         label=label,
@@ -96,6 +98,7 @@ def read_new_table(
     *,
     labels: bool = True,
     delimiter: str | None = None,
+    sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """A later table, encoded as the first one was; its label column may be missing.
@@ -105,12 +108,13 @@ def read_new_table(
         encoding: From :func:`read_table`.
         labels: Whether to read the label column; otherwise every label is missing.
         delimiter: Of a CSV, if it should not be guessed.
+        sheet: Of an Excel workbook; by default the first.
         max_bytes: The most bytes that the file, or the features, may take.
 
     Raises:
         DataError: The file is bad, or lacks a column that the encoding needs.
     """
-    table = open_table(path, delimiter=delimiter, max_bytes=max_bytes)
+    table = open_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
     return encoded_table(table, encoding, labels=labels, max_bytes=max_bytes)
 
 
@@ -139,12 +143,12 @@ def fit_encoding(
     the others are a few different texts (see :func:`nearly_numbers`), the others are considered
     mistakes and refused. Numbers may have a decimal comma, as 38,6; a column whose commas may all
     be thousands separators, as in 1,234, is refused. A column is dates if nine in ten of its cells
-    are, as 2024-12-31 or 31.12.2024; and free text if it has more than 64 different texts, or half
-    as many as rows, of which most have three words or more. Any other column is categories, of
-    which the 64 most frequent are kept. Columns that are constant, that count the rows, or in which
-    nearly every text is unique are dropped, with a warning. A label such as NA or unlabelled, or -1
-    among whole numbers, is a class like any other, with a warning; -1 among text is refused, and so
-    are fractions most of which occur only once.
+    are, as 2024-12-31, 31.12.2024 or 12/31/2024; and free text if it has more than 64 different
+    texts, or half as many as rows, of which most have three words or more. Any other column is
+    categories, of which the 64 most frequent are kept. Columns that are constant, that count the
+    rows, or in which nearly every text is unique are dropped, with a warning. A label such as NA or
+    unlabelled, or -1 among whole numbers, is a class like any other, with a warning; -1 among text
+    is refused, and so are fractions most of which occur only once.
 
     Raises:
         DataError: A named column is missing, a cell is wrong, or no feature is left.
@@ -239,7 +243,7 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
         return "constant"
     filled = len(text) - empty
     if not categorical and len(counts) > max(10, filled // 2):
-        if dates_of_unknown_order(column.texts):
+        if column.numbers is None and dates_of_unknown_order(column.texts):
             return "dates whose day and month cannot be told apart: write them as 2024-12-31"
         return "nearly every value is unique"
     frequent = sorted(counts, key=lambda category: (-counts[category], category))

@@ -54,10 +54,16 @@ class Frame(NamedTuple):
         """The columns as those of a file, before any encoding."""
         return as_table(self.source, self.arrow)
 
+    def only(self, name: str) -> "Frame":
+        """One of the columns."""
+        categorical = tuple(one for one in self.categorical if one == name)
+        return Frame(self.source, self.arrow.select([name]), categorical)
+
     def followed_by(self, other: "Frame") -> "Frame":
         """The rows of both, with the columns of this one."""
         arrow = arrow_module()
-        with reading(self.source, "columns of one type in all rows", arrow.ArrowException):
+        expected = "columns of the same types in X and X_unlabelled"
+        with reading(self.source, expected, arrow.ArrowException, do=HOW):
             rows = [self.arrow, other.arrow.select(self.arrow.column_names)]
             both = arrow.concat_tables(rows, promote_options="permissive")
         return Frame(self.source, both, self.categorical)
@@ -85,15 +91,16 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     (['age', 'town'], False)
     """
     arrow = arrow_module()
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(x, pandas.DataFrame):
+    if _is_pandas(x):
         names = [str(name) for name in x.columns]
         check_names(source, names)
         table = arrow.table(
             {name: _of_pandas(source, name, x.iloc[:, k]) for k, name in enumerate(names)}
         )
     else:
-        with reading(source, "a data frame that Arrow can read", arrow.ArrowException, TypeError):
+        with reading(
+            source, "a data frame that Arrow can read", arrow.ArrowException, TypeError, do=HOW
+        ):
             given = hasattr(x, "__arrow_c_stream__")
             table = arrow.table(x) if given else arrow.interchange.from_dataframe(x)
         check_names(source, table.column_names)
@@ -102,21 +109,38 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     return Frame(source, _plain(source, table), categorical)
 
 
+def is_numbers(x: Any) -> bool:
+    """Whether a data frame has only numbers without gaps, and is as good as an array.
+
+    Most large frames of pandas do, and are not copied to find out.
+    """
+    if not _is_pandas(x) or not all(
+        isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in x.dtypes
+    ):
+        return read_frame(x).all_numbers
+    return not any(x.iloc[:, k].isna().any() for k in range(x.shape[1]))
+
+
 def frame_encoding(
-    frame: Frame, codes: Labels, *, label: str, class_names: Sequence[str]
+    table: Table,
+    codes: Labels,
+    *,
+    label: str,
+    class_names: Sequence[str],
+    categorical: Sequence[str] = (),
 ) -> TableEncoding:
     """The encoding of a frame's columns, fitted as that of a file is, on all rows.
 
     Args:
-        frame: All rows, labelled or not.
+        table: All rows of the frame, labelled or not.
         codes: (n,) class numbers of its rows, -1 for missing.
         label: What the column of labels is called in later tables.
         class_names: The classes, in the order of their numbers.
+        categorical: Columns that the frame calls categories.
 
     Raises:
         DataError: A cell does not fit its column, or no feature is left.
     """
-    table = frame.table()
     while label in table.columns or label in table.unread:
         label += "_"
     numbers = np.where(codes < 0, np.nan, codes)
@@ -125,18 +149,23 @@ def frame_encoding(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # told below
-            fitted = fit_encoding(whole, label=label, categorical=frame.categorical)
+            fitted = fit_encoding(whole, label=label, categorical=categorical)
     except DataError as error:
         raise DataError(f"{error} {HOW}") from error
     if fitted.left_out:
         dropped = [f"{quoted(name)} ({why})" for name, why in fitted.left_out.items()]
         warnings.warn(
-            f"{frame.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
+            f"{table.source}: dropped {few(dropped)}. Drop them from the data frame to silence "
             "this.",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )
     return dataclasses.replace(fitted, class_names=tuple(class_names))
+
+
+def _is_pandas(x: object) -> bool:
+    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
+    return pandas is not None and isinstance(x, pandas.DataFrame)
 
 
 def _of_pandas(source: Path, name: str, column: Any) -> Any:
@@ -160,10 +189,10 @@ def _plain(source: Path, table: Any) -> Any:
     arrow = arrow_module()
     types, compute = arrow.types, arrow.compute
     columns = {}
-    with reading(source, "columns of numbers or text", arrow.ArrowException):
+    with reading(source, "columns of numbers or text", arrow.ArrowException, do=HOW):
         for name, values in zip(table.column_names, table.columns, strict=True):
             if types.is_dictionary(values.type):
-                values = values.cast(values.type.value_type)
+                values = arrow.chunked_array([_decoded(chunk) for chunk in values.chunks])
             if types.is_string_view(values.type):
                 values = values.cast(arrow.string())
             if types.is_floating(values.type):
@@ -172,6 +201,15 @@ def _plain(source: Path, table: Any) -> Any:
                 values = _days(values)
             columns[name] = values
     return arrow.table(columns)
+
+
+def _decoded(categories: Any) -> Any:
+    """Categories as their values; texts as Arrow's usual ones, since views cannot be looked up."""
+    arrow = arrow_module()
+    distinct = categories.dictionary
+    if arrow.types.is_string_view(distinct.type):
+        distinct = distinct.cast(arrow.string())
+    return arrow.DictionaryArray.from_arrays(categories.indices, distinct).dictionary_decode()
 
 
 def _days(values: Any) -> Any:

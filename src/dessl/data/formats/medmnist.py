@@ -34,6 +34,13 @@ def read_medmnist(
         labels = {part: _labels(arrays, part) for part in ("train", "val", "test")}
         if class_names is None:
             class_names = digit_names(1 + max(int(y.max()) for y in labels.values()))
+            if len(class_names) < 2:
+                raise DataError.of(
+                    path,
+                    expected="images of two classes or more",
+                    got="the label 0 for all of them",
+                    do="Pass class_names= if there are other classes.",
+                )
         parts = {part: _part(arrays, part, labels[part], len(class_names)) for part in labels}
     train, validation, test = parts["train"], parts["val"], parts["test"]
     for part in (validation, test):

@@ -4,7 +4,7 @@ The files are mapped into memory, not read: one float32 file becomes data withou
 files or other types become one float32 array, filled a few rows at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.columns import class_names as names_in_column
+from dessl.data.formats.columns import missing_marks
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.npz import coded_labels, new_coded_labels
 from dessl.data.formats.number_cells import numbers
@@ -41,6 +42,8 @@ def read_embeddings(
     *,
     labels: str | Path,
     label: str | None = None,
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     r"""Embeddings from one or several npy files, and their labels from a table or an npy file.
@@ -55,6 +58,8 @@ def read_embeddings(
         labels: A table, see :func:`dessl.data.formats.tables.open_table`, or an npy file of class
             numbers (-1 or NaN for missing) or text ("" for missing).
         label: The column of the labels, for a table with several.
+        missing_labels: What else than an empty cell of the table marks a missing label.
+        ask: As in :func:`dessl.data.formats.fitting.read_table`.
         max_bytes: The most bytes that the float32 array may take.
 
     Raises:
@@ -78,8 +83,10 @@ def read_embeddings(
     else:
         table = open_table(source, max_bytes=max_bytes)
         column = _label_column(table, label)
-        names = names_in_column(table, column)
-        y = _placed(table, TableEncoding(column, names, ()).labels(table), len(x))
+        marks = missing_marks(table, column, missing_labels, ask)
+        names = names_in_column(table, column, missing=marks, asked=ask is not None)
+        encoding = TableEncoding(column, names, (), missing_labels=marks)
+        y = _placed(table, encoding.labels(table), len(x))
     return RawData(Part.of_arrays(x, y), names)
 
 

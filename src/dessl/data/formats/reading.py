@@ -61,10 +61,8 @@ def how_to_convert(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix in (".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".tgz", ".7z"):
         return "Unpack it first."
-    if suffix == ".npy":
-        return "Save features and labels in one file: numpy.savez('data.npz', x=x, y=y)."
-    if suffix in (".xlsx", ".xls", ".ods"):
-        return "Save the sheet as a CSV file in UTF-8."
+    if suffix in (".xls", ".ods", ".xlsb", ".numbers"):
+        return "Save it as .xlsx, or the sheet as a CSV file in UTF-8."
     return "Rename or convert it."
 
 

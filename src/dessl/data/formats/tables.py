@@ -1,4 +1,4 @@
-"""CSV and Parquet tables as columns of numbers or of text, before any encoding."""
+"""CSV, Parquet and Excel tables as columns of numbers or of text, before any encoding."""
 
 import codecs
 import csv
@@ -16,6 +16,8 @@ import numpy as np
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import Column, arrow_module
+from dessl.data.formats.excel import SUFFIXES as EXCEL
+from dessl.data.formats.excel import sheet_table
 from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to_convert, reading
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -45,29 +47,39 @@ class Table:
 
 
 def open_table(
-    path: str | Path, *, delimiter: str | None = None, max_bytes: int = MAX_BYTES
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Table:
-    """A CSV (``.csv``, ``.tsv``, ``.txt``) or Parquet (``.parquet``, ``.pq``) file's columns.
+    """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, or Excel (``.xlsx``).
 
     Args:
         path: The file; its suffix says which kind. A CSV is UTF-8 with column names in its first
             line.
         delimiter: Of a CSV; by default the comma, semicolon, tab or bar that separates the names
             in the first line; those in quotes do not count.
+        sheet: Of an Excel workbook, whose first row with cells has the names; by default the first.
         max_bytes: A larger file, or one whose metadata states more, is refused unread.
 
     Raises:
         DataError: The file is missing, damaged, ragged or empty.
     """
-    return as_table(Path(path), arrow_table(path, delimiter=delimiter, max_bytes=max_bytes))
+    table = arrow_table(path, delimiter=delimiter, sheet=sheet, max_bytes=max_bytes)
+    return as_table(Path(path), table)
 
 
 def arrow_table(
-    path: str | Path, *, delimiter: str | None = None, max_bytes: int = MAX_BYTES
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    sheet: str | None = None,
+    max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """The same as Arrow has it: the columns of a CSV as text, those of Parquet in their types."""
+    """The same as Arrow has it: columns of a CSV are text, others have the types of their file."""
     path = Path(path)
-    size = file_size(path, "a CSV or Parquet table")
+    size = file_size(path, "a CSV, Parquet or Excel table")
     check_limit(path, size, max_bytes)
     suffix = path.suffix.lower()
     if not size:
@@ -77,13 +89,19 @@ def arrow_table(
             got="an empty file",
             do="Check the path, or save the table again.",
         )
+    if sheet is not None and suffix not in EXCEL:
+        raise ValueError(f"sheet is for Excel workbooks, but {path} is not one. Omit it.")
+    if suffix in EXCEL:
+        table = sheet_table(path, sheet=sheet, max_bytes=max_bytes)
+        check_names(path, table.column_names)
+        return table
     if suffix in (".parquet", ".pq"):
         return _parquet(path, max_bytes)
     if suffix in (".csv", ".tsv", ".txt"):
         return _csv(path, delimiter)
     raise DataError.of(
         path,
-        expected="a table named .csv, .tsv, .txt, .parquet or .pq",
+        expected="a table named .csv, .tsv, .txt, .parquet, .pq or .xlsx",
         got=f"suffix {quoted(suffix)}",
         do=how_to_convert(path),
     )

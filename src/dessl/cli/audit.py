@@ -1,0 +1,103 @@
+"""``dessl audit``: is it safe to use the unlabelled rows, and what can they bring?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument
+
+if TYPE_CHECKING:
+    from dessl.safety import Audit
+
+Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
+Categorical = Annotated[
+    list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
+]
+Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
+TestFile = Annotated[str | None, Option(help="Test rows, to look for copies in.")]
+Cheap = Annotated[
+    bool, Option(help="Leave out near copies, doubtful labels and what can be gained.")
+]
+Out = Annotated[Path | None, Option(metavar="FILE", help="Write a page, an .html file.")]
+Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
+
+
+def audit(
+    data: DataArgument,
+    label: Label = None,
+    ignore: Ignore = None,
+    categorical: Categorical = None,
+    size: Size = None,
+    test_file: TestFile = None,
+    cheap: Cheap = False,
+    out: Out = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Check whether the unlabelled rows can be used, before anything is trained.
+
+    It tests whether labels are missing at random, looks for copies, leaks and
+    doubtful labels, and estimates what unlabelled rows can bring. The verdict
+    is to use them, to use them with care, or not to use them.
+
+    Example: dessl audit people.csv --label outcome
+
+    Example: dessl audit scans/ --out audit.html
+    """
+    from dessl.cli.output import noted_warnings, say, show_json
+    from dessl.cli.sources import Expected, new_rows, training_data
+    from dessl.report.page import write_audit
+    from dessl.safety import audit as audited
+
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--out must be an .html file; got {out}. For JSON use --json.")
+    with noted_warnings():
+        rows = training_data(
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
+        )
+        if test_file is not None:
+            rows.test = new_rows(test_file, Expected.of(rows))[0]
+    found = audited(rows, cheap=cheap, seed=seed)
+    if out is not None:
+        write_audit(out, found)
+        say(f"Report: {out}")
+    if as_json:
+        show_json(found.as_dict())
+    else:
+        _show(found)
+
+
+def _show(found: "Audit") -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from dessl.cli.output import show
+
+    console = Console()
+    show(f"{found.outcome.capitalize()}.")
+    for reason in found.reasons:
+        show(f"- {reason}")
+    if found.tests:
+        table = Table(title=Text("Are labels missing at random?"))
+        for heading in ("test", "p", "corrected", "finding"):
+            table.add_column(heading)
+        for one in found.tests:
+            table.add_row(one.test, f"{one.p_value:.3f}", f"{one.corrected:.3f}", one.finding)
+        console.print(table)
+    if found.gains:
+        table = Table(title=Text(f"What can be gained from {found.labelled} labels"))
+        for heading in ("term", "ρ", "95 % interval", "variance left", "worth labels"):
+            table.add_column(heading, justify="left" if heading == "term" else "right")
+        for gain in found.gains:
+            table.add_row(
+                gain.term,
+                f"{gain.correlation:.2f}",
+                f"{gain.low:.2f} to {gain.high:.2f}",
+                f"{gain.variance_ratio:.0%}",
+                f"{gain.equivalent_labels:.0f}",
+            )
+        console.print(table)
+        show(f"A term pays for itself if ρ is above {found.least_correlation:.2f}.")

@@ -1,0 +1,337 @@
+"""What ``dessl fit`` does: read, split, audit, train both models, judge, train again, write.
+
+``dessl.cli.fit`` has the options, which come here as a dict by name.
+"""
+
+import re
+import shlex
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl._version import __version__
+from dessl.cli.errors import command, resumable
+from dessl.cli.fit_folder import (
+    FINISHED_ALREADY,
+    drop_large_checkpoints,
+    is_finished,
+    mark_finished,
+    own_folder,
+    put_model,
+)
+from dessl.cli.options import HOLD_OUT, device_named
+from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
+from dessl.cli.sources import (
+    Expected,
+    check_labels_present,
+    fingerprint,
+    kind_of,
+    new_rows,
+    propensity_column,
+    training_data,
+)
+from dessl.data import DataError, Part, SemiData
+from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
+from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
+from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
+from dessl.report.page import write_report
+from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
+from dessl.results.trial import trial_facts
+from dessl.safety import audit
+from dessl.safety.propensity import ESTIMATES, propensity_of
+from dessl.saved import SavedModel
+from dessl.teachers import DEFAULT
+from dessl.training.progress import whole_bar
+
+REFIT = "refit"  # its runs, within those of training
+OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
+Options = Mapping[str, Any]
+
+
+class Rows(NamedTuple):
+    """All rows; those to train on; those to judge by; and the share held out for that, if any."""
+
+    every: SemiData
+    train: SemiData
+    test: Part
+    held_out: dict[str, float]
+
+
+def asked_for(options: Options) -> dict[str, Any]:
+    """All that a run depends on: its options, the contents of its files, and this version."""
+    asked = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
+    texts = {value for value in asked.values() if isinstance(value, str)}
+    files = {text: fingerprint(text) for text in sorted(texts)}
+    return {"version": __version__, "options": asked, "files": files}
+
+
+def fit_data(options: Options, asked: dict[str, Any]) -> None:
+    """Train with and without the unlabelled rows, and write and show which is better.
+
+    Args:
+        options: Of ``dessl fit``, by name.
+        asked: Of :func:`asked_for`; a finished run of the same is shown again, not trained.
+    """
+    started, out = time.perf_counter(), options["out"]
+    if options["resume"] and is_finished(out, asked):
+        say(FINISHED_ALREADY.format(out=out))
+        _show(out, read_facts(out), as_json=options["as_json"])
+        return
+    with resumable(out), noted_warnings() as notes:
+        rows = _rows(options)
+        found = audit(rows.train, cheap=True, seed=options["seed"])
+        rows = rows._replace(train=rows.train.to(device_named(options["device"])))
+        recipe_of = _recipes(options)
+        recipe = recipe_of(rows.train)
+        if not rows.train.is_image:
+            torch.set_num_threads(1)  # so small a network only waits for a second thread
+        again = options["refit"] and bool(rows.held_out)
+        with (
+            own_folder(out, _settings(recipe), resume=options["resume"]),
+            whole_bar((2 if again else 1) * parts(recipe), shown=True),
+        ):
+            trial = run_trial(rows.train, rows.test, recipe, out=out / TRAINING)
+            facts = trial_facts(
+                trial,
+                surrogate=options["surrogate"] or DEFAULT_SURROGATE,
+                command=command(),
+                seconds=time.perf_counter() - started,
+                settings={"lam_asked_for": options["lam"], **rows.held_out},
+                warnings=tuple(notes),
+                margin=options["margin"],
+                share=rows.held_out.get("hold_out", 1.0),
+            )
+            facts, fitted = replace(facts, audit=found), trial.fitted
+            if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
+                fitted = last.fitted
+                facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
+            _write(out, rows.train, fitted, facts, source=options["data"])
+            mark_finished(out, asked)
+            drop_large_checkpoints(out)
+    _show(out, facts, as_json=options["as_json"])
+
+
+def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
+    """The recipe for some data by the options."""
+    return partial(
+        recipe_for,
+        surrogate=options["surrogate"],
+        lam=_lam(options["lam"]),
+        risk=options["risk"],
+        teachers=_teachers(options["pool"]),
+        steps=options["steps"],
+        seed=options["seed"],
+        networks=options["networks"],
+    )
+
+
+class Refitted(NamedTuple):
+    """What won, trained again, and the number of labels that it was trained on."""
+
+    fitted: Fitted
+    labels: int
+
+
+def _refitted(
+    trial: Trial,
+    facts: RunFacts,
+    rows: Rows,
+    options: Options,
+    recipe_of: Callable[[SemiData], Recipe],
+) -> Refitted | None:
+    """Train what won again on all labels; None where that failed, and the trial's is kept."""
+    keep, _ = _labels(options["labels"])
+    whole = every_label(rows.every, labels=keep, seed=options["seed"]).to(rows.train.device)
+    lost = facts.verdict.outcome == "not used"
+    place = options["out"] / TRAINING / REFIT
+    found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
+    return None if found is None else Refitted(found, whole.n_labelled)
+
+
+def _rows(options: Options) -> Rows:
+    """Read DATA and divide it."""
+    data, test_file, seed = options["data"], options["test_file"], options["seed"]
+    keep, labels_file = _labels(options["labels"])
+    every = training_data(
+        data,
+        label=options["label"],
+        ignore=_ignored(options),
+        categorical=options["categorical"] or (),
+        size=options["size"],
+        missing_labels=options["missing_label"] or (),
+        all_classes=options["all_classes"],
+        labels=labels_file,
+        sheet=options["sheet"],
+    )
+    if options["propensity"] is not None:
+        every = _weighed(every, data, options["propensity"], seed)
+    test = None if test_file is None else _test_rows(test_file, data, every)
+    held_out = _held_out(every, test_file, options["hold_out"])
+    train, test = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
+    return Rows(every, train, test, held_out)
+
+
+def _labels(text: str | None) -> tuple[int | None, str | None]:
+    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
+    if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        return int(text), None
+    return None, text
+
+
+def _ignored(options: Options) -> list[str]:
+    """Columns to drop: a row's probability to get its label is no feature of it."""
+    propensity = options["propensity"]
+    own = propensity is not None and propensity not in ESTIMATES
+    own = own and kind_of(options["data"]) == "table"
+    return [*(options["ignore"] or ()), *([propensity] if own else [])]
+
+
+def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiData:
+    """The data with the probability of each row to get its label, known or estimated."""
+    given = (
+        propensity if propensity in ESTIMATES else propensity_column(source, propensity, len(rows))
+    )
+    found = propensity_of(rows, given, seed=seed)
+    say(found.sentence)
+    if rows.test is None:
+        warnings.warn(
+            "test rows are held out of the labelled rows, and metrics on them are not weighed by "
+            "1/π: they describe the labelled rows. Pass --test-file with rows labelled at random.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found.on(rows)
+
+
+def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
+    """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
+    if test_file is None and data.test is None:
+        return {"hold_out": share}
+    if share != HOLD_OUT:
+        judges = "a test part of their own" if test_file is None else "--test-file"
+        raise ValueError(
+            "--hold-out is the share of DATA to hold out, but these models are judged by "
+            f"{judges}. Omit it."
+        )
+    return {}
+
+
+def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
+    """Read the rows to judge by, refusing those that are trained on."""
+    expected = Expected.of(data)
+    rows, _ = new_rows(test_file, expected)
+    if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
+        raise DataError.of(
+            test_file,
+            expected="rows to judge by that the models are not trained on",
+            got="those of DATA, all of them trained on",
+            do="Omit --test-file to hold out a share of DATA, or give other rows.",
+        )
+    check_labels_present(test_file, rows, expected)
+    return rows
+
+
+def _is_same_file(one: str, other: str) -> bool:
+    """Whether both are one file or folder, or copies of one. Data set names are not files."""
+    if not (Path(one).exists() and Path(other).exists()):
+        return False
+    return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other.cpu())
+
+
+def _teachers(pool: bool | None) -> Teachers:
+    return "auto" if pool is None else DEFAULT if pool else None
+
+
+def _lam(text: str) -> Lam:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
+
+
+def _settings(recipe: Recipe) -> dict[str, object]:
+    pool = bool(recipe.teachers)
+    return {
+        "risk": recipe.plan.risk,
+        "lam": recipe.lam,
+        "networks": recipe.networks,
+        "pool": pool,
+    }
+
+
+def _of_all_labels(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
+    """The same measurements, with the model that was trained again."""
+    if facts.model is None:
+        raise TypeError("the facts of a trial say which model is saved.")
+    model = replace(facts.model, labels=labels, refitted=True)
+    return replace(facts, model=model, seconds=round(seconds, 2))
+
+
+def _write(out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, source: str) -> None:
+    """Write both models, the facts and the report, in the place of those of an earlier end."""
+    kept = (MODEL, fitted.model, fitted.lam)
+    if facts.verdict.outcome == "not used":
+        kept = (MODEL, fitted.complete_case, 0.0)
+    details = {
+        "surrogate": facts.methods[-1].surrogate,
+        "data_sha256": fingerprint(source),
+        "verdict": facts.verdict.sentence,
+    }
+    for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
+        put_model(out / name, _saved(data, fitted, model, {**details, "lam": lam}))
+    write_facts(out, facts)
+    write_report(out / REPORT, facts)
+
+
+def _saved(
+    data: SemiData, fitted: Fitted, model: Predictor | PooledPredictor, details: dict[str, object]
+) -> SavedModel:
+    architecture = fitted.recipe.model
+    if not isinstance(architecture, Architecture):
+        raise TypeError("a recipe by default has a network of dessl.MODELS.")
+    return SavedModel(
+        model=model,
+        class_names=tuple(data.class_names),
+        shape=tuple(data.x.shape[1:]),
+        image=data.is_image,
+        architecture=architecture,
+        encoding=data.encoding,
+        bits=data.bits,
+        details=details,
+    )
+
+
+def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
+    """Show what a finished run found, and what to do next."""
+    if as_json:
+        show_json(facts.as_dict())
+        return
+    show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
+    show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
+    show(f"Report: {out / REPORT}")
+    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+
+
+def _trained_on(facts: RunFacts) -> str:
+    before = facts.data.labelled + facts.data.validation
+    if not facts.model or not facts.model.refitted:
+        return f"trained on {before:,} labels"
+    return (
+        f"trained again on all {facts.model.labels:,} labels; the numbers above are of the model "
+        f"before that, with {before:,}"
+    )

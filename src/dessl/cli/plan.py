@@ -1,0 +1,92 @@
+"""``dessl plan``: how many labels a question needs, and which rows to label next."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from dessl.cli.audit import Categorical, Ignore, Label, Seed, Size
+from dessl.cli.options import AsJson, DataArgument
+
+Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="What is to be measured.")]
+Width = Annotated[
+    float | None, Option(help="Half width of the interval that is wanted, such as 0.02.")
+]
+Difference = Annotated[
+    float | None, Option(help="Difference between two models that is to be seen.")
+]
+Rows = Annotated[int | None, Option(min=1, help="Choose so many rows to label next.")]
+Out = Annotated[Path | None, Option(metavar="FILE", help="The .csv file for these rows.")]
+
+
+def plan(
+    data: DataArgument,
+    label: Label = None,
+    ignore: Ignore = None,
+    categorical: Categorical = None,
+    size: Size = None,
+    metric: Metric = "accuracy",
+    width: Width = None,
+    difference: Difference = None,
+    rows: Rows = None,
+    out: Out = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Plan labels: how many are needed, and which rows to label next.
+
+    Rows are drawn with recorded probabilities, those that a model is unsure of
+    more often. The file has each row of DATA with its probability, and
+    whether to label it: pass the column on with --propensity, and estimates stay
+    unbiased.
+
+    Example: dessl plan people.csv --label outcome --width 0.02
+
+    Example: dessl plan people.csv --label outcome --rows 50 --out next.csv
+    """
+    from dessl.cli.output import noted_warnings, show, show_json
+    from dessl.cli.sources import training_data
+    from dessl.safety.planner import next_rows, plan_labels
+
+    if width is None and difference is None and rows is None:
+        raise ValueError("Which question? Pass --width, --difference or --rows.")
+    if width is not None and difference is not None:
+        raise ValueError("--width and --difference are two questions. Pass one.")
+    if (rows is None) != (out is None):
+        raise ValueError("--rows and --out belong together: pass both, or neither.")
+    with noted_warnings():
+        read = training_data(
+            data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
+        )
+    answer: dict[str, object] = {}
+    lines = []
+    if width is not None or difference is not None:
+        planned = plan_labels(read, metric=metric, width=width, difference=difference, seed=seed)
+        answer["plan"] = vars(planned)
+        lines.append(planned.sentence)
+    if rows is not None and out is not None:
+        chosen = next_rows(read, rows, seed=seed)
+        names = read.row_names or [str(row) for row in range(len(read))]
+        _write(out, names, set(chosen.rows.tolist()), chosen.propensity.tolist())
+        answer["rows"] = [names[row] for row in chosen.rows.tolist()]
+        lines.append(f"{len(chosen.rows)} rows to label: {out}")
+    if as_json:
+        show_json(answer)
+    else:
+        for line in lines:
+            show(line)
+
+
+def _write(
+    path: Path, names: "list[str] | tuple[str, ...]", chosen: set[int], chances: list[float]
+) -> None:
+    from dessl._files import write_whole
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("row", "label_next", "propensity"))
+    for row, (name, chance) in enumerate(zip(names, chances, strict=True)):
+        writer.writerow((name, "yes" if row in chosen else "", f"{chance:.9g}"))
+    write_whole(path, text.getvalue())

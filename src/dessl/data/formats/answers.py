@@ -1,0 +1,102 @@
+"""Columns of a table that hold a teacher's answers: classes, or a probability for each class."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dessl._checks import quoted
+from dessl.data.errors import DataError, did_you_mean, few
+from dessl.data.formats.columns import as_text
+from dessl.data.formats.number_cells import has_decimal_comma, numbers
+from dessl.data.formats.tables import Table
+
+
+def teacher_columns(columns: Collection[str], name: str, source: object) -> tuple[str, ...]:
+    """Return the column with a teacher's name, or those of its probabilities.
+
+    Args:
+        columns: All columns of the table.
+        name: A column of classes; or what comes before the class in columns named ``name(class)``
+            or ``name_class``.
+        source: What errors call the table.
+
+    Raises:
+        DataError: There are no such columns.
+
+    >>> teacher_columns(("llm", "gold"), "llm", "a.csv")
+    ('llm',)
+    >>> teacher_columns(("p(no)", "p(yes)", "page"), "p", "a.csv")
+    ('p(no)', 'p(yes)')
+    """
+    if name in columns:
+        return (name,)
+    called = tuple(one for one in columns if one.startswith(f"{name}(") and one.endswith(")"))
+    found = called or tuple(one for one in columns if one.startswith(f"{name}_"))
+    if not found:
+        raise DataError.of(
+            str(source),
+            expected=f"a teacher's classes in a column {quoted(name)}, or its probabilities in "
+            f"columns {quoted(f'{name}(class)')} or {quoted(f'{name}_class')}",
+            got=few([quoted(other) for other in columns], most=20),
+            do=did_you_mean(name, columns) or "Check the name.",
+        )
+    return found
+
+
+def read_answers(
+    table: Table,
+    teachers: Mapping[str, Sequence[str]],
+    class_names: Sequence[str],
+    missing: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return each teacher's answers to all rows: classes as a list, or probabilities as an array.
+
+    Args:
+        table: With the columns.
+        teachers: The columns of each by its name, as :func:`teacher_columns` gave them.
+        class_names: The classes in order.
+        missing: What stands for no answer besides an empty cell.
+
+    Raises:
+        DataError: The columns of probabilities are not one for each class.
+    """
+    found: dict[str, Any] = {}
+    for name, columns in teachers.items():
+        if columns == (name,) or list(columns) == [name]:
+            column = as_text(table.columns[name])
+            texts = [None if text in ("", *missing) else text for text in column.texts.to_pylist()]
+            found[name] = [texts[code] for code in column.codes.tolist()]
+        else:
+            found[name] = _probabilities(table, name, columns, class_names)
+    return found
+
+
+def _probabilities(
+    table: Table, name: str, columns: Sequence[str], class_names: Sequence[str]
+) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """(n, classes), NaN where a cell is empty."""
+    ordered = []
+    for one in class_names:
+        both = [column for column in (f"{name}({one})", f"{name}_{one}") if column in columns]
+        if not both:
+            raise DataError.of(
+                table.source,
+                expected=f"a column {quoted(f'{name}({one})')} or {quoted(f'{name}_{one}')} of the "
+                "teacher's probabilities, as for each class",
+                got=few([quoted(column) for column in columns], most=20),
+                do="Name the columns as the classes of the label column, or remove the class.",
+            )
+        ordered.append(table.columns[both[0]])
+    if len(columns) > len(ordered):
+        known = {column.name for column in ordered}
+        odd = [quoted(column) for column in columns if column not in known]
+        raise DataError.of(
+            table.source,
+            expected=f"one column of {quoted(name)} for each of the classes {few(class_names)}",
+            got=f"{few(odd)} as well",
+            do="Rename the columns that are not the teacher's probabilities.",
+        )
+    return np.stack(
+        [numbers(table, column, comma=has_decimal_comma(column)) for column in ordered], axis=1
+    )

@@ -1,0 +1,255 @@
+"""The files of an exported model: the graph, and beside it what it takes and gives, as JSON."""
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl._files import write_whole
+from dessl._version import __version__
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.frames import read_frame
+from dessl.export.graphs import ExportError, Probabilities, exported_members, probabilities_of
+from dessl.recipes.predictor import Predictor, TaughtPredictor
+from dessl.saved import SavedModel
+
+Format = Literal["onnx", "pt2"]
+VERSION = 1
+ROWS = 64  # that the export is checked with
+TOLERANCE = 1e-5  # of a probability
+MOST_TIED = 0.01  # share of training rows, above which there is a warning
+INPUT, OUTPUT = "rows", "probabilities"
+OPSET = 18
+
+
+class Exported(NamedTuple):
+    """What was written.
+
+    Attributes:
+        path: The graph.
+        description: JSON: the classes, the inputs, and how a table becomes rows.
+        members: Of the pool, those that are in the graph.
+        difference: Largest difference to the model's own probabilities on the rows of the check.
+        tied: Share of the training rows that have two others equally far as last neighbour in a
+            graph. Another program may take the other one, and predict otherwise.
+    """
+
+    path: Path
+    description: Path
+    members: tuple[str, ...]
+    difference: float
+    tied: float
+
+
+def export_model(
+    path: str | Path,
+    saved: SavedModel,
+    *,
+    format: Format | None = None,  # noqa: A002 (what it is called everywhere)
+    networks_only: bool = False,
+) -> Exported:
+    """Write a model as one graph from rows to probabilities, checked against the model.
+
+    The graph takes rows as they are in training: uint8 images (n, channels, height, width), or
+    float32 numbers (n, features), which :func:`serving_rows` makes of a table.
+
+    Args:
+        path: The file, named ``.onnx`` or ``.pt2``; the description is beside it, in a file with
+            ``.json`` after that name.
+        saved: The model.
+        format: ``"onnx"`` (needs ``pip install 'dessl[onnx]'``) or ``"pt2"``
+            (``torch.export``); by the file's name if not given.
+        networks_only: Whether to export the networks of a pool without its teachers. Predictions
+            are then other ones.
+
+    Raises:
+        ExportError: A member of the pool cannot be exported, or predictions differ by more than
+            1e-5.
+    """
+    place = Path(path)
+    kind = format_of(place, format)
+    graph = probabilities_of(saved.model, networks_only=networks_only)
+    rows = check_rows(saved)
+    content, answer = (_onnx if kind == "onnx" else _pt2)(graph, rows)
+    reference = _reference(saved, networks_only=networks_only)
+    compared = ~graph.tied(rows)
+    difference = (answer.double() - reference.predict_proba(rows))[compared].abs()
+    largest = float(difference.max()) if len(difference) else 0.0
+    if not largest <= TOLERANCE:
+        raise ExportError(
+            f"the exported graph must predict as the model does, to {TOLERANCE:g}; got a "
+            f"difference of {largest:.2g}. Nothing was written."
+        )
+    members = exported_members(saved.model, networks_only=networks_only)
+    beside = place.with_name(f"{place.name}.json")
+    found = Exported(place, beside, members, largest, graph.tied_share())
+    if kind == "onnx" and found.tied > MOST_TIED:
+        warnings.warn(
+            f"{100 * found.tied:.0f} % of the training rows have two rows equally far as last "
+            "neighbour in the pool's graph, as in tables of categories. An ONNX runtime may take "
+            "the other one, and predict rows like these otherwise. Export to a .pt2 file, or "
+            "without the graph.",
+            UserWarning,
+            stacklevel=2,
+        )
+    write_whole(place, content)
+    write_whole(found.description, json.dumps(_description(saved, kind, found), indent=1) + "\n")
+    return found
+
+
+def format_of(path: Path, given: Format | None) -> Format:
+    """Return the format that is given, or that a file's name tells.
+
+    >>> format_of(Path("model.onnx"), None), format_of(Path("model"), "pt2")
+    ('onnx', 'pt2')
+    """
+    known: dict[str, Format] = {".onnx": "onnx", ".pt2": "pt2"}
+    kind = given or known.get(path.suffix.lower())
+    if kind is None or kind not in known.values():
+        raise ValueError(
+            f"format must be 'onnx' or 'pt2'; got {kind or path.name!r}. Name the file model.onnx "
+            "or model.pt2, or pass the format."
+        )
+    return kind
+
+
+def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
+    """Return a data frame's rows as an exported graph takes them, (n, features), float32.
+
+    Args:
+        description: The JSON file beside the graph.
+        x: A data frame with the columns of training.
+
+    Raises:
+        ValueError: The file is not a description, or its model was not trained on a table.
+    """
+    place = Path(description)
+    try:
+        entries = json.loads(place.read_bytes())
+        version, encoding = entries["version"], entries["encoding"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError(
+            f"{place}: expected the description that dessl export writes; got {str(error)[:60]!r}."
+        ) from error
+    if version != VERSION or encoding is None:
+        what = "a model that takes arrays as they are" if encoding is None else repr(version)
+        raise ValueError(
+            f"{place}: expected the description, of version {VERSION}, of a model that was trained "
+            f"on a table; got {what}."
+        )
+    return TableEncoding.from_dict(encoding, source=place).features(read_frame(x).table())
+
+
+def check_rows(saved: SavedModel) -> Tensor:
+    """Return rows (64, ...) like those of training, to compare both with."""
+    generator = torch.Generator().manual_seed(0)
+    if saved.image:
+        shape = (ROWS, *saved.shape)
+        return torch.randint(256, shape, generator=generator, dtype=torch.uint8)
+    drawn = torch.randn(ROWS, *saved.shape, generator=generator)
+    model = saved.model
+    if isinstance(model, TaughtPredictor):
+        mean, scale = model.taught.space.mean, model.taught.space.scale
+    else:
+        networks = model if isinstance(model, Predictor) else model.networks
+        mean, scale = networks.mean, networks.std
+    return (mean.cpu() + scale.cpu() * drawn).float()
+
+
+def _reference(saved: SavedModel, *, networks_only: bool) -> SavedModel:
+    """The model whose predictions the graph must have."""
+    if not networks_only or isinstance(saved.model, Predictor | TaughtPredictor):
+        return saved
+    return SavedModel(saved.model.networks, saved.class_names, saved.shape, image=saved.image)
+
+
+def _description(saved: SavedModel, kind: Format, found: Exported) -> dict[str, Any]:
+    encoding = saved.encoding
+    return {
+        "version": VERSION,
+        "dessl": __version__,
+        "format": kind,
+        "input": {
+            "name": INPUT,
+            "type": "uint8" if saved.image else "float32",
+            "shape": ["n", *saved.shape],
+            "columns": None if encoding is None else list(encoding.feature_names),
+            "bits": saved.bits,
+        },
+        "output": {"name": OUTPUT, "type": "float32", "shape": ["n", len(saved.class_names)]},
+        "classes": list(saved.class_names),
+        "members": list(found.members),
+        "checked": {"rows": ROWS, "difference": found.difference, "tied": found.tied},
+        "encoding": encoding and encoding.as_dict(),
+    }
+
+
+def _traced(graph: Probabilities, rows: Tensor) -> torch.export.ExportedProgram:
+    n = torch.export.Dim("n", min=1)
+    return torch.export.export(graph, (rows,), dynamic_shapes={INPUT: {0: n}}, strict=False)
+
+
+def _pt2(graph: Probabilities, rows: Tensor) -> tuple[bytes, Tensor]:
+    with _exporting(), torch.no_grad():
+        program = _traced(graph, rows)
+        buffer = io.BytesIO()
+        torch.export.save(program, buffer)
+        answer: Tensor = program.module()(rows)
+    return buffer.getvalue(), answer
+
+
+def _onnx(graph: Probabilities, rows: Tensor) -> tuple[bytes, Tensor]:
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401 (torch.onnx needs it)
+    except ImportError as error:
+        raise ImportError(
+            "ONNX needs onnx, onnxscript and onnxruntime. Install them with pip install "
+            "'dessl[onnx]', or export to a .pt2 file."
+        ) from error
+    with _exporting(), torch.no_grad():
+        program = torch.onnx.export(
+            _traced(graph, rows),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+        if program is None:
+            raise RuntimeError("no graph was made")
+        content = program.model_proto.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (answer,) = session.run([OUTPUT], {INPUT: rows.numpy()})
+    return content, torch.from_numpy(np.asarray(answer))
+
+
+@contextmanager
+def _exporting() -> Iterator[None]:
+    """Keep the exporters quiet, and say in one sentence what they cannot do."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [one.level for one in loggers]
+    try:
+        for one in loggers:
+            one.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0][:200]
+        raise ExportError(
+            f"this model cannot be exported: {type(error).__name__}, {first}. A network of your "
+            "own must be one that torch.export can trace."
+        ) from error
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)

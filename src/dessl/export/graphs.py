@@ -1,0 +1,333 @@
+"""A saved model as one module of tensors alone, which ``torch.export`` can trace.
+
+    p = softmax( Σ_m w_m T_m log p_m(x) )
+
+Networks, linear and kernel regressions, trees and graphs are such modules; a classifier of the
+user's own and LightGBM's trees are not. Predictions are those of :mod:`dessl.teachers` up to
+rounding: networks compute in float32, the others as there.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dessl.functional import log_probabilities
+from dessl.recipes import PooledPredictor, TaughtPredictor
+from dessl.recipes.predictor import AnyPredictor, Predictor
+from dessl.teachers import KINDS, State
+from dessl.teachers.fold_networks import FOLDS
+from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
+from dessl.teachers.neighbours import EXACT_UP_TO
+from dessl.teachers.pooling import as_columns
+
+SAMPLE = 512  # training rows that are looked at
+TIED = 1e-5  # of the squared lengths: distances that differ less are one in float32
+
+
+class ExportError(ValueError):
+    """A model that cannot be exported, or whose export does not predict as it does."""
+
+
+class Probabilities(nn.Module):
+    """What is exported: from rows to probabilities (n, classes), float32."""
+
+    def __init__(self, log_p: nn.Module) -> None:
+        super().__init__()
+        self.log_p = copy.deepcopy(log_p).cpu().requires_grad_(False)  # the model stays as it is
+        self.eval()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return probabilities of rows as they are in the data."""
+        probabilities: Tensor = self.log_p(rows).softmax(-1).float()
+        return probabilities
+
+    def tied(self, rows: Tensor) -> Tensor:
+        """Return which rows, (n,), have two training rows as eighth neighbour, equally far."""
+        found = torch.zeros(len(rows), dtype=torch.bool)
+        for graph in self._graphs():
+            found |= graph.tied(graph.space(as_columns(rows)))
+        return found
+
+    def tied_share(self) -> float:
+        """Return the share of training rows, of 512 of them, that have two."""
+        nodes = [(graph, graph.get_buffer("rows")) for graph in self._graphs()]
+        shares = [graph.tied(z[:: -(-len(z) // SAMPLE)]).double().mean() for graph, z in nodes]
+        return max(map(float, shares), default=0.0)
+
+    def _graphs(self) -> list["GraphMember"]:
+        return [part for part in self.modules() if isinstance(part, GraphMember)]
+
+
+class PoolGraph(nn.Module):
+    """The pool: networks and teachers, each with its weight."""
+
+    def __init__(self, model: PooledPredictor) -> None:
+        super().__init__()
+        weights = model.pool.weights
+        self.anchor = model.networks if weights.weights[weights.anchor] else None
+        members = {name: member_module(name, one) for name, one in model.pool.members.items()}
+        self.members = nn.ModuleList(members.values())
+        names = [*([weights.anchor] if self.anchor is not None else []), *members]
+        self.weights = [weights.weights[name] * weights.exponents[name] for name in names]
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the weighted sum of the members' log-probabilities, float64."""
+        columns = rows.flatten(1)
+        columns = columns.float() / 255 if rows.dtype == torch.uint8 else columns
+        found = [] if self.anchor is None else [self.anchor(rows).double()]
+        found += [member(columns) for member in self.members]
+        parts = [weight * log_p for weight, log_p in zip(self.weights, found, strict=True)]
+        return torch.stack(parts).sum(0)
+
+
+class SpaceGraph(nn.Module):
+    """Rows in the columns of a :class:`dessl.teachers.space.Space`."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name in ("mean", "scale", "directions"):
+            self.register_buffer(name, tensors[f"space.{name}"].float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return rows (n, k), float32."""
+        scaled = (x.float() - self.get_buffer("mean")) / self.get_buffer("scale")
+        directions = self.get_buffer("directions")
+        return scaled @ directions if directions.shape[1] else scaled
+
+
+class AllClasses(nn.Module):
+    """Values of the classes that a teacher has seen, put among all classes."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        present, prior = tensors["classes.present"].long(), tensors["classes.prior"].double()
+        seen = torch.zeros(len(prior), dtype=torch.bool)
+        seen[present] = True
+        place = torch.zeros(len(prior), dtype=torch.long)
+        place[present] = torch.arange(len(present))
+        for name, part in (("seen", seen), ("place", place), ("prior", prior)):
+            self.register_buffer(name, part)
+        self.left = float((1 - prior[~seen].sum()).log())
+
+    def of(self, values: Tensor, others: Tensor) -> Tensor:
+        """Return values (n, present) as (n, classes), with others (classes,) in between."""
+        seen, place = self.get_buffer("seen"), self.get_buffer("place")
+        return torch.where(seen, values[:, place], others)
+
+    def log_p(self, scores: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes) of scores (n, present)."""
+        known = scores.log_softmax(-1) + self.left
+        return self.of(known, self.get_buffer("prior").log())
+
+
+class LinearMember(nn.Module):
+    """Logistic regression."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.space, self.classes = SpaceGraph(state.tensors), AllClasses(state.tensors)
+        self.register_buffer("weights", state.tensors["weights"].double())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes)."""
+        return self.scores(self.features(self.space(x).double()))
+
+    def features(self, z: Tensor) -> Tensor:
+        """Return what the regression is on, (n, d)."""
+        return z
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return log-probabilities by the weights."""
+        weights = self.get_buffer("weights")
+        return self.classes.log_p(features @ weights[:-1] + weights[-1])
+
+
+class KernelMember(LinearMember):
+    """Logistic regression on similarities to landmarks."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.register_buffer("landmarks", state.tensors["landmarks"].double())
+        self.register_buffer("basis", state.tensors["basis"].double())
+        self.bandwidth = float(state.settings["bandwidth"])
+
+    def features(self, z: Tensor) -> Tensor:
+        """Return k(z, ·) U Λ^−½."""
+        squares = squared_distances(z, self.get_buffer("landmarks")).clamp(min=0)
+        return (-squares / (2 * self.bandwidth**2)).exp() @ self.get_buffer("basis")
+
+
+class TreesMember(nn.Module):
+    """A forest: every row walks down every tree at once."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        for name in ("roots", "column", "threshold", "left", "right", "shares"):
+            self.register_buffer(name, state.tensors[f"forest.{name}"])
+        self.classes = AllClasses(state.tensors)
+        self.depth = int(state.tensors["forest.depth"])
+        self.trees = int(state.settings["trees"])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes)."""
+        column, threshold, left, right = map(
+            self.get_buffer, ("column", "threshold", "left", "right")
+        )
+        values = x.float().double()
+        node = self.get_buffer("roots").unsqueeze(0).expand(x.shape[0], -1)
+        for _ in range(self.depth):
+            goes_left = values.gather(1, column[node]) <= threshold[node]
+            node = torch.where(goes_left, left[node], right[node])
+        shares = self.get_buffer("shares")[node].mean(1)
+        prior = self.classes.get_buffer("prior")
+        votes = self.classes.of(shares, torch.zeros_like(prior))
+        return ((self.trees * votes + prior) / (self.trees + 1)).log()
+
+
+class GraphMember(nn.Module):
+    """Diffused labels: a new row has those of its neighbours, looked up among all nodes."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.space = SpaceGraph(state.tensors)
+        for name in ("rows", "sigma", "mass", "prior"):
+            self.register_buffer(name, state.tensors[name])
+        self.alpha = float(state.settings["alpha"])
+        self.weight = float(state.settings["smoothing"]) * float(state.settings["median"])
+        self.neighbours = min(NEIGHBOURS, len(state.tensors["rows"]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes)."""
+        z, rows = self.space(x), self.get_buffer("rows")
+        # |z − r|² / 2 − |z|² / 2, as the teacher computes it: equally far rows are then the same.
+        halves = torch.addmm(rows.square().sum(1) / 2, z, rows.T, alpha=-1)
+        near = halves.topk(self.neighbours, 1, largest=False).indices
+        squares = (z.unsqueeze(1) - rows[near]).square().sum(2)
+        sigma = squares.amax(1, keepdim=True).sqrt()
+        product = (sigma * self.get_buffer("sigma")[near]).clamp(
+            min=torch.finfo(torch.float32).tiny
+        )
+        weights = (-squares / product).exp().clamp(min=LEAST_WEIGHT).double()
+        share = (weights / weights.sum(1, keepdim=True)).unsqueeze(2)
+        mass = self.alpha * (share * self.get_buffer("mass")[near].double()).sum(1)
+        prior = self.get_buffer("prior")
+        total = mass.sum(1, keepdim=True) + self.weight
+        log_p: Tensor = ((mass + self.weight * prior) / total).log()
+        return log_p
+
+    def tied(self, z: Tensor) -> Tensor:
+        """Return which rows, (n,), have two nodes as last neighbour, as far as float32 sees.
+
+        Args:
+            z: Rows in the graph's space.
+        """
+        z, rows = z.double(), self.get_buffer("rows").double()
+        if len(rows) <= self.neighbours:
+            return torch.zeros(len(z), dtype=torch.bool)
+        squares = squared_distances(z, rows).topk(self.neighbours + 1, 1, largest=False)
+        gap = squares.values[:, -1] - squares.values[:, -2]
+        length = z.square().sum(1) + rows.square().sum(1)[squares.indices[:, -1]]
+        tied: Tensor = gap < TIED * length
+        return tied
+
+
+class Ensemble(nn.Module):
+    """The geometric mean of networks."""
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return log-probabilities (n, classes), float64."""
+        logs = [log_probabilities(network(z).double()) for network in self.networks]
+        return torch.stack(logs).mean(0).log_softmax(-1)
+
+
+class StudentGraph(nn.Module):
+    """A student of a teacher's answers, without its teacher."""
+
+    def __init__(self, model: TaughtPredictor) -> None:
+        super().__init__()
+        taught = model.taught
+        self.space = SpaceGraph({f"space.{k}": v for k, v in taught.space._asdict().items()})
+        groups = [list(taught.networks["complete_case"])]
+        self.weights = [1.0]
+        if taught.report.student.kept:
+            for name, size in (("students", FOLDS), ("imitators", 2)):
+                own = taught.networks[name]
+                groups += [list(own[k : k + size]) for k in range(0, len(own), size)]
+            self.weights = [float(weight) for weight in taught.report.student.weights]
+        self.groups = nn.ModuleList(Ensemble(group) for group in groups)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return the weighted sum of log-probabilities, float64."""
+        z = self.space(rows)
+        parts = [w * group(z) for w, group in zip(self.weights, self.groups, strict=True)]
+        return torch.stack(parts).sum(0)
+
+
+MEMBERS: dict[str, type[nn.Module]] = {
+    "linear": LinearMember, "kernel": KernelMember, "trees": TreesMember, "graph": GraphMember,
+}  # fmt: skip
+
+
+def probabilities_of(model: AnyPredictor, *, networks_only: bool = False) -> Probabilities:
+    """Return what is exported of a model.
+
+    Args:
+        model: Of a saved model.
+        networks_only: Whether to leave a pool's teachers out.
+
+    Raises:
+        ExportError: A member of its pool is not made of tensors.
+    """
+    if isinstance(model, TaughtPredictor):
+        return Probabilities(StudentGraph(model))
+    if isinstance(model, Predictor):
+        return Probabilities(model)
+    return Probabilities(model.networks if networks_only else PoolGraph(model))
+
+
+def exported_members(model: AnyPredictor, *, networks_only: bool = False) -> tuple[str, ...]:
+    """Return the names of a pool's members that are exported; the networks are ``"networks"``."""
+    if not isinstance(model, PooledPredictor) or networks_only:
+        return ("networks",)
+    weights = model.pool.weights
+    anchor = ("networks",) if weights.weights[weights.anchor] else ()
+    return (*anchor, *model.pool.members)
+
+
+def member_module(name: str, teacher: Any) -> nn.Module:
+    """Return a fitted teacher as a module from columns to log-probabilities.
+
+    Raises:
+        ExportError: It is not made of tensors, or too large to be.
+    """
+    instead = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
+    kind = next((kind for kind in MEMBERS if isinstance(teacher, KINDS[kind])), None)
+    if kind is None:
+        raise ExportError(
+            f"the pool's member {name!r} cannot be exported: a {type(teacher).__name__} is not "
+            f"made of tensors. {instead}"
+        )
+    state = teacher.state()
+    if kind == "graph" and len(state.tensors["rows"]) > EXACT_UP_TO:
+        raise ExportError(
+            f"the pool's member {name!r} cannot be exported: it looks up neighbours among "
+            f"{len(state.tensors['rows']):,} rows, and above {EXACT_UP_TO:,} not exactly. {instead}"
+        )
+    return MEMBERS[kind](state)
+
+
+def squared_distances(x: Tensor, y: Tensor) -> Tensor:
+    """Return |x − y|² (n, m) of rows (n, d) and (m, d).
+
+    >>> squared_distances(torch.tensor([[0.0, 1.0]]), torch.tensor([[3.0, 5.0], [0.0, 1.0]]))
+    tensor([[25.,  0.]])
+    """
+    squares: Tensor = x.square().sum(1, keepdim=True) + y.square().sum(1) - 2 * x @ y.T
+    return squares

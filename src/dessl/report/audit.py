@@ -1,0 +1,126 @@
+"""The audit: whether labels are missing at random, what was found, and what can be gained."""
+
+from dessl.report.html import Child, Markup, element, named, section, table
+from dessl.safety import Audit
+
+OUTCOMES = {"use it": "helped", "use it with care": "no-clear-difference", "do not use it": "hurt"}
+SIGNS = {"use it": "✓", "use it with care": "?", "do not use it": "✗"}
+COPIES = {
+    "test_labelled": "test rows equal to a labelled row",
+    "near_test": "test rows with a near copy among labelled rows",
+    "test_unlabelled": "test rows equal to an unlabelled row",
+    "unlabelled": "unlabelled rows equal to a labelled row",
+    "near_unlabelled": "unlabelled rows with a near copy among labelled rows",
+    "labelled": "labelled rows equal to another",
+    "near_labelled": "labelled rows with a near copy among labelled rows",
+    "conflicts": "labelled rows that equal a row with another label",
+}
+
+
+def audit_section(found: Audit | None) -> Markup | None:
+    """The tests, what was found, and what can be gained; nothing where there was no audit."""
+    if found is None:
+        return None
+    return section(
+        "Audit",
+        element("p", f"The unlabelled rows: {found.outcome}.", class_="note"),
+        element("ul", (element("li", why, dir="auto") for why in found.reasons))
+        if found.reasons
+        else None,
+        _tests(found),
+        _columns(found),
+        _counts(found),
+        _gains(found),
+    )
+
+
+def audit_article(found: Audit) -> Markup:
+    """The audit as the main part of a page of its own."""
+    sign = element("span", SIGNS[found.outcome], aria_hidden="true", class_="sign")
+    about = f": {found.labelled:,} labelled and {found.unlabelled:,} unlabelled rows."
+    return element(
+        "article",
+        element(
+            "div",
+            element("p", sign, " ", found.outcome.capitalize(), class_="outcome"),
+            class_=f"verdict {OUTCOMES[found.outcome]}",
+            id="verdict",
+        ),
+        element("p", named(found.name or "the data"), about, class_="note"),
+        audit_section(found),
+    )
+
+
+def _tests(found: Audit) -> Markup | None:
+    if not found.tests:
+        return element("p", "Too few rows to test whether labels are missing at random.")
+    rows = (
+        (
+            one.test,
+            f"{one.p_value:.3f}",
+            f"{one.corrected:.3f}",
+            element("td", one.finding, class_="prose", dir="auto"),
+        )
+        for one in found.tests
+    )
+    headings = ("are labels missing at random?", "p", "corrected for all tests", "finding")
+    return table(headings, rows, label="Tests of labels missing at random", class_="facts")
+
+
+def _columns(found: Audit) -> Markup | None:
+    if not found.columns:
+        return None
+    rows = (
+        (
+            named(one.name),
+            f"{one.auc:.2f}",
+            f"{one.p_value:.3f}",
+            "spread" if one.spread else "place",
+        )
+        for one in found.columns
+    )
+    headings = ("column", "AUC of labelled rows", "corrected p", "differs in")
+    shown = table(headings, rows, label="Columns that differ most", class_="metrics")
+    return element("details", element("summary", "Columns that differ most"), shown)
+
+
+def _counts(found: Audit) -> Markup | None:
+    rows: list[tuple[Child, ...]] = []
+    if found.copies is not None:
+        counts = vars(found.copies)
+        rows += [(words, f"{counts[name]:,}") for name, words in COPIES.items() if counts[name]]
+    labels = found.labels
+    if labels.doubtful:
+        rows.append(("labels that look wrong", f"{labels.doubtful:,}"))
+    if labels.absent:
+        rows.append(("classes without a label", f"{len(labels.absent):,}"))
+    if labels.few:
+        rows.append(("classes with fewer than five labels", f"{len(labels.few):,}"))
+    if labels.one_class_folds:
+        rows.append(("folds of five with one class", f"{labels.one_class_folds}"))
+    if not rows:
+        return element("p", "No copies found, and every class has at least five labels.")
+    return table(("copies and labels", "count"), rows, label="Copies and labels", class_="facts")
+
+
+def _gains(found: Audit) -> Markup | None:
+    if not found.gains:
+        return None
+    rows = (
+        (
+            one.term,
+            f"{one.correlation:.2f} ({one.low:.2f} to {one.high:.2f})",
+            f"{one.variance_ratio:.0%}",
+            f"{one.equivalent_labels:,.0f}",
+            "yes" if one.worth_it else "no",
+        )
+        for one in found.gains
+    )
+    headings = (
+        "term H",
+        "ρ(L, H), 95 % interval",
+        "variance left",
+        f"{found.labelled:,} labels are worth",
+        f"ρ above {found.least_correlation:.2f}",
+    )
+    return table(headings, rows, label="What can be gained", class_="metrics")

@@ -1,0 +1,80 @@
+"""The decision: which model to use, how good it is, why, and what more labels would bring."""
+
+from dessl.evaluation.metrics.vocabulary import interval_text
+from dessl.evaluation.verdict import Outcome
+from dessl.report.html import Child, Markup, element, named
+from dessl.results.facts import Estimate, RunFacts
+
+SIGNS: dict[Outcome, str] = {
+    "better": "✓",
+    "no practical difference": "=",
+    "not used": "–",
+    "worse": "✗",
+    "cannot tell yet": "?",
+    "no verdict": "!",
+}
+ADVICE: dict[Outcome, str] = {
+    "better": "Use this model",
+    "no practical difference": "Use this model; the complete case would do as well",
+    "not used": "Use this model, the complete case",
+    "worse": "Use the complete case, not this model",
+    "cannot tell yet": "Use this model, which may be no better than the complete case",
+    "no verdict": "Do not use this model yet",
+}
+HALVED = 3  # times as many labels more, since an interval's width falls with their square root
+
+
+def advice(facts: RunFacts) -> str:
+    """What to do and what to expect, in one line; of several seeds, only what to do."""
+    found = accuracy_of(facts)
+    start = ADVICE[facts.verdict.outcome]
+    if found is None:
+        return f"{start}."
+    low, high = interval_text("accuracy", found.low, found.high)
+    level = f"{100 * found.confidence:g} % interval"
+    return f"{start}: expected accuracy {low} to {high} % ({level})."
+
+
+def accuracy_of(facts: RunFacts) -> Estimate | None:
+    """The accuracy of the saved model with its interval; None where there is none."""
+    saved = facts.model.method if facts.model else None
+    found = (one for one in facts.estimates if (one.method, one.metric) == (saved, "accuracy"))
+    return next(found, None)
+
+
+def decision(facts: RunFacts) -> Markup:
+    """The first thing on the page: what to do, because of what, and the labels it would take."""
+    outcome = facts.verdict.outcome
+    sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
+    rows: list[tuple[str, Child]] = [
+        ("Because", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
+        ("More labels needed", more_labels(facts)),
+    ]
+    if facts.model:
+        labels = f", trained with {facts.model.labels:,} labels"
+        again = ", then again on all labels" if facts.model.refitted else ""
+        rows.append(("The model", [named(facts.model.method), f"{labels}{again}."]))
+    return element(
+        "div",
+        element("p", sign, " ", advice(facts), class_="decision"),
+        element("dl", ((element("dt", name), element("dd", text)) for name, text in rows)),
+        class_=f"verdict {outcome.replace(' ', '-')}",
+        id="verdict",
+    )
+
+
+def more_labels(facts: RunFacts) -> str:
+    """How many more labels the decision needs, and how many would sharpen the expectation."""
+    outcome, needed = facts.verdict.outcome, facts.verdict.needed
+    text = "None for this decision."
+    if outcome == "no verdict":
+        text = "Not known, as nothing could be compared."
+    elif outcome == "cannot tell yet" and needed is None:
+        text = "No number that can be given would settle the comparison."
+    elif outcome == "cannot tell yet":
+        text = f"About {needed:,}, to tell it from the complete case."
+    found = accuracy_of(facts)
+    if found is None or found.low == found.high:
+        return text
+    more = f"{HALVED * found.n_labelled:,}"
+    return f"{text} About {more} more held-out labels would halve the interval of the accuracy."

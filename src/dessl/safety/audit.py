@@ -1,0 +1,352 @@
+"""audit: is it safe to use these unlabelled rows, and what can they bring?"""
+
+import dataclasses
+import html
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from dessl._entries import Measured
+from dessl._json import json_ready
+from dessl.data import DataError, SemiData
+from dessl.evaluation.statistics.multiple import holm
+from dessl.safety.answers import FoldAnswers, fold_answers
+from dessl.safety.class_test import class_test
+from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
+from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
+from dessl.safety.labels import LabelFacts, label_facts
+from dessl.safety.leaks import CopyFacts, copies_in
+from dessl.safety.permutation import Floats
+from dessl.safety.two_samples import (
+    LEAST_ROWS,
+    ColumnShift,
+    classifier_test,
+    column_tests,
+    output_tests,
+)
+
+Outcome = Literal["use it", "use it with care", "do not use it"]
+LEVEL = 0.05
+CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows are of another kind
+LARGE = 0.65  # AUC of telling labelled rows from unlabelled ones
+FEW_LABELS = 30
+CHEAP_ROWS = 3_000
+SHOWN = 5  # columns
+LEAST_SHARE = 0.01  # of rows that are copies, worth a word
+LEAST_DOUBT = 0.04  # of labels that look wrong, worth a word
+
+
+@dataclass(frozen=True)
+class Missingness:
+    """One test of labels missing completely at random.
+
+    Attributes:
+        test: Its name.
+        p_value: Of the test alone.
+        corrected: Corrected for the number of tests made (Holm).
+        finding: What it found, in words.
+    """
+
+    test: str
+    p_value: float
+    corrected: float
+    finding: str
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found; ``outcome`` and ``reasons`` say what to do.
+
+    Attributes:
+        name: Of the data.
+        outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``: the unlabelled rows.
+        reasons: Why, the gravest first; one sentence each, with what to do.
+        labelled: Rows with a label.
+        unlabelled: Rows without.
+        test: Test rows.
+        tests: Of labels missing completely at random.
+        columns: Those that differ most between labelled and unlabelled rows, p-values corrected.
+        auc: Of telling labelled from unlabelled rows, out of fold; 0.5 if they look alike.
+        class_propensity: Estimated share of each class that is labelled; () if not tested.
+        copies: Copies between the parts.
+        labels: Coverage and doubtful labels.
+        gains: What each term can bring, the best first; () in the cheap part.
+        least_correlation: ρ that a term must pass to pay for estimating λ.
+        seconds: Time taken.
+    """
+
+    name: str
+    outcome: Outcome
+    reasons: tuple[str, ...]
+    labelled: int
+    unlabelled: int
+    test: int
+    tests: tuple[Missingness, ...]
+    columns: tuple[ColumnShift, ...]
+    auc: Measured
+    class_propensity: tuple[Measured, ...]
+    copies: CopyFacts | None
+    labels: LabelFacts
+    gains: tuple[GainFacts, ...]
+    least_correlation: Measured
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a line."""
+        first = self.reasons[0] if self.reasons else "nothing found that speaks against it."
+        return f"{self.outcome.capitalize()}: {first[0].lower()}{first[1:]}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the audit as JSON takes it: None for NaN, "Infinity" for ∞."""
+        ready = json_ready(dataclasses.asdict(self))
+        assert isinstance(ready, dict)  # noqa: S101
+        return ready
+
+    def __str__(self) -> str:
+        """The verdict, the reasons, the tests and what can be gained."""
+        lines = [
+            f"{self.name or 'the data'}: {self.outcome}",
+            *(f"- {why}" for why in self.reasons),
+        ]
+        lines += [f"{one.test}: p = {one.p_value:.3f}. {one.finding}" for one in self.tests]
+        lines += [
+            f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), worth "
+            f"{one.equivalent_labels:.0f} labels"
+            for one in self.gains
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        head, *rest = str(self).splitlines()
+        items = "".join(f"<li>{html.escape(line.removeprefix('- '))}</li>" for line in rest)
+        return f"<div><b>{html.escape(head)}</b><ul>{items}</ul></div>"
+
+
+def audit(
+    data: SemiData,
+    *,
+    cheap: bool = False,
+    teachers: Sequence[str] = TEACHERS,
+    seed: int = 0,
+) -> Audit:
+    """Look whether labels are missing at random, for leaks, and for what can be gained.
+
+    Args:
+        data: With its labels; its test part is looked at for copies.
+        cheap: Whether to leave out near copies, doubtful labels and gains, as ``dessl fit`` does.
+        teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
+        seed: Of samples, folds and permutations.
+
+    Raises:
+        DataError: No row has a label.
+
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(300, 2, generator=generator)
+    >>> y = torch.where(torch.arange(300) < 60, (x[:, 0] > 0).long(), -1)
+    >>> audit(SemiData(x, y), cheap=True).outcome
+    'use it'
+    """
+    began = time.perf_counter()
+    if not data.n_labelled:
+        raise DataError.of(
+            data.name or "the data",
+            expected="some rows with a label and some without",
+            got="no label",
+            do="Label some rows, drawn at random.",
+        )
+    sample = sampled_rows(data, seed=seed, **({"most": CHEAP_ROWS} if cheap else {}))
+    columns = columns_of(data, sample.rows)
+    y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
+    answers = None
+    if not cheap and len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
+        answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
+    found = _missingness(data, sample, columns, answers, y, seed=seed)
+    n_known = len(y)
+    doubts = None if answers is None else answers.log_p[:n_known]
+    facts = Audit(
+        name=data.name,
+        outcome="use it",
+        reasons=(),
+        labelled=data.n_labelled,
+        unlabelled=data.n_unlabelled,
+        test=0 if data.test is None else len(data.test.y),
+        copies=copies_in(data, near=not cheap, seed=seed),
+        labels=label_facts(data, sample.rows[:n_known], doubts),
+        gains=() if answers is None or not data.n_unlabelled else gains(
+            columns.values[:n_known], y, columns.values[n_known:], data.n_classes,
+            n_labelled=data.n_labelled, n_unlabelled=data.n_unlabelled,
+            teachers=teachers, seed=seed,
+        ),
+        least_correlation=least_correlation(data.n_labelled),
+        seconds=0.0,
+        **found,
+    )  # fmt: skip
+    grave, mild = _reasons(facts, weighed=data.propensity is not None)
+    outcome: Outcome = "do not use it" if grave else "use it with care" if mild else "use it"
+    seconds = time.perf_counter() - began
+    return dataclasses.replace(facts, outcome=outcome, reasons=(*grave, *mild), seconds=seconds)
+
+
+def _missingness(
+    data: SemiData,
+    sample: Sampled,
+    columns: Columns,
+    answers: FoldAnswers | None,
+    y: Tensor,
+    *,
+    seed: int,
+) -> dict[str, Any]:
+    """All tests of MCAR, or none where there are too few rows."""
+    nothing: dict[str, Any] = {
+        "tests": (), "columns": (), "auc": float("nan"), "class_propensity": (),
+    }  # fmt: skip
+    n_l, n_u = int(sample.labelled.sum()), int((~sample.labelled).sum())
+    if min(n_l, n_u) < LEAST_ROWS:
+        return nothing
+    by = classifier_test(columns.values, sample.labelled, seed=seed)
+    shifts = column_tests(columns.values.numpy(), sample.labelled, columns.names, seed=seed)
+    shifts = tuple(sorted(shifts, key=lambda one: (one.p_value, -abs(one.auc - 0.5))))
+    made = [
+        ("labelled against unlabelled rows", by.p_value,
+         f"A classifier tells them apart with AUC {by.auc:.2f}; 0.5 is chance."),
+        ("column by column", shifts[0].p_value, _column_words(shifts[0])),
+    ]  # fmt: skip
+    propensity: tuple[float, ...] = ()
+    if answers is not None:
+        outputs = output_tests(
+            answers.log_p, sample.labelled, answers.folds, data.class_names, seed=seed
+        )
+        worst = min(outputs, key=lambda one: one.p_value)
+        made.append(("a model's answers", worst.p_value, _column_words(worst)))
+        if (classes := class_test(answers.log_p, y, sample.labelled)) is not None:
+            scale = _scale(data, n_l, n_u)
+            propensity = tuple(_rescaled(classes.propensity, scale).tolist())
+            shown = [share for share in propensity if share == share]
+            made.append(
+                ("chance of a label by class", classes.p_value,
+                 f"Estimated from {min(shown):.3g} to {max(shown):.3g}.")
+            )  # fmt: skip
+    corrected = holm([p for _, p, _ in made])
+    tests = tuple(
+        Missingness(name, p, float(c), words)
+        for (name, p, words), c in zip(made, corrected, strict=True)
+    )
+    return {
+        "tests": tests,
+        "columns": shifts[:SHOWN],
+        "auc": by.auc,
+        "class_propensity": propensity,
+    }
+
+
+def _scale(data: SemiData, n_l: int, n_u: int) -> tuple[float, float]:
+    """How many rows each sampled labelled and unlabelled row stands for."""
+    return data.n_labelled / n_l, data.n_unlabelled / n_u
+
+
+def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
+    """Propensities in the whole data, from those in a sample of its rows."""
+    known, unknown = scale[0] * phi, scale[1] * (1 - phi)
+    found: Floats = known / (known + unknown)
+    return found
+
+
+def _column_words(shift: ColumnShift) -> str:
+    what = "differs in spread" if shift.spread else "differs"
+    return f"{shift.name} {what} most: AUC {shift.auc:.2f}."
+
+
+def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
+    """What speaks against using the unlabelled rows, grave and mild."""
+    grave: list[str] = []
+    mild: list[str] = []
+    if not facts.unlabelled:
+        grave.append("No row is without a label: there is nothing to use.")
+    if len(facts.labels.counts) - len(facts.labels.absent) < 2:
+        grave.append("The labels are of one class. Label rows of the others.")
+    shifted = [one for one in facts.tests if one.corrected <= LEVEL]
+    if shifted:
+        worst = min(shifted, key=lambda one: one.corrected)
+        text = (
+            f"Labels are not missing at random ({worst.test}: p = {worst.corrected:.3f} after "
+            f"correction for {len(facts.tests)} tests). {worst.finding} "
+        )
+        far = facts.auc >= LARGE and worst.corrected <= CLEAR
+        if weighed:
+            mild.append(text + "They are weighed by the propensities given.")
+        elif far:
+            grave.append(text + "Label a random sample, or pass propensities.")
+        else:
+            mild.append(text + "Pass propensities (--propensity), or label a random sample.")
+    grave_copies, mild_copies = _copy_reasons(facts)
+    return grave + grave_copies, mild + mild_copies + _label_reasons(facts)
+
+
+def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
+    copies = facts.copies
+    if copies is None or copies.expected:
+        return [], []
+    grave: list[str] = []
+    mild: list[str] = []
+    leaked = copies.test_labelled + copies.near_test
+    if leaked:
+        kinds = f"{copies.test_labelled} exact, {copies.near_test} near"
+        text = (
+            f"{leaked} of {facts.test} test rows are copies of labelled rows ({kinds}): metrics on "
+            "them are optimistic. Remove them from one of the two."
+        )
+        (grave if leaked > LEAST_SHARE * facts.test else mild).append(text)
+    if copies.conflicts:
+        mild.append(
+            f"{copies.conflicts} labelled rows equal a row with another label. Check these labels."
+        )
+    same = copies.labelled + copies.near_labelled
+    if same > LEAST_SHARE * facts.labelled:
+        mild.append(
+            f"{same} labelled rows are copies of other labelled rows ({copies.labelled} exact, "
+            f"{copies.near_labelled} near): there are fewer labels than it seems."
+        )
+    if copies.unlabelled > LEAST_SHARE * facts.unlabelled:
+        mild.append(
+            f"{copies.unlabelled} unlabelled rows equal a labelled row. Remove them, or give them "
+            "its label."
+        )
+    return grave, mild
+
+
+def _label_reasons(facts: Audit) -> list[str]:
+    labels, found = facts.labels, []
+    if labels.absent:
+        found.append(
+            f"No label of {', '.join(map(repr, labels.absent[:3]))}"
+            + (f" and {len(labels.absent) - 3} more classes" if len(labels.absent) > 3 else "")
+            + ": a model cannot learn them. Label some of their rows."
+        )
+    if facts.labelled < FEW_LABELS:
+        found.append(
+            f"Only {facts.labelled} labels: neither a gain nor a loss can be seen. Label more."
+        )
+    elif labels.few:
+        found.append(
+            f"{len(labels.few)} classes have fewer than five labels, such as {labels.few[0]!r}: "
+            "some folds have none of them."
+        )
+    if labels.doubtful > LEAST_DOUBT * facts.labelled:
+        first = labels.examples[0]
+        found.append(
+            f"{labels.doubtful} labels look wrong, such as {first.row} ({first.label!r}, "
+            f"likelier {first.suggested!r}). Check them."
+        )
+    if facts.gains and not any(one.worth_it for one in facts.gains):
+        best = facts.gains[0]
+        found.append(
+            f"Little can be gained: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
+            f"and {facts.least_correlation:.2f} is needed to pay for estimating λ."
+        )
+    return found

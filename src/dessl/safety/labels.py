@@ -1,0 +1,115 @@
+"""What labels themselves show: classes without any, and labels that are probably wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.data import SemiData
+from dessl.safety.leaks import row_name
+from dessl.teachers.fold_networks import stratified_folds
+
+FOLDS = 5
+FEW = 5  # labels of a class, below which a fold of five has none
+UNLIKELY = 0.1  # probability of the label given, below which it may be wrong
+EXAMPLES = 10
+
+
+@dataclass(frozen=True)
+class DoubtfulLabel:
+    """A label that out-of-fold answers contradict."""
+
+    row: str
+    label: str
+    suggested: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class LabelFacts:
+    """How labels cover the classes, and which are doubtful.
+
+    Attributes:
+        counts: Labels of each class.
+        absent: Classes without a label.
+        few: Classes with fewer than five labels, one for each fold.
+        one_class_folds: Folds of five whose labels are all of one class.
+        doubtful: How many labels are probably wrong, or lie where classes overlap: the labels
+            alone cannot tell these two apart.
+        examples: The most doubtful ones.
+    """
+
+    counts: tuple[int, ...]
+    absent: tuple[str, ...]
+    few: tuple[str, ...]
+    one_class_folds: int
+    doubtful: int
+    examples: tuple[DoubtfulLabel, ...]
+
+
+def label_facts(data: SemiData, rows: Tensor, log_p: Tensor | None) -> LabelFacts:
+    """Return what the labels show.
+
+    Args:
+        data: With its labels.
+        rows: (m,) positions of labelled rows.
+        log_p: Out-of-fold log-probabilities (m, classes) of these rows; None if there are none.
+
+    >>> data = SemiData(torch.rand(6, 2), [0, 0, 0, 0, 0, 1], class_names=["a", "b", "c"])
+    >>> facts = label_facts(data, data.labelled_rows, None)
+    >>> facts.absent, facts.few, facts.one_class_folds
+    (('c',), ('b',), 4)
+    """
+    y = data.y[data.labelled_rows].cpu()
+    counts = y.bincount(minlength=data.n_classes)
+    folds = stratified_folds(y, folds=FOLDS)
+    kinds = [len(torch.unique(y[folds == fold])) for fold in range(FOLDS)]
+    names = data.class_names
+    found: list[tuple[int, int, float]] = []
+    if log_p is not None:
+        found = doubtful_labels(log_p.exp().numpy(), data.y[rows].cpu().numpy())
+    return LabelFacts(
+        counts=tuple(counts.tolist()),
+        absent=tuple(name for k, name in enumerate(names) if counts[k] == 0),
+        few=tuple(name for k, name in enumerate(names) if 0 < counts[k] < FEW),
+        one_class_folds=sum(kind == 1 for kind in kinds),
+        doubtful=len(found),
+        examples=tuple(
+            DoubtfulLabel(
+                row_name(data, int(rows[place])),
+                names[int(data.y[rows[place]])],
+                names[other],
+                float(probability),
+            )
+            for place, other, probability in found[:EXAMPLES]
+        ),
+    )
+
+
+def doubtful_labels(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[tuple[int, int, float]]:
+    """Return labels that are probably wrong.
+
+    A label is doubtful if it has a probability below 0.1 and another class is answered at least as
+    surely as that class's own rows are in the mean (confident learning). The most doubtful come
+    first, each as (place, likelier class, its probability).
+
+    Args:
+        p: (m, classes) out-of-fold probabilities.
+        y: (m,) labels.
+
+    >>> p = np.array([[0.9, 0.1], [0.95, 0.05], [0.02, 0.98], [0.1, 0.9]])
+    >>> doubtful_labels(p, np.array([0, 0, 0, 1]))
+    [(2, 1, 0.98)]
+    """
+    usual = np.array([p[y == k, k].mean() if (y == k).any() else np.inf for k in range(p.shape[1])])
+    rows = np.arange(len(y))
+    sure, unlikely = p >= usual, p < UNLIKELY
+    other = np.where(sure, p, -1.0)
+    other[rows, y] = -1.0
+    best = other.argmax(1)
+    own = p[rows, y]
+    chosen = np.flatnonzero(unlikely[rows, y] & (other.max(1) > 0))
+    chosen = chosen[np.argsort(own[chosen], kind="stable")]
+    return [(int(row), int(best[row]), float(p[row, best[row]])) for row in chosen]

@@ -1,0 +1,247 @@
+"""How many labels are needed, and which rows to label next without spoiling the estimates.
+
+A mean over n_l labels, sharpened by H with correlation ρ, has the variance
+σ² (1 − (n_u/n) ρ²) / n_l. An interval of half width w asks for z² of that ≤ w²; a difference d that
+is to be seen with probability 0.8 asks for (z + 0.84)² of that ≤ d².
+
+Rows to label next are drawn with probabilities ∝ √V(L|x), mixed with equal ones: the best design
+for a mean (a row that a model is unsure of says more). Each row's probability is recorded, so
+estimates and training weigh labels by 1/π and stay unbiased.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl import _checks
+from dessl.data import DataError, SemiData
+from dessl.functional import entropy
+from dessl.safety.answers import fold_answers
+from dessl.safety.columns import columns_of, sampled_rows
+from dessl.safety.gain import correlated
+
+PlannedMetric = Literal["accuracy", "cross_entropy"]
+POWER = 0.8
+EQUAL_SHARE = 0.25  # of the labels drawn with equal probabilities: weights stay below 4
+LEAST_LABELS = 20
+
+
+@dataclass(frozen=True)
+class LabelPlan:
+    """How many labels an answer needs.
+
+    Attributes:
+        question: What is asked, in words.
+        labelled: Labels there are.
+        needed: Labels needed without unlabelled rows.
+        needed_with_unlabelled: Labels needed where unlabelled rows sharpen the estimate.
+        deviation: σ of the metric, or of the difference, over rows.
+        correlation: ρ(L, H) out of fold.
+        sentence: The answer in words.
+    """
+
+    question: str
+    labelled: int
+    needed: int
+    needed_with_unlabelled: int
+    deviation: float
+    correlation: float
+    sentence: str
+
+
+class NextRows(NamedTuple):
+    """Rows to label next.
+
+    Attributes:
+        rows: (m,) positions in the data, drawn.
+        propensity: (n,) of every row of the data, given the labels so far: 1 for a row that has
+            one, and for others the probability with which they were drawn. Means over all n rows
+            are unbiased with these, however the first labels came about.
+    """
+
+    rows: Tensor
+    propensity: Tensor
+
+
+def plan_labels(
+    data: SemiData,
+    *,
+    metric: PlannedMetric = "accuracy",
+    width: float | None = None,
+    difference: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> LabelPlan:
+    """Return how many labels a question needs, by what the labels so far show.
+
+    Args:
+        data: With at least 20 labels.
+        metric: ``"accuracy"`` or ``"cross_entropy"``, of a model like logistic regression.
+        width: Half width of the interval that is wanted.
+        difference: Between two models, to be seen with probability 0.8. Its spread is that of two
+            independent models of this quality, which is wider than that of two alike ones.
+        confidence: Of the interval or the test.
+        seed: Of samples and folds.
+
+    Raises:
+        ValueError: Neither or both of ``width`` and ``difference`` are given.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(500, 2, generator=g)
+    >>> y = torch.where(torch.arange(500) < 50, (x[:, 0] > 0).long(), -1)
+    >>> plan = plan_labels(SemiData(x, y), width=0.02)
+    >>> plan.needed >= plan.needed_with_unlabelled > 0
+    True
+    """
+    from scipy.special import ndtri
+
+    _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
+    if (width is None) == (difference is None):
+        raise ValueError("give exactly one of width and difference.")
+    goal = _checks.number("width or difference", width or difference, low=0, open_low=True)
+    _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+    loss, h = _losses(data, metric, seed)
+    z = float(ndtri((1 + confidence) / 2))
+    deviation, rho = float(loss.std()), correlated(loss, h).value
+    if difference is not None:
+        z += float(ndtri(POWER))
+        deviation *= math.sqrt(2.0)
+    alone = _needed(deviation, 0.0, goal / z, len(data))
+    helped = _needed(deviation, rho, goal / z, len(data))
+    question = (
+        f"{metric} within ± {goal:g} at {confidence:.0%}"
+        if width is not None
+        else f"a difference of {goal:g} in {metric}, seen with probability {POWER:g}"
+    )
+    return LabelPlan(
+        question=question,
+        labelled=data.n_labelled,
+        needed=alone,
+        needed_with_unlabelled=helped,
+        deviation=deviation,
+        correlation=rho,
+        sentence=_sentence(question, data.n_labelled, alone, helped, len(data)),
+    )
+
+
+def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
+    """Draw unlabelled rows to label next, the unsure ones more often, with known probabilities.
+
+    The draw is systematic: exactly n rows (to within one), each with its probability.
+
+    Args:
+        data: With labels of two classes at least.
+        n: How many rows.
+        seed: Of the draw.
+
+    >>> g = torch.Generator().manual_seed(0)
+    >>> x = torch.randn(300, 2, generator=g)
+    >>> data = SemiData(x, torch.where(torch.arange(300) < 40, (x[:, 0] > 0).long(), -1))
+    >>> drawn = next_rows(data, 20)
+    >>> len(drawn.rows), bool((drawn.propensity > 0).all())
+    (20, True)
+    """
+    n = _checks.whole_number("n", n, low=1, high=data.n_unlabelled)
+    _check_labels(data)
+    unknown = data.unlabelled_rows.cpu()
+    rows = torch.cat([data.labelled_rows.cpu(), unknown])
+    labelled = np.arange(len(rows)) < data.n_labelled
+    y = data.y.cpu()[data.labelled_rows.cpu()]
+    answers = fold_answers(columns_of(data, rows).values, y, labelled, data.n_classes, seed=seed)
+    p = answers.log_p[data.n_labelled :].exp()
+    best = p.amax(1)
+    chances = design((best * (1 - best)).sqrt().numpy(), n)
+    chosen = systematic(chances, np.random.default_rng(seed))
+    propensity = torch.ones(len(data), dtype=torch.float64)
+    propensity[unknown] = torch.from_numpy(chances)
+    return NextRows(unknown[torch.from_numpy(chosen)].sort().values, propensity)
+
+
+def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return inclusion probabilities (m,) that sum to n: a quarter equal, the rest ∝ ``unsure``.
+
+    >>> design(np.array([0.0, 1.0, 1.0, 2.0]), 2).round(3).tolist()
+    [0.125, 0.5, 0.5, 0.875]
+    """
+    m = len(unsure)
+    total = unsure.sum()
+    if total == 0 or n == m:
+        return np.full(m, n / m)
+    chances = EQUAL_SHARE * n / m + (1 - EQUAL_SHARE) * n * unsure / total
+    for _ in range(m):  # what exceeds 1 is shared out over the others
+        above = chances >= 1
+        left = n - above.sum()
+        if not above.any() or left <= 0 or chances[~above].sum() == 0:
+            break
+        scaled = chances[~above] * left / chances[~above].sum()
+        chances = np.where(above, 1.0, 0.0)
+        chances[~above] = scaled
+        if (scaled <= 1).all():
+            break
+    bounded: NDArray[np.float64] = np.clip(chances, 0, 1)
+    return bounded
+
+
+def systematic(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw rows in a random order at equal steps of their summed probabilities.
+
+    >>> systematic(np.array([0.5, 0.5, 1.0]), np.random.default_rng(0)).shape
+    (2,)
+    """
+    order = generator.permutation(len(chances))
+    ends = np.cumsum(chances[order])
+    marks = generator.random() + np.arange(round(float(ends[-1])) + 1)
+    places = np.searchsorted(ends, marks[marks < ends[-1] - 1e-9], side="right")
+    drawn: NDArray[np.int64] = order[np.unique(places)]
+    return drawn
+
+
+def _losses(data: SemiData, metric: PlannedMetric, seed: int) -> tuple[Tensor, Tensor]:
+    """L and H of labelled rows, out of fold."""
+    _check_labels(data)
+    sample = sampled_rows(data, seed=seed)
+    n_l = int(sample.labelled.sum())
+    y = data.y.cpu()[sample.rows[:n_l]]
+    values = columns_of(data, sample.rows).values
+    log_p = fold_answers(values, y, sample.labelled, data.n_classes, seed=seed).log_p[:n_l]
+    if metric == "accuracy":
+        return (log_p.argmax(1) == y).double(), log_p.exp().amax(1)
+    return -log_p.gather(1, y[:, None])[:, 0], entropy(log_p)
+
+
+def _check_labels(data: SemiData) -> None:
+    n_classes = len(torch.unique(data.y[data.labelled_rows]))
+    if data.n_labelled < LEAST_LABELS or n_classes < 2:
+        raise DataError.of(
+            data.name or "the data",
+            expected=f"at least {LEAST_LABELS} labels of two classes, to plan by",
+            got=f"{data.n_labelled} labels of {n_classes}",
+            do="Label some rows first, drawn at random.",
+        )
+
+
+def _needed(deviation: float, rho: float, error: float, n: int) -> int:
+    """Labels of n rows for a standard error: σ²(1 − (1 − n_l/n) ρ²) / n_l = error²."""
+    plain = deviation**2 / error**2
+    # Multiplied by n_l: n_l = plain (1 − ρ²) + plain ρ² n_l / n.
+    share = plain * rho**2 / n
+    if share >= 1:
+        return math.ceil(plain)
+    return max(3, math.ceil(min(plain, plain * (1 - rho**2) / (1 - share))))
+
+
+def _sentence(question: str, now: int, alone: int, helped: int, rows: int) -> str:
+    if now >= helped:
+        return f"The {now} labels are enough for {question}."
+    text = (
+        f"About {helped} labels are needed for {question}, {helped - now} more than now; without "
+        f"the unlabelled rows {alone}."
+    )
+    if helped > rows:
+        text += f" The data has only {rows} rows: collect more."
+    return text

@@ -1,0 +1,92 @@
+"""``dessl fit --teacher``: a student from few gold labels and answers that may be wrong."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dessl.saved import load_model
+
+Cli = Callable[..., tuple[int, str, str]]
+COLUMNS = ("a", "b", "gold", "llm", "p(no)", "p(yes)")
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 rows of which 60 have a gold label; two teachers are right four times in five."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, 2))
+    truth = x.sum(1) > 0
+    said = np.where(random.random(400) < 0.2, ~truth, truth)
+    path = tmp_path_factory.mktemp("answers") / "answers.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(COLUMNS)
+        for row, (a, b) in enumerate(x):
+            gold = ("no", "yes")[int(truth[row])] if row < 60 else ""
+            llm = "not sure" if row % 9 == 4 else ("no", "yes")[int(said[row])]
+            p = (0.3, 0.7)[int(said[row])]
+            table.writerow([a, b, gold, llm, 1 - p, p])
+    return path
+
+
+def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "p.csv"
+    teachers = ("--teacher", "llm", "--teacher", "p", "--teacher-at-prediction")
+    more = ("--missing-label", "not sure", "--steps", 30)
+    command = ("fit", answers, "--label", "gold", *teachers, *more, "--out", run)
+    code, shown, err = cli(*command)
+    assert code == 0, err
+    assert "60 gold labels, 340 rows without one." in shown
+    assert "it answered 89.0% of the rows" in shown
+    found = json.loads((run / "taught.json").read_text())
+    qualities = {one["name"]: one for one in found["report"]["teachers"]}
+    assert qualities.keys() == {"llm", "p"}
+    with answers.open(newline="") as file:
+        gold = [row for row in csv.DictReader(file) if row["gold"]]
+    for name, right in {
+        "llm": [row["llm"] == row["gold"] for row in gold if row["llm"] != "not sure"],
+        "p": [(float(row["p(yes)"]) > 0.5) == (row["gold"] == "yes") for row in gold],
+    }.items():
+        low, high = (qualities[name]["accuracy"][end] for end in ("low", "high"))
+        assert low < np.mean(right) < high
+    assert "finished already" in cli(*command)[2]
+    model = load_model(run / "model")
+    assert model.details["teachers"] == {"llm": ["llm"], "p": ["p(no)", "p(yes)"]}
+    assert [column.name for column in model.encoding.columns] == ["a", "b"]
+    assert cli("predict", run, answers, "--out", out, "--json")[0] == 0
+    heard = out.read_text()
+    alone = tmp_path / "alone.csv"
+    rows = [line.split(",")[:2] for line in answers.read_text().splitlines()]
+    alone.write_text("\n".join(",".join(row) for row in rows))
+    code, _, err = cli("predict", run, alone, "--out", out)
+    assert code == 0
+    assert "the student answers without its teacher" in err
+    assert out.read_text() != heard
+    assert cli("evaluate", run, answers)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--teacher", "LLM"), "Did you mean 'llm'?"),
+        (("--teacher", "llm"), "has 'not sure', which is not among the class names"),
+        (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
+        (("--teacher-at-prediction",), "needs a teacher"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    cli: Cli, answers: Path, tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    code, _, err = cli("fit", answers, "--label", "gold", *options, "--out", tmp_path / "run")
+    assert code == 2
+    assert told in err
+
+
+def test_a_teacher_is_of_a_table(cli: Cli, tmp_path: Path) -> None:
+    code, _, err = cli("fit", "digits", "--teacher", "llm", "--out", tmp_path / "run")
+    assert code == 2
+    assert "--teacher names columns of a table" in err

@@ -1,0 +1,120 @@
+"""Exported graphs in onnxruntime and in PyTorch predict as the model; what is beside them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from dessl import DeSSLClassifier, SavedModel, save_model
+from dessl.export import ExportError, export_model, files, serving_rows
+from dessl.recipes.predictor import Predictor
+from dessl.teachers import Graph, Kernel, Linear, Trees
+
+FAST = {"steps": 5, "networks": 1, "lam": 0.5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def pool(make_pool: Callable) -> SavedModel:
+    model = make_pool(Linear(), Graph(), Kernel(), Trees(2, 10))
+    return SavedModel(model, ("a", "b", "c"), (3,), image=False)
+
+
+def of_onnx(path: Path, x: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path)
+    return session.run(["probabilities"], {"rows": x})[0]
+
+
+def test_a_pool_in_onnx(
+    pool: SavedModel, rows: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_TIED", -1.0)  # no row has two neighbours equally far here
+    with pytest.warns(UserWarning, match=r"^0 % of the training rows .* equally far"):
+        found = export_model(tmp_path / "model.onnx", pool)
+    assert found.members == ("networks", *pool.model.pool.members)
+    assert found.difference < 1e-6
+    for n in (1, 300):  # of any number of rows
+        x = rows(n, 3)
+        assert np.abs(of_onnx(found.path, x.numpy()) - pool.predict_proba(x).numpy()).max() < 1e-5
+    told = json.loads(found.description.read_text())
+    assert told["classes"] == ["a", "b", "c"]
+    assert told["input"]["shape"] == ["n", 3]
+    assert told["encoding"] is None
+    with pytest.raises(ValueError, match="of a model that was trained on a table; got a model tha"):
+        serving_rows(found.description, pd.DataFrame(rows(2, 0)))
+
+
+def test_a_pool_in_pytorchs_format(pool: SavedModel, rows: Callable, tmp_path: Path) -> None:
+    found = export_model(tmp_path / "model.pt2", pool, networks_only=True)
+    assert found.members == ("networks",)
+    loaded = torch.export.load(found.path).module()
+    for n in (1, 300):
+        x = rows(n, 3)
+        expected = pool.model.networks(x).exp()
+        assert torch.allclose(loaded(x), expected, rtol=0, atol=1e-5)
+        assert not loaded(x).requires_grad
+
+
+@pytest.mark.slow
+def test_images_in_onnx(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))
+    model = Predictor([network], torch.tensor(0.5), torch.tensor(0.25))
+    saved = SavedModel(model, ("no", "yes"), (1, 8, 8), image=True)
+    found = export_model(tmp_path / "model.onnx", saved)
+    images = np.random.default_rng(0).integers(256, size=(5, 1, 8, 8), dtype=np.uint8)
+    difference = of_onnx(found.path, images) - saved.predict_proba(images).numpy()
+    assert np.abs(difference).max() < 1e-5
+
+
+def test_a_classifier_of_data_frames(tmp_path: Path, cli: object) -> None:
+    draw = np.random.default_rng(0)
+    X = pd.DataFrame({"age": draw.normal(40, 10, 60), "town": draw.choice(["Oslo", "Bergen"], 60)})
+    X.loc[::5, "age"] = np.nan
+    clf = DeSSLClassifier(**FAST).fit(X, np.arange(60) % 3 - 1)
+    found = clf.export(tmp_path / "direct.pt2")
+    x = serving_rows(found.description, X)
+    loaded = torch.export.load(found.path).module()
+    assert np.abs(loaded(torch.from_numpy(x)).numpy() - clf.predict_proba(X)).max() < 1e-5
+    run = tmp_path / "run"
+    save_model(run / "model", clf._saved)
+    code, shown, err = cli("export", run, "--out", tmp_path / "model.bin", "--format", "pt2")
+    assert (code, err) == (0, "")
+    assert "Exported: networks\n" in shown
+    assert json.loads((tmp_path / "model.bin.json").read_text())["encoding"] is not None
+    code, _, err = cli("export", run, "--out", tmp_path / "model.bin")
+    assert code == 2
+    assert "format must be 'onnx' or 'pt2'; got 'model.bin'" in err
+
+
+def test_a_graph_that_predicts_otherwise_is_not_written(
+    pool: SavedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_pt2", lambda graph, x: (b"", graph(x) + 1e-4))
+    with pytest.raises(ExportError, match=r"to 1e-05; got a difference of 0\.0001\. Nothing was"):
+        export_model(tmp_path / "model.pt2", pool)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_cannot_be_traced_is_said(tmp_path: Path) -> None:
+    class Odd(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x if float(x.sum()) > 0 else -x)
+
+    saved = SavedModel(
+        Predictor([Odd(3, 2)], torch.zeros(3), torch.ones(3)), ("a", "b"), (3,), image=False
+    )
+    with pytest.raises(ExportError, match=r"cannot be exported: .*that torch.export can trace"):
+        export_model(tmp_path / "model.pt2", saved)
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"version": 9, "encoding": {}}'])
+def test_a_description_that_is_none_is_said(tmp_path: Path, content: str) -> None:
+    (tmp_path / "model.json").write_text(content)
+    with pytest.raises(ValueError, match=r"model\.json: expected the description"):
+        serving_rows(tmp_path / "model.json", pd.DataFrame({"a": [1.0]}))

@@ -1,0 +1,71 @@
+"""The page begins with what to do, what to expect, why, and what more labels would bring."""
+
+import dataclasses
+import re
+
+import pytest
+
+from dessl.evaluation.verdict import OUTCOMES, Outcome, Verdict
+from dessl.report.decision import ADVICE, SIGNS, advice, decision, more_labels
+from dessl.report.page import report_html
+from dessl.results.facts import Estimate, ModelFacts, RunFacts
+
+
+@pytest.fixture
+def judged(facts: RunFacts) -> RunFacts:
+    """Facts with a saved model and the interval of its accuracy."""
+    estimates = (
+        Estimate("complete case", "accuracy", 0.7, 0.6, 0.8, 0.95, 60, 0),
+        Estimate("DePseudoLabel", "accuracy", 0.76, 0.638, 0.849, 0.95, 60, 0),
+    )
+    model = ModelFacts("DePseudoLabel", 80, refitted=False)
+    return dataclasses.replace(facts, estimates=estimates, model=model)
+
+
+def told(facts: RunFacts, outcome: Outcome, needed: int | None = None) -> RunFacts:
+    found = Verdict(outcome, f"{OUTCOMES[outcome]}, as it was.", 0.01, needed)
+    return dataclasses.replace(facts, verdict=found)
+
+
+def test_every_outcome_has_a_sign_and_an_advice() -> None:
+    assert set(SIGNS) == set(ADVICE) == set(OUTCOMES)
+
+
+def test_the_advice_has_the_interval_of_the_saved_model(judged: RunFacts) -> None:
+    assert advice(told(judged, "better")) == (
+        "Use this model: expected accuracy 64 to 85 % (95 % interval)."
+    )
+    kept = dataclasses.replace(judged, model=ModelFacts("complete case", 80, refitted=True))
+    assert "60 to 80 %" in advice(told(kept, "not used"))
+    assert advice(told(dataclasses.replace(judged, model=None), "better")) == "Use this model."
+
+
+def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
+    facts = told(judged, "cannot tell yet", 350)
+    page = report_html([facts])
+    main = page.index("</h2>")
+    first = re.sub("<[^>]*>", " ", page[main : main + 2000]).split()
+    assert " ".join(first).startswith(f"? {advice(facts)} Because {facts.verdict.sentence}")
+    assert "About 350, to tell it from the complete case." in page
+    assert "trained with 80 labels." in decision(facts)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "needed", "text"),
+    [
+        ("better", None, "None for this decision."),
+        ("no practical difference", None, "None for this decision."),
+        ("cannot tell yet", 1200, "About 1,200, to tell"),
+        ("cannot tell yet", None, "No number that can be given"),
+        ("no verdict", None, "Not known"),
+    ],
+)
+def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, text: str) -> None:
+    found = more_labels(told(judged, outcome, needed))
+    assert found.startswith(text)
+    assert "About 180 more held-out labels would halve" in found  # four times 60, less 60
+
+
+def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
+    again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
+    assert "trained with 100 labels, then again on all labels." in decision(again)

@@ -1,0 +1,65 @@
+"""The verdict: use it, use it with care, do not use it; as text, JSON, HTML and facts."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from dessl._entries import read_as
+from dessl.data import DataError, SemiData
+from dessl.report.page import write_audit
+from dessl.safety import Audit, audit
+
+
+def clean(n: int = 500, n_l: int = 100) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(n, 3, generator=generator)
+    y = (x[:, 0] + 0.7 * torch.randn(n, generator=generator) > 0).long()
+    return x, torch.where(torch.arange(n) < n_l, y, -1)
+
+
+def test_clean_data_can_be_used() -> None:
+    found = audit(SemiData(*clean(), name="clean"), teachers=("kernel",))
+    assert found.outcome == "use it"
+    assert found.reasons == ()
+    assert len(found.tests) == 4
+    assert found.gains[0].term
+    assert "p = " in str(found)
+    assert read_as(Audit, json.loads(json.dumps(found.as_dict()))) == found
+
+
+def test_shifted_rows_are_not_to_be_used_and_propensities_change_that() -> None:
+    x, y = clean()
+    x[100:, 1] += 2.0
+    found = audit(SemiData(x, y), cheap=True)
+    assert found.outcome == "do not use it"
+    assert "not missing at random" in found.reasons[0]
+    assert found.sentence.startswith("Do not use it: labels are not missing at random")
+    weighed = audit(SemiData(x, y, propensity=torch.full((500,), 0.2)), cheap=True)
+    assert weighed.outcome == "use it with care"
+
+
+def test_leaks_coverage_and_few_labels_are_said(tmp_path: Path) -> None:
+    x, y = clean(n_l=20)
+    test = (x[:4].clone(), y[:4])
+    data = SemiData(x, y, class_names=["a", "b", "<c>"], test=test, name="leaky")
+    found = audit(data, teachers=())
+    assert found.outcome == "do not use it"
+    assert "4 of 4 test rows are copies" in found.reasons[0]
+    assert any("No label of '<c>'" in why for why in found.reasons)
+    assert any("Only 20 labels" in why for why in found.reasons)
+    assert "<c>" not in found._repr_html_()
+    write_audit(tmp_path / "audit.html", found)
+    page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "<c>" not in page
+    assert "test rows equal to a labelled row" in page
+
+
+def test_data_without_any_label_or_of_one_kind() -> None:
+    x, y = clean()
+    with pytest.raises(DataError, match="Label some rows"):
+        audit(SemiData(x, torch.full_like(y, -1), class_names=["a", "b"]))
+    whole = audit(SemiData(x[:100], y[:100]), teachers=())
+    assert whole.outcome == "do not use it"
+    assert whole.tests == ()

@@ -1,0 +1,156 @@
+"""Every command that writes, as a small job that a forked process runs in a folder of its own."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import http.server
+import os
+import random
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from grammar_saved import CORPUS
+from safetensors.torch import save
+from torch import nn
+
+from dessl import DeSSLClassifier, SemiData, TrainPlan, train
+from dessl._files import write_whole
+from dessl.cli.main import main
+from dessl.data import DATASETS, download
+from dessl.data.publishers import RemoteFile
+from dessl.surrogates import Combine, FixMatch, MeanTeacher
+from dessl.training.population import Population
+
+ARCHIVE = random.Random(0).randbytes(300_000)
+SERVED = "train-images.bin"
+
+
+class Job(NamedTuple):
+    """A job.
+
+    Attributes:
+        run: Does it, in the present folder.
+        inputs: With what it begins, from the corpus of files.
+        share: How often it is chosen: long ones less.
+        command: Whether it is a command, which has manners when it is interrupted.
+    """
+
+    run: Callable[[], object]
+    inputs: tuple[str, ...] = ()
+    share: float = 1.0
+    command: bool = True
+
+
+def _command(*arguments: str) -> Callable[[], object]:
+    return functools.partial(main, arguments)
+
+
+def estimator() -> None:
+    """Fit and save, unless it is saved already."""
+    chance = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    x = chance.normal(size=(60, 3)) + y[:, None]
+    classifier = DeSSLClassifier(steps=4, teachers=None, lam=0.5, random_state=0)
+    classifier.fit(x, np.where(np.arange(60) < 40, y, -1))
+    with contextlib.suppress(FileExistsError):
+        classifier.save("model")
+
+
+def training() -> None:
+    """Train a network with batch norm, an average and a chosen step; leave its weights."""
+    chance = torch.Generator().manual_seed(0)
+    y = torch.arange(80) % 2
+    x = torch.randn(80, 4, generator=chance) + 1.5 * y[:, None]
+    data = SemiData(x[:60], torch.where(torch.arange(60) < 20, y[:60], -1), validation=(x, y))
+    plan = TrainPlan(
+        steps=24, labelled_batch=8, unlabelled_batch=16, learning_rate=0.05, lam=0.4, ema=0.9,
+        select="cross_entropy", evaluate_every=2, seed=5,
+    )  # fmt: skip
+
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+    surrogate = Combine([FixMatch(0.6), MeanTeacher()], weights=[1.0, 0.5])
+    result = train(model, surrogate, data, plan, out="run", progress=False)
+    write_whole(Path("weights.safetensors"), save(result.model.state_dict()))
+
+
+PREDICT = ("predict", "fit", "people.csv", "--out", "p.csv")
+FIT = ("fit", "people.csv", "--label", "outcome", "--out", "out", "--steps", "6", "--networks", "1")
+JOBS = {
+    "fit": Job(_command(*FIT, "--no-pool"), ("people.csv",), 2),
+    "fit with a pool": Job(_command(*FIT, "--pool"), ("people.csv",), 1),
+    "demo": Job(_command("demo", "--out", "out", "--steps", "2", "--seeds", "2"), (), 0.5),
+    "reproduce": Job(_command("reproduce", "toy", "--profile", "smoke", "--out", "out"), (), 0.5),
+    "predict": Job(_command(*PREDICT), ("fit", "people.csv"), 10),
+    "evaluate": Job(_command("evaluate", "fit", "people.csv"), ("fit", "people.csv"), 2),
+    "report": Job(_command("report", "fit"), ("fit",), 2),
+    "datasets": Job(_command("datasets", "fetch", "mnist", "--root", "data"), (), 12),
+    "train": Job(training, (), 10, command=False),
+    "estimator": Job(estimator, (), 4, command=False),
+}
+
+
+def prepare(job: Job, folder: Path) -> None:
+    """Put the inputs of a job into its folder."""
+    folder.mkdir(parents=True)
+    for name in job.inputs:
+        place = CORPUS / name
+        copy = shutil.copytree if place.is_dir() else shutil.copyfile
+        copy(place, folder / name)
+    if "fit" in job.inputs:
+        shutil.rmtree(folder / "fit" / "training")
+
+
+def settle(port: int) -> None:
+    """Prepare this forked process: a clock that stands still, checkpoints often, a near publisher.
+
+    With the clock stopped, files that tell seconds are the same bits in every run.
+    """
+    time.perf_counter = lambda: 0.0  # type: ignore[assignment]
+    Population.save_seconds = 0.0
+    download.CHUNK = 20_000
+    digest = hashlib.sha256(ARCHIVE).hexdigest()
+    file = RemoteFile(SERVED, (f"http://127.0.0.1:{port}/{SERVED}",), f"sha256:{digest}")
+    DATASETS["mnist"] = dataclasses.replace(DATASETS["mnist"], remote=(file,))
+
+
+class Publisher(http.server.BaseHTTPRequestHandler):
+    """Serves one file, from any byte on."""
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if start >= len(ARCHIVE):
+            self.send_error(416)
+            return
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            size = len(ARCHIVE)
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+        self.send_header("Content-Length", str(len(ARCHIVE) - start))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # who asked may be killed
+            self.wfile.write(ARCHIVE[start:])
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+def serve() -> tuple[int, int]:
+    """Start a publisher in a process of its own; return its number and its port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Publisher)
+    server.daemon_threads = True
+    process = os.fork()
+    if process == 0:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        server.serve_forever()
+    server.socket.close()
+    return process, server.server_port
