@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from dessl.evaluation import compare_models, estimate_metric
 from dessl.evaluation.debiased.design import Design, design_of, designed
@@ -118,6 +119,29 @@ def test_class_balanced_labels_of_skewed_classes_are_weighted_back() -> None:
         naive += low <= truth <= high
     assert held / 150 > 0.82  # three standard errors are 7 points
     assert naive / 150 < 0.2
+
+
+def test_bounds_of_strata_are_added_up_as_independent_errors() -> None:
+    """Labels alone: 18 of 20 and 30 of 30 right, by Wilson's equation and the exact bound."""
+    p = torch.tensor([[0.9, 0.1]] * 50)
+    y, strata = [0] * 18 + [1] * 2 + [0] * 30, ["a"] * 20 + ["b"] * 30
+    found = estimate_metric(
+        "accuracy", p, y, p[:1].expand(150, 2), strata=strata,
+        strata_unlabelled=["a"] * 60 + ["b"] * 90, alternative="larger", check_shift=False,
+    )  # fmt: skip
+    assert found.value == pytest.approx(0.4 * 0.9 + 0.6)
+    hits = (torch.tensor(y) == 0).double()
+    design = design_of(50, 150, None, strata, ["a"] * 60 + ["b"] * 90)
+    fit = designed(sample_of(hits, 0.9 + 0 * hits, 0.9 * torch.ones(150).double()), design)
+    exact = 1 - 0.05 ** (1 / 30)
+    first = math.sqrt(
+        (found.value - found.low) ** 2
+        - (0.6 * exact) ** 2
+        - stats.norm.ppf(0.95) ** 2 * fit.unlabelled_variance
+    )
+    alone = estimate_metric("accuracy", p[:20], y[:20], alternative="larger")
+    # Student's t instead of the normal quantile: a little farther.
+    assert 0.4 * (alone.value - alone.low) < first < 0.4 * 1.3 * (alone.value - alone.low)
 
 
 def test_wrong_propensities_are_noticed(predictions) -> None:

@@ -74,6 +74,9 @@ def estimate_ece(
     most others the interval is conservative. It covers the binned error, with the bin weights
     treated as known.
 
+    The value is biased upwards for a nearly calibrated model: no estimate of an absolute gap
+    averages to zero. Read the interval, or use the value to compare with a clearly larger one.
+
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
         y: Their labels, (m,).
