@@ -31,7 +31,9 @@ from dessl.teachers import (
 @pytest.mark.parametrize("d", [3, 70])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
-    "make", [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph], ids=str
+    "make",
+    [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph],
+    ids=["linear", "kernel", "trees", "graph"],
 )
 def test_a_member_predicts_as_its_teacher(
     fitted: Callable, rows: Callable, make: object, d: int, n_classes: int
