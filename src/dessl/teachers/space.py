@@ -50,7 +50,7 @@ class Space(NamedTuple):
             raise ValueError(
                 f"x must have the {len(self.mean)} columns of training; got {x.shape[1]}."
             )
-        scaled = (x.float() - self.mean) / self.scale
+        scaled = (x.float() - self.mean).div_(self.scale)  # in place: rows may be many
         return scaled @ self.directions if self.directions.shape[1] else scaled
 
 
