@@ -12,7 +12,9 @@ PYTEST_ARGS ?= -n 2
 demo: $(VENV)/.installed
 	$(BIN)/dessl demo --out $(DEMO_OUT)
 
-test: lint types docs unit
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory -j2 lint types docs
+	@$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -50,6 +50,9 @@ def test_a_home_folder_that_the_shell_left_as_it_was_typed(tmp_path: Path) -> No
         "y",
         "--steps",
         "2",
+        "--networks",
+        "1",
+        "--no-pool",
         "--no-refit",
         "--out=~/run",
     )

@@ -48,7 +48,7 @@ def test_scikit_learns_own_checks() -> None:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_scikit_learns_own_checks_with_one_network() -> None:
-    run_checks(DeSSLClassifier(networks=1, steps=60, random_state=0))
+    run_checks(DeSSLClassifier(networks=1, steps=25, teachers=["linear"], random_state=0))
 
 
 def run_checks(classifier: DeSSLClassifier) -> None:

@@ -132,7 +132,13 @@ def test_sources_do_not_reach_into_the_next_section() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/reproduction.md", "docs/surrogates.md", "docs/when-it-helps.md"], ids=str
+    "page",
+    [
+        pytest.param("docs/reproduction.md", marks=pytest.mark.slow),
+        "docs/surrogates.md",
+        "docs/when-it-helps.md",
+    ],
+    ids=str,
 )
 def test_a_changed_digit_in_a_table_is_found(page: str) -> None:
     path, draws = ROOT / page, random.Random(0)
@@ -157,6 +163,7 @@ def found_share(claims_of: dict[Path, list[Claim]]) -> float:
     return sum(found) / len(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("in_table", "least"), [(True, 0.95), (False, 0.6)])
 def test_most_changed_digits_are_found(in_table: bool, least: float) -> None:
     # Names pin a table's number to a few of a file; in running text they are less sure.

@@ -35,7 +35,7 @@ def test_the_centred_log_is_the_issues() -> None:
 
 
 @pytest.mark.parametrize("matrix", [True, False])
-@pytest.mark.parametrize("teachers", [1, 2])
+@pytest.mark.parametrize("teachers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_another_optimiser_finds_the_same_minimum(teachers: int, *, matrix: bool) -> None:
     log_p, q, y = drawn(60, 3, seed=1)
     tables = [q, q.roll(1, dims=1).flip(0)][:teachers]

@@ -95,7 +95,7 @@ Margin = Annotated[
     float,
     Option(
         min=0,
-        help="Differences of the Brier score within ± this do not matter: no practical difference.",
+        help="Differences of the Brier score up to this do not matter: no practical difference.",
     ),
 ]
 Refit = Annotated[

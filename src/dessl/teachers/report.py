@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dessl._entries import Measured
 from dessl._html import card
-from dessl.evaluation.metrics.vocabulary import with_error
+from dessl.evaluation.metrics.vocabulary import metric_text, with_error
 
 CLEAR = 1.96  # standard errors
 
@@ -118,7 +118,7 @@ class PoolReport:
         return "\n".join([*lines, self.verdict])
 
     def _repr_html_(self) -> str:
-        headings = ("member", "weight", "cross-entropy", "alone against the networks")
+        headings = ("member", "weight", metric_text("cross_entropy"), "alone against the networks")
         rows = [(m.name, f"{m.weight:.2f}", f"{m.score:.3f}", m.gain) for m in self.members]
         return card("Pool", table=[headings, *rows], note=self.verdict)
 
