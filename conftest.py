@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from importlib.util import find_spec
 
 # Before torch is imported (sums depend on the number of threads), and for the processes that tests
@@ -16,6 +17,8 @@ for name in (
 ):  # fmt: skip
     os.environ.pop(name, None)
 os.umask(0o022)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # under nohup: processes that tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # would ignore Ctrl-C too
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
