@@ -103,3 +103,30 @@ def test_a_signal_at_any_moment_is_one_line(tmp_path: Path, number: signal.Signa
         assert last.startswith("Interrupted.")
         assert "Traceback" not in err
     assert ended
+
+
+class Dying:
+    """An object that is interrupted while it is thrown away, where Python ignores exceptions."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+
+def ignored() -> None:
+    """Be interrupted where Python ignores exceptions, and go on."""
+    Dying()
+    time.sleep(600)
+
+
+def test_a_signal_where_python_ignores_exceptions_comes_again_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stopping, "AGAIN", 0.05)
+    seen: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    with pytest.raises(SystemExit) as left, stoppable():
+        ignored()
+    assert left.value.code == 130
+    assert (seen, capsys.readouterr().err) == ([], "")
+    assert sys.unraisablehook == seen.append

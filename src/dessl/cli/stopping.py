@@ -8,8 +8,9 @@ its files are left whole; if a library swallows it, it is raised again.
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -75,6 +76,7 @@ def stoppable() -> Iterator[None]:
 
     numbers = (*NUMBERS, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
+    hook, sys.unraisablehook = sys.unraisablehook, _without_interrupts(sys.unraisablehook)
     try:
         for number in numbers:
             if before[number] != signal.SIG_IGN:
@@ -85,10 +87,23 @@ def stoppable() -> Iterator[None]:
             raise
     finally:
         calm()
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
     if codes:
         raise SystemExit(codes[0])
+
+
+def _without_interrupts(
+    hook: "Callable[[sys.UnraisableHookArgs], object]",
+) -> "Callable[[sys.UnraisableHookArgs], object]":
+    """Print no traceback of an interrupt where Python ignores exceptions; it is raised again."""
+
+    def quiet(found: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(found.exc_type, KeyboardInterrupt):
+            hook(found)
+
+    return quiet
 
 
 def calm() -> None:
