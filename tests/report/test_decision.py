@@ -68,4 +68,4 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
 
 def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
     again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
-    assert "trained with 100 labels, then again on all labels." in decision(again)
+    assert "trained again on all 100 labels after it was judged" in decision(again)

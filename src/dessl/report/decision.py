@@ -51,9 +51,14 @@ def decision(facts: RunFacts) -> Markup:
         ("More labels needed", more_labels(facts)),
     ]
     if facts.model:
-        labels = f", trained with {facts.model.labels:,} labels"
-        again = ", then again on all labels" if facts.model.refitted else ""
-        rows.append(("The model", [named(facts.model.method), f"{labels}{again}."]))
+        labels = f", trained with {facts.model.labels:,} labels."
+        if facts.model.refitted:
+            before = facts.data.labelled + facts.data.validation
+            labels = (
+                f", trained again on all {facts.model.labels:,} labels after it was judged; the "
+                f"numbers on this page are of the model before that, with {before:,}."
+            )
+        rows.append(("The model", [named(facts.model.method), labels]))
     return element(
         "div",
         element("p", sign, " ", advice(facts), class_="decision"),
