@@ -6,6 +6,7 @@ checked by :mod:`dessl_paper.catalogue`.
 
 import dataclasses
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,6 +23,7 @@ from dessl.training import TrainPlan
 
 Profile = Literal["smoke", "fast", "paper"]
 Curve = Literal["validation", "test"]
+MOST_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,11 @@ class Cell:
 
 def cells_of(experiment: Experiment) -> list[Cell]:
     """Every run of an experiment, the splits of one setting beside each other."""
+    n = len(experiment.data) * sum(len(m.lams) for m in experiment.methods) * experiment.seeds
+    if n > MOST_CELLS:
+        raise ValueError(
+            f"{experiment.name} has {n:,} runs; at most {MOST_CELLS:,} can be trained."
+        )
     cells = [
         Cell(data, method, lam, seed)
         for data in experiment.data
@@ -179,8 +186,8 @@ def cells_of(experiment: Experiment) -> list[Cell]:
         for lam in method.lams
         for seed in range(experiment.first_seed, experiment.first_seed + experiment.seeds)
     ]
-    keys = [cell.key for cell in cells]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
+    counts = Counter(cell.key for cell in cells)
+    if twice := sorted(key for key, count in counts.items() if count > 1):
         raise ValueError(
             f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
             "would overwrite each other. Use other numbers of labels, or λ that differ in four "

@@ -87,7 +87,7 @@ FIT = ("fit", "people.csv", "--label", "outcome", "--out", "out", "--steps", "6"
 JOBS = {
     "fit": Job(_command(*FIT, "--no-pool"), ("people.csv",), 2),
     "fit with a pool": Job(_command(*FIT, "--pool"), ("people.csv",), 1),
-    "demo": Job(_command("demo", "--out", "out", "--steps", "2", "--seeds", "2"), (), 0.5),
+    "demo": Job(_command("demo", "--out", "out", "--steps", "2"), (), 0.5),
     "reproduce": Job(_command("reproduce", "toy", "--profile", "smoke", "--out", "out"), (), 0.5),
     "predict": Job(_command(*PREDICT), ("fit", "people.csv"), 10),
     "evaluate": Job(_command("evaluate", "fit", "people.csv"), ("fit", "people.csv"), 2),

@@ -111,7 +111,8 @@ def command(folder: Path, *, arguments: list[str]) -> None:
         raise BadExitError(f"{arguments}: exit code {code}: {said[-500:]}")
     if code == 2:
         raise CommandRefusedError(said.strip() or out.getvalue().strip())
-    if "--json" in arguments and "--help" not in arguments:
+    before = arguments[arguments.index("--json") - 1] if "--json" in arguments[1:] else "--json"
+    if not before.startswith("--") and "--help" not in arguments:  # not the value of an option
         json.loads(out.getvalue())
 
 
