@@ -5,23 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from dessl.cli.options import LARGEST_SEED, AsJson, DataArgument
+from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
 
 if TYPE_CHECKING:
     from dessl.safety import Audit
 
 Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
-Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
-Categorical = Annotated[
-    list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
-]
-Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 TestFile = Annotated[str | None, Option(help="Test rows, to look for copies in.")]
 Cheap = Annotated[
     bool, Option(help="Leave out near copies, doubtful labels and what can be gained.")
 ]
 Out = Annotated[Path | None, Option(metavar="FILE", help="Write a page, an .html file.")]
-Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 
 
 def audit(

@@ -6,17 +6,23 @@ from typing import Annotated, Any, Literal
 
 from typer import Option
 
-from dessl.cli.options import HOLD_OUT, LARGEST_SEED, AsJson, DataArgument, Device, Sheet
+from dessl.cli.options import (
+    HOLD_OUT,
+    AsJson,
+    Categorical,
+    DataArgument,
+    Device,
+    Ignore,
+    Seed,
+    Sheet,
+    Size,
+)
 
 MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
 Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
-Ignore = Annotated[list[str] | None, Option(help="A column to leave out; repeatable.")]
-Categorical = Annotated[
-    list[str] | None, Option(help="A column of numbers that are categories; repeatable.")
-]
 MissingLabel = Annotated[
     list[str] | None,
     Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
@@ -25,7 +31,6 @@ AllClasses = Annotated[
     bool,
     Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
 ]
-Size = Annotated[int | None, Option(min=4, help="Side of the images, in pixels.")]
 Labels = Annotated[
     str | None,
     Option(
@@ -102,7 +107,6 @@ Refit = Annotated[
     bool,
     Option(help="Train the winner again on all labels, those held out to judge it included."),
 ]
-Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
 

@@ -23,6 +23,12 @@ DataArgument = Annotated[
 Sheet = Annotated[
     str | None, typer.Option(help="Sheet of an Excel workbook; the first if not given.")
 ]
+Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; repeatable.")]
+Categorical = Annotated[
+    list[str] | None, typer.Option(help="A column of numbers that are categories; repeatable.")
+]
+Size = Annotated[int | None, typer.Option(min=4, help="Side of the images, in pixels.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 
 

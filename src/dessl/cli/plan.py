@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from typer import Option
 
-from dessl.cli.audit import Categorical, Ignore, Label, Seed, Size
-from dessl.cli.options import AsJson, DataArgument
+from dessl.cli.audit import Label
+from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
 
 Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="What is to be measured.")]
 Width = Annotated[

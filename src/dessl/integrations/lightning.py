@@ -219,7 +219,7 @@ class SemiDataModule(lightning.LightningDataModule):
         return DataLoader(_Epoch(self), batch_size=None)
 
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
-        """The validation part, 512 rows at a time; nothing where there is none."""
+        """The validation part, 512 rows at a time; nothing if the data has none."""
         part = self.data.validation
         if part is None:
             return []

@@ -36,7 +36,7 @@ def advice(facts: RunFacts) -> str:
 
 
 def accuracy_of(facts: RunFacts) -> Estimate | None:
-    """The accuracy of the saved model with its interval; None where there is none."""
+    """The accuracy of the saved model with its interval; None if it was not estimated."""
     saved = facts.model.method if facts.model else None
     found = (one for one in facts.estimates if (one.method, one.metric) == (saved, "accuracy"))
     return next(found, None)

@@ -68,7 +68,7 @@ def watched(
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Watch | None:
-    """Return what the validation part says, or None where there is none.
+    """Return what the validation part says, or None if the data has none.
 
     Args:
         evaluated: Whose metrics are wanted: the averaged weights, where there are any.
