@@ -36,7 +36,7 @@ from dessl.recipes.trial import split
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 found = {"imports": peak()}
 data = SemiData.from_file("vectors.npy", labels="labels.csv"); found["read"] = peak()
-train, test = split(data, share=0.2, seed=0); found["held out"] = peak()
+train, test, _ = split(data, share=0.2, seed=0); found["held out"] = peak()
 recipe = recipe_for(train); found["scales"] = peak()
 seen = standardised_data(train, recipe.scaling); found["scaled"] = peak()
 print(json.dumps(found))

@@ -56,11 +56,12 @@ Options = Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows; those to train on; those to judge by; and the share held out for that, if any."""
+    """All rows; those to train on; those to judge by, π of their labels; the share held out."""
 
     every: SemiData
     train: SemiData
     test: Part
+    propensity: Tensor | None
     held_out: dict[str, float]
 
 
@@ -97,7 +98,9 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             own_folder(out, _settings(recipe), resume=options["resume"]),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
-            trial = run_trial(rows.train, rows.test, recipe, out=out / TRAINING)
+            trial = run_trial(
+                rows.train, rows.test, recipe, propensity=rows.propensity, out=out / TRAINING
+            )
             facts = trial_facts(
                 trial,
                 surrogate=options["surrogate"] or DEFAULT_SURROGATE,
@@ -174,8 +177,15 @@ def _rows(options: Options) -> Rows:
         every = _weighed(every, data, options["propensity"], seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
-    train, test = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
-    return Rows(every, train, test, held_out)
+    divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
+    if divided.propensity is not None:
+        warnings.warn(
+            "estimates and comparisons weigh the held-out labels by 1/π. Sections of the report on "
+            "calibration and on single classes do not: they describe the labelled rows.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Rows(every, *divided, held_out)
 
 
 def _labels(text: str | None) -> tuple[int | None, str | None]:
@@ -200,13 +210,6 @@ def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiDat
     )
     found = propensity_of(rows, given, seed=seed)
     say(found.sentence)
-    if rows.test is None:
-        warnings.warn(
-            "test rows are held out of the labelled rows, and metrics on them are not weighed by "
-            "1/π: they describe the labelled rows. Pass --test-file with rows labelled at random.",
-            UserWarning,
-            stacklevel=2,
-        )
     return found.on(rows)
 
 

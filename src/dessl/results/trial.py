@@ -151,8 +151,9 @@ def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
     ours, twins = trial.logits.softmax(1), trial.twin_logits.softmax(1)
     for metric in _compared(trial):
         found = compare_models(
-            metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known]
-        )
+            metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known],
+            propensity=trial.propensity,
+        )  # fmt: skip
         yield Comparison(
             metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
             found.confidence, OVER_ROWS, found.n_labelled,
@@ -166,7 +167,9 @@ def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimat
         logits = trial.twin_logits if method.name == TWIN else trial.logits
         p = logits.softmax(1)
         for metric in metrics:
-            found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
+            found = estimate_metric(
+                metric, p[known], trial.test.y[known], p[~known], propensity=trial.propensity
+            )
             yield Estimate(
                 method.name, metric, found.value, found.low, found.high, found.confidence,
                 found.n_labelled, found.n_unlabelled,
