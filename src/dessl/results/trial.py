@@ -9,6 +9,7 @@ from torch import Tensor
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.verdict import (
     MARGIN,
     OVER_ROWS,
@@ -91,7 +92,7 @@ def trial_facts(
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(_estimates(trial, methods)),
+        estimates=tuple(_estimates(trial, methods, comparisons)),
         pool=fitted.pool,
         baseline=fitted.baseline,
         warnings=warnings,
@@ -159,17 +160,29 @@ def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
         )  # fmt: skip
 
 
-def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimate]:
+def _estimates(
+    trial: Trial, methods: Sequence[MethodFacts], comparisons: Sequence[Comparison]
+) -> Iterator[Estimate]:
+    """Each method's metrics; the second one's value is the twin's plus the paired difference.
+
+    From few labels, its own estimate and that of the difference may disagree even in sign, since
+    each debiases with a λ of its own. Both are unbiased, and the difference is the more precise.
+    """
     known = trial.test.labelled
     metrics = tuple(_compared(trial))
+    differences = {one.metric: one.difference for one in comparisons}
+    twins: dict[str, float] = {}
     for method in methods:
         logits = trial.twin_logits if method.name == TWIN else trial.logits
         p = logits.softmax(1)
         for metric in metrics:
             found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
+            value = found.value if method.name == TWIN else twins[metric] + differences[metric]
+            value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
+            twins.setdefault(metric, value)
             yield Estimate(
-                method.name, metric, found.value, found.low, found.high, found.confidence,
-                found.n_labelled, found.n_unlabelled,
+                method.name, metric, value, min(value, found.low), max(value, found.high),
+                found.confidence, found.n_labelled, found.n_unlabelled,
             )  # fmt: skip
 
 
