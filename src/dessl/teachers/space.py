@@ -95,16 +95,20 @@ def column_mean(rows: Tensor) -> Tensor:
     """Return the mean of each column of rows (n, d), float64, without a second copy of them."""
     if rows.numel() <= AT_ONCE:
         return rows.double().mean(0)
-    return torch.stack([piece.double().sum(0) for piece in _pieces(rows)]).sum(0) / len(rows)
+    total = torch.zeros_like(rows[0], dtype=torch.float64)
+    for piece in _pieces(rows):
+        total += piece.double().sum(0)
+    return total / len(rows)
 
 
 def _deviation(rows: Tensor) -> Tensor:
     """The standard deviation of each column, likewise."""
     if rows.numel() <= AT_ONCE:
         return rows.double().std(0, correction=0)
-    mean = column_mean(rows)
-    squares = [(piece.double() - mean).square_().sum(0) for piece in _pieces(rows)]
-    return (torch.stack(squares).sum(0) / len(rows)).sqrt()
+    mean, squares = column_mean(rows), torch.zeros_like(rows[0], dtype=torch.float64)
+    for piece in _pieces(rows):
+        squares += (piece.double() - mean).square_().sum(0)
+    return (squares / len(rows)).sqrt()
 
 
 def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
