@@ -5,6 +5,7 @@ import torch
 
 from dessl.data import SemiData
 from dessl.data.copies import copy_groups, whole_groups
+from dessl.data.row_keys import row_digests
 from dessl.recipes import recipe_for, trial
 from dessl.recipes.trial import run_trial, split
 
@@ -12,9 +13,10 @@ from dessl.recipes.trial import run_trial, split
 def test_equal_rows_are_copies_while_they_are_few_and_their_labels_agree() -> None:
     x = torch.tensor([5.0, 5.0, 6.0, 6.0, 7.0, 7.0, 7.0, 8.0, 8.0, 8.0, -0.0, 0.0])[:, None]
     y = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0, -1, -1, -1, -1])
-    groups = copy_groups(x, y, labelled=2, unlabelled=2)
+    keys = row_digests(x.numpy())
+    groups = copy_groups(keys, y, labelled=2, unlabelled=2)
     assert groups.tolist() == [0, 0, 2, 3, 4, 5, 6, 7, 7, 7, 10, 10]
-    assert copy_groups(x, y, labelled=2, unlabelled=1).tolist()[7:] == [7, 8, 9, 10, 11]
+    assert copy_groups(keys, y, labelled=2, unlabelled=1).tolist()[7:] == [7, 8, 9, 10, 11]
 
 
 def test_a_group_of_many_is_not_taken_sooner() -> None:

@@ -51,6 +51,11 @@ def test_held_out_labels_are_weighed_by_their_propensities() -> None:
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     done = trial(0.5)
     facts = trial_facts(done, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+    value = {(one.method, one.metric): one.value for one in facts.estimates}
+    for one in facts.comparisons:  # levels and difference are of one estimator
+        second, first = (value[name, one.metric] for name in (one.method, one.against))
+        assert second - first == pytest.approx(one.difference)
+    assert all(one.low <= one.value <= one.high for one in facts.estimates)
     assert [(one.name, one.lam) for one in facts.methods] == [
         ("complete case", 0.0),
         ("DePseudoLabel", 0.5),

@@ -3,6 +3,7 @@
 ``dessl.cli.fit`` has the options, which come here as a dict by name.
 """
 
+import copy
 import re
 import shlex
 import time
@@ -88,7 +89,7 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
     with resumable(out), noted_warnings() as notes:
         rows = _rows(options)
         found = audit(rows.train, cheap=True, seed=options["seed"])
-        rows = rows._replace(train=rows.train.to(device_named(options["device"])))
+        rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
         if not rows.train.is_image:
@@ -115,10 +116,18 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
                 fitted = last.fitted
                 facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
-            _write(out, rows.train, fitted, facts, source=options["data"])
+            _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
             mark_finished(out, asked)
             drop_large_checkpoints(out)
     _show(out, facts, as_json=options["as_json"])
+
+
+def _on(rows: Rows, device: torch.device) -> Rows:
+    """The rows to train on, on a device; all rows share that copy of the features."""
+    train, every = rows.train.to(device), copy.copy(rows.every)
+    if rows.train.x is rows.every.x:
+        every.x = train.x
+    return rows._replace(every=every.to(device), train=train)
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
@@ -151,7 +160,7 @@ def _refitted(
 ) -> Refitted | None:
     """Train what won again on all labels; None where that failed, and the trial's is kept."""
     keep, _ = _labels(options["labels"])
-    whole = every_label(rows.every, labels=keep, seed=options["seed"]).to(rows.train.device)
+    whole = every_label(rows.every, labels=keep, seed=options["seed"])
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
@@ -283,14 +292,16 @@ def _of_all_labels(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
     return replace(facts, model=model, seconds=round(seconds, 2))
 
 
-def _write(out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, source: str) -> None:
+def _write(
+    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
+) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
     details = {
         "surrogate": facts.methods[-1].surrogate,
-        "data_sha256": fingerprint(source),
+        "data_sha256": sha256,
         "verdict": facts.verdict.sentence,
     }
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):

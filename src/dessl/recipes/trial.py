@@ -26,6 +26,7 @@ from dessl.data import DataError, LabelDraw, Part, SemiData
 from dessl.data.copies import copy_groups, shared_rows, whole_groups
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
+from dessl.data.row_keys import row_digests
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
@@ -164,7 +165,7 @@ def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
     y = torch.full((len(data),), MISSING)
     y[known] = data.y.cpu()[known]
     labelled, unlabelled = _counts(len(known), len(data) - len(known), share)
-    return copy_groups(data.x, y, labelled=labelled, unlabelled=unlabelled)
+    return copy_groups(data.row_digests(), y, labelled=labelled, unlabelled=unlabelled)
 
 
 def _test_rows(
@@ -392,6 +393,7 @@ def refitted(
 def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
     x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
     most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    keys = row_digests(x.numpy(force=True))
+    groups = copy_groups(keys, y, labelled=most, unlabelled=0)
     with whole_bar(parts(recipe), shown=progress):
         return fit(data, recipe, groups=groups, out=out, progress=progress)

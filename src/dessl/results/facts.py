@@ -23,7 +23,7 @@ from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
 from dessl.results.record import Record
 from dessl.safety import Audit
-from dessl.teachers import PoolReport
+from dessl.teachers import PoolReport, TaughtReport
 
 VERSION = 3
 OLD_OUTCOMES = {  # of version 2
@@ -167,6 +167,7 @@ class RunFacts:
         seconds: Time taken.
         warnings: Shown on the way, one line each.
         audit: What was looked at before training; None if nothing was.
+        taught: How good the teachers are, and what became of their answers; None without them.
     """
 
     title: str
@@ -185,6 +186,7 @@ class RunFacts:
     model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
     audit: Audit | None = None
+    taught: TaughtReport | None = None
     version: int = VERSION
 
     @property
