@@ -16,6 +16,7 @@ from dessl.data.formats.zipped import ArrayHeader, array_header
 from dessl.data.stored.places import StoredFile, described
 from dessl.data.stored.rows import StoredRows, block_ends, check_finite
 
+IN_MEMORY = "an array in memory"
 HEADER = 2**17  # bytes that hold any npy header that is read
 
 
@@ -74,6 +75,29 @@ class ArrayFiles(StoredRows):
     def described(self) -> str:
         """Return names and sizes of the files."""
         return described(self.files)
+
+
+class ArrayRows(StoredRows):
+    """An array in the memory of the host, for a device that it would not fit on.
+
+    Args:
+        x: As for :class:`dessl.SemiData`.
+        layout: Likewise.
+    """
+
+    def __init__(self, x: NDArray[Any], layout: str | None = None) -> None:
+        self._x = feature_tensor("the stored rows", x, layout=layout).numpy()
+        self.source = IN_MEMORY
+        self.shape, self.dtype = self._x.shape[1:], self._x.dtype
+        self.ends = block_ends([len(self._x)], self.row_bytes)
+
+    def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        """Copy the rows."""
+        np.copyto(out, self._x[start:stop])
+
+    def described(self) -> str:
+        """Return the number of rows."""
+        return f"{len(self._x)}"
 
 
 def npy_files(files: Sequence[StoredFile], *, layout: str | None = None) -> ArrayFiles:
