@@ -38,6 +38,7 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
+from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
@@ -115,6 +116,8 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             _write(out, rows.train, fitted, facts, source=options["data"])
             mark_finished(out, asked)
             drop_large_checkpoints(out)
+            if isinstance(rows.every.stored, TableRows):
+                rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
 
 
@@ -169,13 +172,31 @@ def _rows(options: Options) -> Rows:
         all_classes=options["all_classes"],
         labels=labels_file,
         sheet=options["sheet"],
+        stream=options["stream"],
+        place=options["out"] / TRAINING,
+        seed=seed,
     )
+    if every.stored is not None:
+        _say_stored(every, options)
     if options["propensity"] is not None:
         every = _weighed(every, data, options["propensity"], seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     train, test = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     return Rows(every, train, test, held_out)
+
+
+def _say_stored(every: SemiData, options: Options) -> None:
+    """Say what stays on disk; refuse what cannot be done with such rows."""
+    if options["propensity"] is not None:
+        raise ValueError(
+            "--propensity needs all rows in memory, and this file is read in blocks. Pass "
+            "--no-stream."
+        )
+    say(
+        f"{every.n_stored:,} unlabelled rows stay on disk; {len(every.unlabelled_rows):,}, drawn "
+        "at random, are in memory for teachers, the audit and the test."
+    )
 
 
 def _labels(text: str | None) -> tuple[int | None, str | None]:

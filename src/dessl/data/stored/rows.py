@@ -13,6 +13,7 @@ from dessl.data.errors import DataError, few
 
 BLOCK = 2**19  # bytes of rows that are read at one time
 MOST_BLOCKS = 2**20  # of more, each would be larger: their list is kept in memory
+SPARSE = 8  # of fewer rows in so many, each is read alone
 LOOKED_AT = 16  # rows by which a store is told from another
 
 Numbers = NDArray[np.int64]
@@ -47,6 +48,9 @@ class StoredRows(ABC):
     def described(self) -> str:
         """Return names and sizes of the files, by which a run that is resumed knows them."""
 
+    def prepare(self) -> None:  # noqa: B027 (most have nothing to do)
+        """Do what is to be done once before rows are read, such as writing a file of them."""
+
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
 
@@ -68,8 +72,11 @@ class StoredRows(ABC):
         order = np.argsort(wanted, kind="stable")
         blocks = np.searchsorted(self.ends, wanted[order], side="right")
         for places in np.split(order, np.flatnonzero(np.diff(blocks)) + 1):
-            if len(places):
-                own = wanted[places]
+            own = wanted[places]
+            if len(own) and (own[-1] - own[0]) >= SPARSE * len(own):
+                for place, row in zip(places.tolist(), own.tolist(), strict=True):
+                    self.read(row, row + 1, found[place : place + 1])
+            elif len(own):
                 start, stop = int(own[0]), int(own[-1]) + 1
                 block = np.empty((stop - start, *self.shape), self.dtype)
                 self.read(start, stop, block)
@@ -158,6 +165,10 @@ class Without(StoredRows):
         """
         return numbers + np.searchsorted(self._before, numbers, side="right")
 
+    def prepare(self) -> None:
+        """Prepare all rows."""
+        self.stored.prepare()
+
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
         """Read the rows and those left out between them, and keep the former."""
         first, last = self.originals(np.array([start, stop - 1])).tolist()
@@ -174,6 +185,10 @@ class Without(StoredRows):
     def described(self) -> str:
         """Return the description of all rows, and a sha256 of the numbers left out."""
         return f"{self.stored.described()}\0{hashlib.sha256(self.left_out.data).hexdigest()}"
+
+    def identity(self) -> str:
+        """Return a sha256 of the identity of all rows and of the numbers left out."""
+        return hashlib.sha256(f"{self.stored.identity()}\0{self.described()}".encode()).hexdigest()
 
 
 class Changed(StoredRows):
@@ -192,6 +207,10 @@ class Changed(StoredRows):
         self.source, self.shape, self.dtype = stored.source, stored.shape, stored.dtype
         self.ends = stored.ends
 
+    def prepare(self) -> None:
+        """Prepare the rows."""
+        self.stored.prepare()
+
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
         """Read the rows and change them."""
         self.stored.read(start, stop, out)
@@ -200,3 +219,7 @@ class Changed(StoredRows):
     def described(self) -> str:
         """Return the description of the rows, and the name of the change."""
         return f"{self.stored.described()}\0{self.name}"
+
+    def identity(self) -> str:
+        """Return a sha256 of the identity of the rows and of the name."""
+        return hashlib.sha256(f"{self.stored.identity()}\0{self.name}".encode()).hexdigest()

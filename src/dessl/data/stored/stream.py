@@ -162,6 +162,7 @@ class StoredStream:
             DataError: A file could not be read.
         """
         if self._reader is None:
+            self.stored.prepare()
             self._reader = _Reader(self)
         x, numbers = self._reader.next()
         self.position += self.size
