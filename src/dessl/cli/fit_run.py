@@ -39,6 +39,7 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
+from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
 from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
@@ -119,6 +120,8 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
             mark_finished(out, asked)
             drop_large_checkpoints(out)
+            if isinstance(rows.every.stored, TableRows):
+                rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
 
 
@@ -181,7 +184,12 @@ def _rows(options: Options) -> Rows:
         all_classes=options["all_classes"],
         labels=labels_file,
         sheet=options["sheet"],
+        stream=options["stream"],
+        place=options["out"] / TRAINING,
+        seed=seed,
     )
+    if every.stored is not None:
+        _say_stored(every, options)
     if options["propensity"] is not None:
         every = _weighed(every, data, options["propensity"], seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
@@ -195,6 +203,19 @@ def _rows(options: Options) -> Rows:
             stacklevel=2,
         )
     return Rows(every, *divided, held_out)
+
+
+def _say_stored(every: SemiData, options: Options) -> None:
+    """Say what stays on disk; refuse what cannot be done with such rows."""
+    if options["propensity"] is not None:
+        raise ValueError(
+            "--propensity needs all rows in memory, and this file is read in blocks. Pass "
+            "--no-stream."
+        )
+    say(
+        f"{every.n_stored:,} unlabelled rows stay on disk; {len(every.unlabelled_rows):,}, drawn "
+        "at random, are in memory for teachers, the audit and the test."
+    )
 
 
 def _labels(text: str | None) -> tuple[int | None, str | None]:

@@ -81,7 +81,7 @@ class DataFacts:
         encoding = data.encoding
         return cls(
             name=data.name,
-            rows=len(data),
+            rows=len(data) + data.n_stored,
             labelled=data.n_labelled,
             unlabelled=data.n_unlabelled,
             validation=0 if data.validation is None else len(data.validation.y),

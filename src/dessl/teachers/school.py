@@ -90,7 +90,7 @@ class School:
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
         space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
-        order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
+        order = data.unlabelled_rows[torch.randperm(len(data.unlabelled_rows), generator=generator)]
         judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
         pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
         with doing("gold-only networks"):
@@ -241,7 +241,7 @@ def _check(data: SemiData) -> None:
             f"a teacher is judged by gold labels, of which {FEWEST_GOLD} are the least; got "
             f"{data.n_labelled}. Label more rows, drawn at random."
         )
-    if data.n_unlabelled < FEWEST_UNLABELLED:
+    if len(data.unlabelled_rows) < FEWEST_UNLABELLED:
         raise ValueError(
             f"a student learns from rows without a gold label, of which {FEWEST_UNLABELLED} are "
             f"the least; got {data.n_unlabelled}. Hold fewer labels, or use the gold labels alone."

@@ -133,6 +133,7 @@ def run_identity(
             "name": data.name,
             "shape": list(data.x.shape),
             "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
+            **({} if data.stored is None else {"stored_sha256": data.stored.identity()}),
         },
         **parts_identity(surrogate, model),
     }

@@ -145,6 +145,11 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
                 f"all draws of a population must have the same number of {name} rows; got "
                 f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
+    if data.stored is not None:
+        raise ValueError(
+            "the runs of a population draw rows in memory, and data has unlabelled rows in "
+            f"{data.stored.source}. Train the runs one by one with dessl.train."
+        )
     if plan.online:
         raise ValueError(
             "online=True looks at one model's gradients. Give each run a fixed lam, or train the "
