@@ -26,8 +26,8 @@ from dessl.training.ranks import (
     process_group,
     rank,
     ranks,
-    share,
 )
+from dessl.training.shared_model import share
 
 pytestmark = pytest.mark.skipif(
     not distributed.is_gloo_available(), reason="this PyTorch has no gloo"

@@ -125,16 +125,21 @@ def run_identity(
     plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
 ) -> dict[str, Any]:
     """Return the fields that must match to resume."""
+    return {
+        "plan": plan.as_dict(),
+        "data": data_identity(data),
+        **parts_identity(surrogate, model),
+    }
+
+
+def data_identity(data: SemiData) -> dict[str, Any]:
+    """Return what identifies data: its name, its shape, and the sha256 of all of it."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
     own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
-        "plan": plan.as_dict(),
-        "data": {
-            "name": data.name,
-            "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
-        },
-        **parts_identity(surrogate, model),
+        "name": data.name,
+        "shape": list(data.x.shape),
+        "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
     }
 
 

@@ -18,7 +18,8 @@ from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
-from dessl.training.ranks import SharedModel, ranks
+from dessl.training.ranks import ranks
+from dessl.training.shared_model import SharedModel
 from dessl.training.totals import Totals
 
 
