@@ -31,7 +31,6 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
-from dessl.recipes.networks import Network, trained_networks
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
@@ -44,6 +43,7 @@ from dessl.training import Event, TrainPlan, TrainResult, train
 from dessl.training.folder import data_identity
 from dessl.training.progress import doing
 from dessl.training.ranks import check_alike, from_first, rank, ranks
+from dessl.training.spreading import Trained, spread_trainings
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -276,17 +276,21 @@ class _Training:
     def members(self, risk: RiskKind, lam: float) -> Networks:
         """Train one network for each part, watched where its held-out rows are asked for later."""
         jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
-        found = trained_networks(jobs, self.recipe.model, self.parts[0].device)
-        logits = tuple(one.logits for one in found if one.logits is not None)
-        return Networks(tuple(one.result for one in found), logits)
+        if len(jobs) == 1:  # by all ranks together
+            found = [jobs[0]()]
+        else:
+            found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
+        logits = tuple(one.beside for one in found if one.beside is not None)
+        return Networks(tuple(result for one in found for result in one.results), logits)
 
-    def _network(self, risk: RiskKind, lam: float, number: int) -> Network:
+    def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
+        """Train a network; beside it, logits of its held-out rows if they are asked for later."""
         part = self.parts[number]
         folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
         plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
         plan = self._plan(plan, number, part)
         if not self.recipe.teachers or self.parts[0].validation is None:
-            return Network(self._train(self.recipe.model, part, plan, (), folder), None)
+            return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
         steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
         result = self._train(steps.build, part, plan, (steps,), folder)
         found = from_first(partial(steps.of, result))  # rank 0 alone was called back
@@ -294,7 +298,7 @@ class _Training:
             steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
             again = self._train(steps.build, part, plan, (steps,), None)
             found = from_first(partial(steps.of, again))
-        return Network(result, found)
+        return Trained((result,), found)
 
     def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
         """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
