@@ -28,6 +28,7 @@ from dessl.training.checkpoint import (
 )
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
+from dessl.training.sharded import is_wrapped
 
 LOCK = "lock"  # in the folder of a run: the process that holds it
 
@@ -149,9 +150,13 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
     A model is identified by its class, its size and what it prints, without memory addresses.
     """
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
+    name = type(model).__name__
+    if is_wrapped(model):  # PyTorch has put FSDP or DDP before the names of classes
+        printed = re.sub(r"\b(?:FSDP|DDP)(?=\w+\()", "", printed)
+        name = re.sub("^(?:FSDP|DDP)", "", name)
     return {
         "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
-        "model": type(model).__name__,
+        "model": name,
         "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
@@ -217,7 +222,7 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
             f"({found.get('dessl', 'unknown')}), which this one ({__version__}) cannot resume. "
             "Choose another folder, or finish it with that version."
         )
-    here, there = _flat(wanted), _flat(found)
+    here, there = flat_identity(wanted), flat_identity(found)
     different = [
         f"{key}: {_said(there, key)} there, {_said(here, key)} now"
         for key in sorted(here.keys() | there.keys())
@@ -234,7 +239,8 @@ def _said(identity: Mapping[str, Any], key: str) -> str:
     return repr(identity[key]) if key in identity else "missing"
 
 
-def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
+def flat_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an identity side by side."""
     plan, data = identity.get("plan", {}), identity.get("data", {})
     rest = {key: value for key, value in identity.items() if key not in ("plan", "data")}
     return {**rest, **plan, **{f"data {key}": value for key, value in data.items()}}

@@ -13,9 +13,9 @@ from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
 from dessl.training.accelerate import Accelerated
-from dessl.training.checkpoint import Checkpoint
+from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.event import Callback, Event
-from dessl.training.folder import locked_folder, run_identity
+from dessl.training.folder import RunFolder, locked_folder, run_identity
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
@@ -28,6 +28,15 @@ from dessl.training.model_state import (
 from dessl.training.online import last_layer, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
+from dessl.training.sharded import (
+    apart_from_tensors,
+    check_copyable,
+    is_sharded,
+    is_wrapped,
+    read_shards,
+    same_buffers,
+    together_with,
+)
 from dessl.training.step import Step, check_propensity, plan_for, streams
 from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
 
@@ -101,6 +110,7 @@ def train(
         drive(
             run,
             folder,
+            shared=None if out is None else RunFolder(Path(out)),
             resume=resume,
             callbacks=callbacks if first else (),
             progress=progress and first,
@@ -134,9 +144,13 @@ class Run(Trainable):
         self.plan, self.data, self.transform = plan, data, transform
         surrogate.restart_draws()
         model.to(data.device).train()
-        if data.device.type == "cuda" and data.x.ndim == 4:
+        if data.device.type == "cuda" and data.x.ndim == 4 and not is_wrapped(model):
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        surrogate.prepare(model, id_range(data), data.n_classes)
+        try:
+            surrogate.prepare(model, id_range(data), data.n_classes)
+        except AssertionError:  # of PyTorch, where a wrapped model is copied
+            check_copyable(model, type(surrogate).__name__)
+            raise
         surrogate.to(data.device).train()
         surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
         self.step = Step(model, surrogate, data, plan)
@@ -230,6 +244,10 @@ class Run(Trainable):
             state["average_steps"] = step.average.steps
         if self.selected is not None:
             weights["selected"] = self.selected
+        if self.is_sharded:
+            same_buffers(step.model)
+            state["optimiser"], weights["optimiser"] = apart_from_tensors(state["optimiser"])
+            state["shards"] = {part: list(tensors) for part, tensors in weights.items()}
         whole = state_of(step.surrogate)
         if whole.keys() - state["surrogate"].keys():  # a teacher has buffers that it leaves out
             weights["surrogate"] = whole
@@ -237,7 +255,7 @@ class Run(Trainable):
 
     def put_back(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
-        step, (weights, state) = self.step, saved
+        step, (weights, state) = self.step, self._gathered(saved)
         put_into(step.model, weights["model"])
         if step.average:
             put_into(step.average.model, weights["average"])
@@ -251,6 +269,27 @@ class Run(Trainable):
         self.batches.load_state_dict(state["streams"])
         if self.plan.online:
             self.online_lam = float(state["online_lam"])
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the weights are divided among the ranks."""
+        return is_sharded(self.step.model)
+
+    def _gathered(self, saved: Checkpoint) -> Checkpoint:
+        """The checkpoint with its shards read, as the model needs them: divided, or whole."""
+        weights, state = saved
+        if PLACE not in state:
+            return saved
+        own = {name: value.detach() for name, value in state_of(self.step.model).items()}
+        parts: dict[str, dict[str, Tensor]] = {}
+        for part, names in state["shards"].items():
+            if part == "optimiser":
+                parts[part] = self.step.optimiser.named_memory(names)
+            else:
+                parts[part] = {name: torch.zeros_like(own[name]) for name in names}
+        read_shards(Path(state[PLACE]), parts)
+        optimiser = together_with(state["optimiser"], parts.pop("optimiser", {}))
+        return Checkpoint({**weights, **parts}, {**state, "optimiser": optimiser})
 
     def result(self) -> TrainResult:
         """Put the selected weights into the model and return it."""

@@ -16,23 +16,31 @@ import torch
 from torch import Tensor, distributed, nn
 
 from dessl.training.ranks import lost_ranks, rank, ranks
+from dessl.training.sharded import is_sharded, is_wrapped, same_buffers
 
 
 class SharedModel(nn.Module):
     """A model whose passes are shared by the ranks: global rows to global logits.
 
     Args:
-        model: The same on every rank, on this rank's device.
+        model: The same on every rank, on this rank's device. One that the user has wrapped with
+            ``fully_shard`` or ``replicate`` is left as it is: it means gradients itself.
     """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
+        self._sharded = is_sharded(model)
+        if is_wrapped(model):
+            self.model = model
+            return
         on_gpu = next(model.parameters()).device.type == "cuda"
         devices = [torch.cuda.current_device()] if on_gpu else None
         self.model = nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (n, classes) of all rows; gradients pass to this rank's own."""
+        if self._sharded and self.model.training:
+            same_buffers(self.model)
         own = share(len(x)).to(x.device)
         return _put_together(self.model(x[own]), len(x))
 
