@@ -89,7 +89,7 @@ def test_a_killed_sharded_run_resumes_on_other_ranks(tmp_path: Path) -> None:
         assert len((again / "run" / "history.jsonl").read_text().splitlines()) == 4
     shard = next(place.glob("shard-00002*"))
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
-    with pytest.raises(CheckpointError, match="shard-00002.* does not have the sha256"):
+    with pytest.raises(CheckpointError, match=r"shard-00002.* does not have the sha256"):
         load_checkpoint(place)
 
 

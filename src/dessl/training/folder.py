@@ -122,15 +122,9 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         yield RunFolder(path)
 
 
-def run_identity(
-    plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
-) -> dict[str, Any]:
-    """Return the fields that must match to resume."""
-    return {
-        "plan": plan.as_dict(),
-        "data": data_identity(data),
-        **parts_identity(surrogate, model),
-    }
+def run_identity(plan: TrainPlan, data: SemiData, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that must match to resume, with those of :func:`parts_identity`."""
+    return {"plan": plan.as_dict(), "data": data_identity(data), **parts}
 
 
 def data_identity(data: SemiData) -> dict[str, Any]:

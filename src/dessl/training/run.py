@@ -15,7 +15,7 @@ from dessl.surrogates.base import forked
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.event import Callback, Event
-from dessl.training.folder import RunFolder, locked_folder, run_identity
+from dessl.training.folder import RunFolder, locked_folder, parts_identity, run_identity
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
@@ -37,6 +37,7 @@ from dessl.training.sharded import (
     same_buffers,
     together_with,
 )
+from dessl.training.shared_model import put_norms_back, synchronise_norms
 from dessl.training.step import Step, check_propensity, plan_for, streams
 from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
 
@@ -52,6 +53,7 @@ def train(
     resume: bool = True,
     transform: Callable[[Tensor], Tensor] | None = None,
     progress: bool = True,
+    sync_batch_norm: bool = False,
 ) -> TrainResult:
     """Train a model on labelled and unlabelled rows, on the device where the data is.
 
@@ -78,6 +80,8 @@ def train(
         transform: What the model sees of a row in evaluation: give the normalisation of the views.
             Levels in [0, 1] for uint8 images and rows as they are otherwise, if not given.
         progress: Whether to show a progress bar, where there is a terminal.
+        sync_batch_norm: Whether BatchNorm takes its statistics over the rows of all ranks, as in
+            one process, by PyTorch's ``SyncBatchNorm``; for GPUs. Over each rank's own if not.
 
     >>> from dessl.models import MLP
     >>> x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
@@ -106,15 +110,18 @@ def train(
             check_all_in_tensors(model)
         if plan.online:
             last_layer(model)  # refuse a model without one before the first step
-        run = Run(model, surrogate, data, plan, transform)
-        drive(
-            run,
-            folder,
-            shared=None if out is None else RunFolder(Path(out)),
-            resume=resume,
-            callbacks=callbacks if first else (),
-            progress=progress and first,
-        )
+        run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
+        try:
+            drive(
+                run,
+                folder,
+                shared=None if out is None else RunFolder(Path(out)),
+                resume=resume,
+                callbacks=callbacks if first else (),
+                progress=progress and first,
+            )
+        finally:
+            put_norms_back(run.norms)
         return run.result()
 
 
@@ -127,6 +134,10 @@ class Run(Trainable):
         data: On the device where to train.
         plan: How.
         transform: What the model sees of a row in evaluation.
+        sync_batch_norm: As in :func:`train`.
+
+    Attributes:
+        norms: BatchNorm layers that others stand in for until the end.
     """
 
     keeps_history = True
@@ -138,6 +149,8 @@ class Run(Trainable):
         data: SemiData,
         plan: TrainPlan,
         transform: Callable[[Tensor], Tensor] | None,
+        *,
+        sync_batch_norm: bool = False,
     ) -> None:
         self.member = Member(plan, data.n_labelled)
         super().__init__([self.member], data.device)
@@ -153,6 +166,8 @@ class Run(Trainable):
             raise
         surrogate.to(data.device).train()
         surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
+        self._parts = parts_identity(surrogate, model)
+        self.norms = synchronise_norms(model) if sync_batch_norm else []
         self.step = Step(model, surrogate, data, plan)
         self.accelerated = Accelerated(self.step)
         self.batches = streams(data, plan)
@@ -226,7 +241,7 @@ class Run(Trainable):
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that must match to resume."""
-        return run_identity(self.plan, self.data, self.step.surrogate, self.step.model)
+        return run_identity(self.plan, self.data, self._parts)
 
     def own_state(self) -> Checkpoint:
         """Return the weights and other state that the next step depends on."""

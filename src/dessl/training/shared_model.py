@@ -10,7 +10,8 @@ method and however many rows a rank has. DistributedDataParallel takes the mean 
 which with the factor N is their sum: the gradient of the risk of the whole batch.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -43,6 +44,72 @@ class SharedModel(nn.Module):
             same_buffers(self.model)
         own = share(len(x)).to(x.device)
         return _put_together(self.model(x[own]), len(x))
+
+
+class Replaced(NamedTuple):
+    """A BatchNorm layer that another one stands in for."""
+
+    parent: nn.Module
+    name: str
+    layer: nn.Module
+
+
+def synchronise_norms(model: nn.Module) -> list[Replaced]:
+    """Let BatchNorm layers take their statistics over the rows of all ranks, as in one process.
+
+    PyTorch's ``SyncBatchNorm`` takes their place, with the same parameters and buffers. Returns
+    what :func:`put_norms_back` needs; nothing in one process.
+
+    Raises:
+        ValueError: On the CPU, where it does not run, or after the model was wrapped.
+    """
+    if ranks() == 1:
+        return []
+    if is_wrapped(model):
+        raise ValueError(
+            "sync_batch_norm=True comes too late for a model wrapped with fully_shard or replicate."
+            " Convert it with torch.nn.SyncBatchNorm.convert_sync_batchnorm before you wrap it."
+        )
+    if next(model.parameters()).device.type != "cuda":
+        raise ValueError(
+            "sync_batch_norm=True needs GPUs: PyTorch's SyncBatchNorm does not run on the CPU. "
+            "Leave it off: BatchNorm then takes its statistics over each rank's own rows."
+        )
+    return replace_norms(model)
+
+
+def replace_norms(model: nn.Module) -> list[Replaced]:
+    """Put ``SyncBatchNorm`` in the place of each BatchNorm layer below a model.
+
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    >>> replaced = replace_norms(model)
+    >>> type(model[1]).__name__, model[1].weight is replaced[0].layer.weight
+    ('SyncBatchNorm', True)
+    >>> put_norms_back(replaced)
+    >>> type(model[1]).__name__
+    'BatchNorm1d'
+    """
+    kinds = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
+    replaced = [
+        Replaced(parent, name, layer)
+        for parent in model.modules()
+        for name, layer in parent.named_children()
+        if isinstance(layer, kinds)
+    ]
+    fresh: dict[int, nn.Module] = {}  # one for a layer that is used in several places
+    for parent, name, layer in replaced:
+        if id(layer) not in fresh:
+            convert = nn.SyncBatchNorm.convert_sync_batchnorm
+            fresh[id(layer)] = convert(layer)  # type: ignore[no-untyped-call]
+        setattr(parent, name, fresh[id(layer)])
+    return replaced
+
+
+def put_norms_back(replaced: Sequence[Replaced]) -> None:
+    """Undo :func:`replace_norms`; the layers have what was learnt."""
+    for parent, name, layer in replaced:
+        layer.train(getattr(parent, name).training)
+        setattr(parent, name, layer)
 
 
 def share(n: int) -> Tensor:
