@@ -37,6 +37,23 @@ def no_public_sets(
 
 
 @pytest.fixture
+def no_waiting() -> Callable[[], AbstractContextManager[None]]:
+    """While it is entered, an operation that waits for the CUDA device is an error."""
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+                torch.cuda.set_sync_debug_mode("error")
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return entered
+
+
+@pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Run ``dessl`` in this process; the width is fixed so that lines are whole."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -56,6 +73,8 @@ def run_ranks() -> Callable[..., list[int]]:
     """Run work(folder) on n forked ranks that communicate by gloo; return their exit codes."""
     if not distributed.is_gloo_available():
         pytest.skip("this PyTorch has no gloo")
+    if torch.cuda.is_available():
+        pytest.skip("autograd's threads, one for each GPU, survive no plain fork")
 
     def run(n: int, work: Callable[[Path], object], folder: Path) -> list[int]:
         with warnings.catch_warnings():

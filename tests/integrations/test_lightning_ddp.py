@@ -17,6 +17,7 @@ from dessl.surrogates.base import Model, as_is
 lightning = pytest.importorskip("lightning")
 pytestmark = [
     pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="no gloo"),
+    pytest.mark.skipif(torch.cuda.is_available(), reason="autograd's threads survive no fork"),
     pytest.mark.enable_socket,  # Lightning looks for a free port of this machine
 ]
 
