@@ -163,7 +163,7 @@ def measured_lambdas(experiment: Experiment, model: nn.Module, test: Part) -> Me
         name = own.pop("as", own["name"])  # one term may appear in several ways
         above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
         loss, h, confidence = loss_and_term(unlabelled_term(own, experiment.views), model, test)
-        loss, h = loss[confidence > above], h[confidence > above]
+        loss, h = loss[confidence >= above], h[confidence >= above]
         metrics[f"rows.{name}"] = len(h)
         if not len(h):  # a model that is confident in no row
             metrics[f"lam_opt.{name}"] = None
