@@ -288,7 +288,7 @@ PROBE_NAMES = {
 
 
 def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
-    assert set(PROBES) == set(PROBE_NAMES)
+    assert set(PROBES) == {*PROBE_NAMES, "confidence"}
     for profile in ("smoke", "fast", "paper"):
         experiments = [load_experiment(name, profile) for name in PROBE_NAMES.values()]
         for probe, experiment in zip(PROBE_NAMES, experiments, strict=True):
@@ -297,3 +297,12 @@ def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
             assert [method.risk for method in experiment.methods] == ["complete_case"]
             for shared in ("model", "plan", "data", "views", "methods"):
                 assert getattr(experiment, shared) == getattr(experiments[0], shared)
+
+
+def test_the_longer_trainings_have_the_probes_model_and_optimiser() -> None:
+    longer, usual = load_experiment("confidence", "paper"), load_experiment("lambda-opt", "paper")
+    assert (longer.model, longer.views) == (usual.model, usual.views)
+    other = {"epochs", "steps", "select", "ties"}
+    plans = ({k: v for k, v in one.plan.items() if k not in other} for one in (longer, usual))
+    assert len({tuple(sorted(plan.items())) for plan in plans}) == 1
+    assert [method.plan.get("steps", 23_000) for method in longer.methods] == [23000, 60000, 23000]
