@@ -84,6 +84,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "surrogates.md"
 def differences() -> list[list[str]]:
     """The cells of the page's table of what differs from the originals, row by row."""
     section = PAGE.read_text(encoding="utf-8").split("## What differs from the originals")[1]
+    section = section.split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| `")]
     return [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in lines]
 
