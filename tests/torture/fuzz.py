@@ -27,6 +27,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 from cases import Case, judged
 from counts import RESULTS, add_counts
+from grammar_answers import answers_case
 from grammar_arguments import arguments_case
 from grammar_arrays import (
     cifar10_case,
@@ -40,7 +41,10 @@ from grammar_arrays import (
     svhn_case,
 )
 from grammar_entries import experiment_case, facts_case, records_case
+from grammar_excel import excel_case
+from grammar_frames import frame_case
 from grammar_images import images_case
+from grammar_npy import npy_case
 from grammar_saved import checkpoint_case, model_case, run_case
 from grammar_tables import csv_case, parquet_case
 from limits import HangError, Watch, cap_memory
@@ -48,27 +52,32 @@ from limits import HangError, Watch, cap_memory
 CORPUS = Path(__file__).parent / "corpus"
 # Each grammar with its share: those whose reader is fast are asked most.
 GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
-    "csv": (csv_case, 4),
-    "parquet": (parquet_case, 2),
+    "csv": (csv_case, 12),
+    "parquet": (parquet_case, 5),
+    "excel": (excel_case, 8),
+    "frame": (frame_case, 5),
+    "answers": (answers_case, 5),
+    "npy": (npy_case, 12),
     "npz": (npz_case, 14),
-    "idx": (idx_case, 60),
-    "mnist": (mnist_case, 3),
-    "cifar": (records_file_case, 30),
+    "idx": (idx_case, 40),
+    "mnist": (mnist_case, 4),
+    "cifar": (records_file_case, 20),
     "cifar10": (cifar10_case, 1),
     "cifar100": (cifar100_case, 1),
     "stl10": (stl10_case, 0.6),
     "medmnist": (medmnist_case, 4),
     "svhn": (svhn_case, 1.5),
-    "images": (images_case, 2),
-    "model": (model_case, 2),
-    "checkpoint": (checkpoint_case, 2),
-    "run": (run_case, 25),
-    "facts": (facts_case, 3),
-    "records": (records_case, 0.5),
-    "experiment": (experiment_case, 2.5),
-    "arguments": (arguments_case, 0.15),
+    "images": (images_case, 4),
+    "model": (model_case, 6),
+    "checkpoint": (checkpoint_case, 5),
+    "run": (run_case, 20),
+    "facts": (facts_case, 5),
+    "records": (records_case, 1),
+    "experiment": (experiment_case, 6),
+    "arguments": (arguments_case, 0.3),
 }
-NEEDS = {"csv": "pyarrow", "parquet": "pyarrow", "arguments": "pyarrow"}  # may be missing
+TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy")
+NEEDS = {**dict.fromkeys(TABLES, "pyarrow"), "frame": "pandas"}  # that may be missing
 MINUTE = 60.0
 PLACE = "/dev/shm"  # files in memory: a million need not go through a disk
 
