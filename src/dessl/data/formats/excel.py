@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import arrow_module
@@ -124,7 +127,8 @@ class _Sheet(_Handler):
         self, path: Path, strings: list[str], dates: list[bool], from_1904: bool, max_bytes: int
     ) -> None:
         self.names: list[str] = []
-        self.chunks: list[Any] = []
+        self._texts: list[dict[str, int]] = []  # of each column its different texts, numbered
+        self._numbers: list[list[NDArray[np.int32]]] = []  # and which of them the rows have
         self._strings, self._dates, self._from_1904 = strings, dates, from_1904
         self._path, self._max_bytes = path, max_bytes
         self._rows: list[list[str]] = []
@@ -150,11 +154,20 @@ class _Sheet(_Handler):
             self._end_row()
 
     def table(self) -> Any:
-        """All rows, as an Arrow table of text."""
+        """All rows, as an Arrow table of text.
+
+        A text that many cells refer to is kept once: else a small workbook could fill the memory.
+        """
         arrow = arrow_module()
         self._flush()
-        schema = arrow.schema([(name, arrow.string()) for name in self.names])
-        return arrow.Table.from_batches(self.chunks, schema)
+        columns = [
+            arrow.DictionaryArray.from_arrays(
+                np.concatenate(numbers or [np.zeros(0, np.int32)]),
+                arrow.array(texts, arrow.string()),
+            )
+            for texts, numbers in zip(self._texts, self._numbers, strict=True)
+        ]
+        return arrow.Table.from_arrays(columns, self.names)
 
     def _begin_row(self, number: int) -> None:
         if number <= self._row:
@@ -165,10 +178,11 @@ class _Sheet(_Handler):
         self._cells.clear()
 
     def _end_row(self) -> None:
-        filled = {place: text for place, text in self._cells.items() if text.strip()}
+        filled = {place: text for place, text in self._cells.items() if text and not text.isspace()}
         if not self.names:
             width = max(filled, default=0)
             self.names = [filled.get(place, "") for place in range(1, width + 1)]
+            self._texts, self._numbers = [{} for _ in self.names], [[] for _ in self.names]
             return
         if not filled:
             self._n_empty += 1
@@ -189,12 +203,11 @@ class _Sheet(_Handler):
             self._flush()
 
     def _flush(self) -> None:
-        arrow = arrow_module()
         if self._rows:
-            columns = [
-                arrow.array(column, arrow.string()) for column in zip(*self._rows, strict=True)
-            ]
-            self.chunks.append(arrow.record_batch(columns, names=self.names))
+            for place, column in enumerate(zip(*self._rows, strict=True)):
+                texts = self._texts[place]
+                numbers = [texts.setdefault(text, len(texts)) for text in column]
+                self._numbers[place].append(np.array(numbers, np.int32))
             self._rows = []
 
     def _text(self, value: str) -> str:
@@ -215,7 +228,7 @@ class _Sheet(_Handler):
 
 
 def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
-    """The cells of a sheet as an Arrow table of text, with the names in its first row.
+    """The cells of a sheet as an Arrow table of texts by number, with the names in its first row.
 
     Args:
         path: The workbook.
@@ -233,7 +246,7 @@ def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
                 got="an older format, or a workbook with a password",
                 do="Save it in Excel as .xlsx, without a password.",
             )
-    errors = (*ZIP_ERRORS, expat.ExpatError, TypeError)
+    errors = (*ZIP_ERRORS, expat.ExpatError, TypeError, arrow_module().ArrowException)
     with reading(path, EXPECTED, *errors), zipfile.ZipFile(path) as archive:
         _check_members(path, archive, max_bytes)
         book, links, strings, styles = _Book(), _Links(), _Strings(), _Styles()
