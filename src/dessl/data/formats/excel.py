@@ -30,7 +30,8 @@ from dessl.data.formats.zipped import ZIP_ERRORS
 SUFFIXES = (".xlsx", ".xlsm")
 EXPECTED = "an Excel workbook (.xlsx)"
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # how .xls files begin, and workbooks with a password
-WIDEST = 16_384  # columns that a sheet of Excel can have
+WIDEST, LONGEST = 16_384, 2**20  # columns and rows that a sheet of Excel can have
+EMPTY = 2**22  # cells of empty rows between others
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
 NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # of a number format: words, colours, ...
@@ -170,7 +171,7 @@ class _Sheet(_Handler):
         return arrow.Table.from_arrays(columns, self.names)
 
     def _begin_row(self, number: int) -> None:
-        if number <= self._row:
+        if not self._row < number <= LONGEST:
             raise ValueError(f"row {number} after row {self._row}")
         if self.names:
             self._n_empty += number - self._row - 1  # rows that the file leaves out
@@ -191,16 +192,26 @@ class _Sheet(_Handler):
             raise ValueError(f"a cell in row {self._row} of a column that has no name")
         rows = self._n_rows + self._n_empty + 1
         check_limit(self._path, 8 * rows * len(self.names), self._max_bytes)
-        for _ in range(self._n_empty):  # only those above another row count
-            self._add([""] * len(self.names))
-        self._n_empty = 0
-        self._add([filled.get(place, "") for place in range(1, len(self.names) + 1)])
-
-    def _add(self, row: list[str]) -> None:
-        self._rows.append(row)
+        self._add_empty()  # only those above another row count
+        self._rows.append([filled.get(place, "") for place in range(1, len(self.names) + 1)])
         self._n_rows += 1
         if len(self._rows) == BLOCK:
             self._flush()
+
+    def _add_empty(self) -> None:
+        n, self._n_empty = self._n_empty, 0
+        if n * len(self.names) > EMPTY:
+            raise DataError.of(
+                self._path,
+                expected="rows one below the other",
+                got=f"{n:,} empty rows above row {self._row:,}",
+                do="Delete the empty rows in Excel, or what is left in that row.",
+            )
+        if n:
+            self._flush()
+            for texts, numbers in zip(self._texts, self._numbers, strict=True):
+                numbers.append(np.full(n, texts.setdefault("", len(texts)), np.int32))
+            self._n_rows += n
 
     def _flush(self) -> None:
         if self._rows:
