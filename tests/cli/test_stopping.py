@@ -78,6 +78,38 @@ def test_a_signal_while_torch_is_imported_is_one_line(number: signal.Signals, co
     assert (process.returncode, out, err) == (code, "", "Interrupted.\n")
 
 
+FIRST_IMPORT = """
+import os, runpy, sys
+
+class Signals:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dessl.cli":
+            os.kill(os.getpid(), {number:d})
+
+sys.meta_path.insert(0, Signals())
+runpy.run_module("dessl", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_the_first_import_of_a_command_is_one_line(
+    number: signal.Signals, code: int
+) -> None:
+    line = [sys.executable, "-c", FIRST_IMPORT.format(number=number), "--help"]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "Interrupted.\n")
+
+
+def test_an_interrupt_that_is_ignored_stays_so() -> None:
+    line = ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"]
+    line += [FIRST_IMPORT.format(number=signal.SIGINT)]
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(line), "--version"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_what_is_said_is_of_the_innermost_block() -> None:
     with pytest.raises(KeyboardInterrupt), saying("outer"), saying("inner"):
         raise KeyboardInterrupt

@@ -22,8 +22,9 @@ COLUMNS = {
     "fuzz": ("inputs", "accepted", "accepted %", "refused", "failed"),
     "kills": ("kills", "SIGKILL", "SIGINT", "SIGTERM", "finished bit-identical", "failed"),
     "harm": ("cases", "failed"),
+    "starts": ("signals", "one line", "Python not ready", "finished before", "failed"),
 }
-FIRST = {"fuzz": "format", "kills": "command", "harm": "harm"}
+FIRST = {"fuzz": "format", "kills": "command", "harm": "harm", "starts": "command"}
 
 
 def add_counts(part: str, counts: Mapping[str, Mapping[str, float]], into: Path = RESULTS) -> None:

@@ -188,9 +188,9 @@ def test_empty_rows_between_others_are_kept_up_to_a_limit(tmp_path: Path) -> Non
 
 def test_a_text_that_all_cells_share_is_kept_once(tmp_path: Path) -> None:
     text = "word " * 4_000
-    cells = arrow_table(saved(tmp_path / "a.xlsx", [["a"], *[[text]] * 3_000]))["a"]
+    cells = arrow_table(saved(tmp_path / "a.xlsx", [["a"], *[[text]] * 300]))["a"]
     assert cells.nbytes < 100_000
-    assert cells[2_999].as_py() == text
+    assert cells[299].as_py() == text
 
 
 def test_random_damage_inside_the_zip_gives_data_or_a_data_error(tmp_path: Path) -> None:
