@@ -31,6 +31,7 @@ SUFFIXES = (".xlsx", ".xlsm")
 EXPECTED = "an Excel workbook (.xlsx)"
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # how .xls files begin, and workbooks with a password
 WIDEST, LONGEST = 16_384, 2**20  # columns and rows that a sheet of Excel can have
+LONGEST_CODE = 255  # characters of a number format
 EMPTY = 2**22  # cells of empty rows between others
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
@@ -108,7 +109,8 @@ class _Styles(_Handler):
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "numFmt":
-            code = NOT_A_PART.sub("", attributes["formatCode"].lower())
+            # Cut: the pattern looks for the end of each bracket, and Excel allows 255 characters.
+            code = NOT_A_PART.sub("", attributes["formatCode"][:LONGEST_CODE].lower())
             if "y" in code or "d" in code or "mmm" in code:
                 self._formats.add(int(attributes["numFmtId"]))
         elif tag == "cellXfs":
