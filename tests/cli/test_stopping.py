@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dessl.cli import stopping
+from dessl.cli.main import main
 from dessl.cli.stopping import farewell, saying, stoppable
 
 
@@ -108,6 +110,34 @@ def test_an_interrupt_that_is_ignored_stays_so() -> None:
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+class StruckAtTheEnd:
+    """The block of a command, with a signal between its last instruction and its end."""
+
+    def __init__(self) -> None:
+        self.inner = stoppable()
+
+    def __enter__(self) -> None:
+        self.inner.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(600)
+
+
+def test_a_signal_as_the_command_ends_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(stopping, "stoppable", StruckAtTheEnd)
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 143
+    assert capsys.readouterr().err == "Interrupted.\n"
+    del left
+    gc.collect()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_what_is_said_is_of_the_innermost_block() -> None:

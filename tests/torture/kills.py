@@ -275,6 +275,7 @@ class Bench:
     """The jobs, each run once unbroken, and the counts."""
 
     def __init__(self, seed: int, only: list[str]) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         self.chance = random.Random(seed)
         self.names = [name for name in only or JOBS if available(JOBS[name])]
         self.root = Path(tempfile.mkdtemp(prefix="kills-"))

@@ -17,7 +17,7 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     Args:
         arguments: The arguments after ``dessl``; by default those of the process.
     """
-    from dessl.cli.stopping import CODES, farewell, stop_at_once, stoppable
+    from dessl.cli.stopping import CODES, code_of_interrupt, farewell, stop_at_once, stoppable
 
     if arguments is None:
         stop_at_once()
@@ -34,6 +34,10 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     except MENDABLE as error:
         say(f"dessl: {complaint(error)}", style="red")
         sys.exit(2)
+    except KeyboardInterrupt:  # as the block was left
+        code = code_of_interrupt()
+        say(farewell())
+        sys.exit(code)
     except SystemExit as end:
         if end.code in CODES:
             say(farewell())
