@@ -46,7 +46,6 @@ def lines(folder: Path) -> dict[str, list[list[str]]]:
     script.chmod(0o755)
     for mark in (".created", ".installed"):  # later than what make would install it for
         (tools / mark).touch()
-        os.utime(tools / mark, (2**32, 2**32))
     found = {
         name: [[sys.executable, "-m", "dessl", *words], [str(script), *words]]
         for name, words in COMMANDS.items()
@@ -85,8 +84,8 @@ def outcome(code: int, said: str, number: signal.Signals, *, make: bool) -> str:
         return "finished before"
     if right and len(words) == 1 and words[0].startswith("Interrupted."):
         return "one line"
-    ready = any(place in said for place in OURS)
-    if not ready and (code == -number or "KeyboardInterrupt" in said):
+    quiet = code == -number or (make and not words)
+    if (quiet or "KeyboardInterrupt" in said) and not any(place in said for place in OURS):
         return "Python not ready"
     return "failed"
 
