@@ -39,7 +39,7 @@ from dessl.cli.sources import (
 )
 from dessl.data import DataError, Part, SemiData
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
+from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
@@ -100,7 +100,7 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             trial = run_trial(rows.train, rows.test, recipe, out=out / TRAINING)
             facts = trial_facts(
                 trial,
-                surrogate=options["surrogate"] or DEFAULT_SURROGATE,
+                surrogate=options["surrogate"] or recipe.default_surrogate,
                 command=command(),
                 seconds=time.perf_counter() - started,
                 settings={"lam_asked_for": options["lam"], **rows.held_out},
