@@ -55,7 +55,7 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
             shutil.rmtree(left, ignore_errors=True)
         for name in (MODEL, TWIN):
             _settle(out / name)
-        for place in (out / FACTS, out / REPORT, out / TAUGHT, out / TRAINING / RUN_SETTINGS):
+        for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
             sweep(place)
         yield
 

@@ -41,7 +41,7 @@ from dessl.cli.sources import (
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
+from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
@@ -135,7 +135,7 @@ def _facts(
     """What the trial found, before anything is trained again."""
     return trial_facts(
         trial,
-        surrogate=options["surrogate"] or DEFAULT_SURROGATE,
+        surrogate=options["surrogate"] or trial.fitted.recipe.default_surrogate,
         command=command(),
         seconds=seconds,
         settings={"lam_asked_for": options["lam"], **rows.held_out},

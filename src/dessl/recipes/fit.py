@@ -31,6 +31,7 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
+from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
@@ -64,6 +65,7 @@ class Fitted:
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
         baseline: Whether the complete case trained; None where labels are too few to tell.
+        mirrors: What a probe said of mirror images; None where none was made.
     """
 
     model: Predictor | PooledPredictor
@@ -75,6 +77,7 @@ class Fitted:
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
     baseline: Baseline | None = None
+    mirrors: Mirrors | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -140,9 +143,10 @@ class Fitted:
             return f"{kept}."
         rule = "a fall" if self.lam else "not a fall"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        mirrors = "" if self.mirrors is None else f" {self.mirrors}"
         return (
             f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
-            f"{change} (± standard error), {rule} of more than one standard error."
+            f"{change} (± standard error), {rule} of more than one standard error.{mirrors}"
         )
 
 
@@ -192,11 +196,14 @@ def fit(
         check_alike(data_identity(data), "the data")
     seen = _seen(data, recipe)
     _check_logits(seen, recipe)
+    mirrors = probed(data, recipe, None if out is None else Path(out)) if recipe.strong else None
+    if mirrors is not None and mirrors.safe:
+        recipe = with_mirrors(recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline)
+    fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())
@@ -265,6 +272,8 @@ def _networks(
             else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
         )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+        if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
+            lam = recipe.plan.lam
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins
