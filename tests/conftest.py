@@ -1,3 +1,4 @@
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -27,6 +28,24 @@ def no_public_sets(
             patch.setenv("DESSL_DATA", str(tmp_path_factory.mktemp("no_data")))
             patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("no_cache")))
             yield
+
+    return entered
+
+
+@pytest.fixture
+def no_waiting() -> Callable[[], AbstractContextManager[None]]:
+    """While it is entered, an operation that waits for the CUDA device is an error."""
+    import torch
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+                torch.cuda.set_sync_debug_mode("error")
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
 
     return entered
 

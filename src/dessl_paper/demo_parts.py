@@ -282,7 +282,7 @@ def _thinned(values: Tensor) -> tuple[float, ...]:
 
 def gain(plan: DemoPlan) -> Trial:
     """Do what ``dessl fit digits --labels 100`` does: its split, recipe and trial."""
-    train, test = split(load(plan.gain.data), labels=plan.gain.labels, seed=plan.seed)
+    train, test, _ = split(load(plan.gain.data), labels=plan.gain.labels, seed=plan.seed)
     recipe = recipe_for(train, seed=plan.seed, steps=plan.most_steps)
     return run_trial(train, test, recipe, progress=False)
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,15 +95,14 @@ def run_ranks(n: int, work: Callable[..., object], folder: Path, *given: object)
     """Run work(folder, ...) on n ranks; return their exit codes."""
     store = folder / f"store-{n}"
     store.unlink(missing_ok=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
-        context = multiprocessing.get_context("fork")
-        processes = [
-            context.Process(target=_rank, args=(number, n, store, work, folder, *given))
-            for number in range(n)
-        ]
-        for process in processes:
-            process.start()
+    context = multiprocessing.get_context("forkserver")  # autograd's threads survive no plain fork
+    context.set_forkserver_preload(["pytest", "torch._dynamo", "dessl.training"])
+    processes = [
+        context.Process(target=_rank, args=(number, n, store, work, folder, *given))
+        for number in range(n)
+    ]
+    for process in processes:
+        process.start()
     for process in processes:
         process.join(120)
         if process.exitcode is None:

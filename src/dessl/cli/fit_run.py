@@ -3,6 +3,7 @@
 ``dessl.cli.fit`` has the options, which come here as a dict by name.
 """
 
+import copy
 import re
 import shlex
 import time
@@ -57,11 +58,12 @@ Options = Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows; those to train on; those to judge by; and the share held out for that, if any."""
+    """All rows; those to train on; those to judge by, π of their labels; the share held out."""
 
     every: SemiData
     train: SemiData
     test: Part
+    propensity: Tensor | None
     held_out: dict[str, float]
 
 
@@ -88,7 +90,7 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
     with resumable(out), noted_warnings() as notes:
         rows = _rows(options)
         found = audit(rows.train, cheap=True, seed=options["seed"])
-        rows = rows._replace(train=rows.train.to(device_named(options["device"])))
+        rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
         if not rows.train.is_image:
@@ -98,7 +100,9 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             own_folder(out, _settings(recipe), resume=options["resume"]),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
-            trial = run_trial(rows.train, rows.test, recipe, out=out / TRAINING)
+            trial = run_trial(
+                rows.train, rows.test, recipe, propensity=rows.propensity, out=out / TRAINING
+            )
             facts = trial_facts(
                 trial,
                 surrogate=options["surrogate"] or DEFAULT_SURROGATE,
@@ -113,12 +117,20 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
                 fitted = last.fitted
                 facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
-            _write(out, rows.train, fitted, facts, source=options["data"])
+            _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
             mark_finished(out, asked)
             drop_large_checkpoints(out)
             if isinstance(rows.every.stored, TableRows):
                 rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
+
+
+def _on(rows: Rows, device: torch.device) -> Rows:
+    """The rows to train on, on a device; all rows share that copy of the features."""
+    train, every = rows.train.to(device), copy.copy(rows.every)
+    if rows.train.x is rows.every.x:
+        every.x = train.x
+    return rows._replace(every=every.to(device), train=train)
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
@@ -151,7 +163,7 @@ def _refitted(
 ) -> Refitted | None:
     """Train what won again on all labels; None where that failed, and the trial's is kept."""
     keep, _ = _labels(options["labels"])
-    whole = every_label(rows.every, labels=keep, seed=options["seed"]).to(rows.train.device)
+    whole = every_label(rows.every, labels=keep, seed=options["seed"])
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
@@ -182,8 +194,15 @@ def _rows(options: Options) -> Rows:
         every = _weighed(every, data, options["propensity"], seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
-    train, test = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
-    return Rows(every, train, test, held_out)
+    divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
+    if divided.propensity is not None:
+        warnings.warn(
+            "estimates and comparisons weigh the held-out labels by 1/π. Sections of the report on "
+            "calibration and on single classes do not: they describe the labelled rows.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Rows(every, *divided, held_out)
 
 
 def _say_stored(every: SemiData, options: Options) -> None:
@@ -221,13 +240,6 @@ def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiDat
     )
     found = propensity_of(rows, given, seed=seed)
     say(found.sentence)
-    if rows.test is None:
-        warnings.warn(
-            "test rows are held out of the labelled rows, and metrics on them are not weighed by "
-            "1/π: they describe the labelled rows. Pass --test-file with rows labelled at random.",
-            UserWarning,
-            stacklevel=2,
-        )
     return found.on(rows)
 
 
@@ -301,14 +313,16 @@ def _of_all_labels(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
     return replace(facts, model=model, seconds=round(seconds, 2))
 
 
-def _write(out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, source: str) -> None:
+def _write(
+    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
+) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
     details = {
         "surrogate": facts.methods[-1].surrogate,
-        "data_sha256": fingerprint(source),
+        "data_sha256": sha256,
         "verdict": facts.verdict.sentence,
     }
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):

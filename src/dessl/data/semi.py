@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -27,6 +28,7 @@ from dessl.data.parts import (
     row_ids,
     row_propensity,
 )
+from dessl.data.row_keys import row_digests
 
 if TYPE_CHECKING:
     from dessl.data.formats.encoding import TableEncoding
@@ -113,6 +115,7 @@ class SemiData:
         self.teachers = named_answers(teachers, len(self.x))
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
+        self._digests: tuple[Tensor, NDArray[np.void]] | None = None  # of an x
 
     @classmethod
     def from_dataset(cls, dataset: "Dataset[Any]", **options: Any) -> Self:
@@ -263,6 +266,33 @@ class SemiData:
         new.y[draw.labelled] = self.y[draw.labelled]
         new.labelled_rows, new.validation_rows, new.unlabelled_rows = draw
         new._validation_y = self.y[draw.validation]
+        return new
+
+    def row_digests(self) -> NDArray[np.void]:
+        """A few bytes for each row, (n,), equal if the rows are; computed once for the same x."""
+        if self._digests is None or self._digests[0] is not self.x:
+            self._digests = self.x, row_digests(self.x.numpy(force=True))
+        return self._digests[1]
+
+    def labelled_alone(self) -> Self:
+        """The rows with a label, copied, and the validation part: what a complete case needs.
+
+        Rows keep their ids.
+
+        Example:
+            >>> data = SemiData(torch.arange(3.0)[:, None], [1, -1, 0])
+            >>> alone = data.labelled_alone()
+            >>> alone.x.tolist(), alone.y.tolist(), alone.ids.tolist(), alone.n_unlabelled
+            ([[0.0], [2.0]], [1, 0], [0, 2], 0)
+        """
+        new, rows = copy.copy(self), self.labelled_rows
+        new.x, new.y, new.ids = self.x[rows], self.y[rows], self.ids[rows]
+        new.propensity = None if self.propensity is None else self.propensity[rows]
+        new.row_names, new.teachers = None, {}
+        new._validation = self.validation
+        new.labelled_rows = torch.arange(len(rows), device=self.device)
+        new.unlabelled_rows, new.validation_rows = rows[:0], rows[:0]
+        new.stored = None
         return new
 
     def with_stored(self, stored: "StoredRows | None") -> Self:

@@ -181,8 +181,7 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    # Floats are standardised once, here; uint8 images by their views.
-    seen = data if data.is_image else standardised_data(data, recipe.scaling)
+    seen = _seen(data, recipe)
     _check_logits(seen, recipe)
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
@@ -195,6 +194,21 @@ def fit(
     del seen, training  # the networks' copy of the rows, which may be large
     pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _seen(data: SemiData, recipe: Recipe) -> SemiData:
+    """What the networks see: labelled rows alone where no others are trained on, who may be many.
+
+    Floats are standardised once, here; uint8 images by their views.
+    """
+    if data.is_image:
+        return data
+    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
+
+
+def _trains_unlabelled(recipe: Recipe) -> bool:
+    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
 
 
 def _complete_case(
@@ -225,7 +239,7 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
+    if not _trains_unlabelled(recipe):
         return kept, twins
     held_out = parts.data[0].validation is not None
     propensity = held_out_propensity(parts.data)

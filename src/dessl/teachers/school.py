@@ -7,6 +7,7 @@ has seen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -62,9 +63,17 @@ class School:
     class_names: tuple[str, ...]
     n_unlabelled: int
     networks: CompleteCase
+    out: Path | None = None  # folder for checkpoints
 
     @classmethod
-    def of(cls, data: SemiData, answers: Any, setting: NetworkSetting, seed: int) -> "School":
+    def of(
+        cls,
+        data: SemiData,
+        answers: Any,
+        setting: NetworkSetting,
+        seed: int,
+        out: Path | None = None,
+    ) -> "School":
         """Split the rows, scale them, and train the gold-only networks.
 
         Args:
@@ -72,6 +81,7 @@ class School:
             answers: As in :func:`dessl.teachers.learn_from_answers`.
             setting: Of the networks.
             seed: Of folds, weights and draws.
+            out: Folder for checkpoints, from which training is resumed; None to keep nothing.
         """
         _check(data)
         _checks.whole_number("seed", seed)
@@ -91,10 +101,11 @@ class School:
                 setting,
                 n_classes=data.n_classes,
                 seed=seed,
+                out=None if out is None else out / "gold-only",
             )
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
         parts = (read, gold, y, rest, pool, seen, order[:judged], space)
-        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)
+        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks, out)
 
     def heard(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
@@ -122,13 +133,18 @@ class School:
             n_classes=gold.n_classes,
             x_unlabelled=self.x_pool,
             seed=self.seed + 100,
+            out=None if self.out is None else self.out / "students",
         )
 
     def imitators(self) -> list[list[nn.Module]]:
         """Two networks for each teacher, taught by its answers as they are."""
         return [
             imitating_networks(
-                self.x_pool, one, self.setting, seed=self.seed + 200 + IMITATORS * number
+                self.x_pool,
+                one,
+                self.setting,
+                seed=self.seed + 200 + IMITATORS * number,
+                out=None if self.out is None else self.out / f"imitators-{number}",
             )
             for number, one in enumerate(self.heard(self.pool_rows))
         ]
@@ -177,7 +193,7 @@ class School:
 
 
 def imitating_networks(
-    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int
+    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int, out: Path | None = None
 ) -> list[nn.Module]:
     """Train two networks on a teacher's answers as they are, without any gold label.
 
@@ -189,6 +205,7 @@ def imitating_networks(
         answers: To these rows; those without an answer are left out.
         setting: Of the networks.
         seed: Of the first network and of the drawn labels.
+        out: Folder for checkpoints.
     """
     there = answers.answered
     q = answers.probabilities[there]
@@ -209,6 +226,7 @@ def imitating_networks(
         n_classes=answers.n_classes,
         x_unlabelled=x[there],
         seed=seed,
+        out=out,
     )
 
 

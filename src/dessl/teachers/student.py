@@ -10,6 +10,7 @@ boasts is found out and left aside.
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from dessl import _checks
 from dessl.data import SemiData
+from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
@@ -29,6 +31,7 @@ from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import (
     Choice,
     Interval,
+    Judged,
     Listening,
     Taught,
     TaughtReport,
@@ -48,6 +51,7 @@ def learn_from_answers(
     at_prediction: bool = False,
     seed: int = 0,
     setting: NetworkSetting | None = None,
+    out: str | Path | None = None,
 ) -> Taught:
     """Train a student from few gold labels and one or several teachers' answers to all rows.
 
@@ -63,6 +67,7 @@ def learn_from_answers(
         at_prediction: Whether the teachers will answer at prediction time too.
         seed: Of folds, weights and draws.
         setting: Size and length of the networks.
+        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -75,7 +80,8 @@ def learn_from_answers(
     """
     if answers is None:
         answers = _answers_of(data)
-    school = School.of(data, answers, setting or NetworkSetting(), seed)
+    place = None if out is None else Path(out)
+    school = School.of(data, answers, setting or NetworkSetting(), seed, place)
     return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
 
 
@@ -103,12 +109,12 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         imitators = school.imitators()
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student = _choice(school, Parts(kinds, imitators, (), names))
+    student, judged = _choice(school, Parts(kinds, imitators, (), names))
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
-        with_answers = _choice(school, Parts(kinds, (), (full, plain), names))
+        with_answers, _ = _choice(school, Parts(kinds, (), (full, plain), names))
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
@@ -118,7 +124,8 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         "students": tuple(network for kind in kinds for network in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    return Taught(school.class_names, school.space, school.setting, networks, listening, report)
+    parts = (school.class_names, school.space, school.setting, networks, listening, report)
+    return Taught(*parts, judged)
 
 
 def _students(school: School) -> dict[str, list[nn.Module]]:
@@ -133,8 +140,8 @@ def _students(school: School) -> dict[str, list[nn.Module]]:
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def _choice(school: School, parts: Parts) -> Choice:
-    """Pool the members, and let gold rows decide."""
+def _choice(school: School, parts: Parts) -> tuple[Choice, Judged]:
+    """Pool the members, and let gold rows decide; and what they decided by."""
     gold, logs = school.networks.gold, school.out_of_fold(parts)
     by_fold = torch.stack(
         [pool_weights(logs[:, r], gold.y[r]) for r in map(gold.outside, range(FOLDS))]
@@ -145,13 +152,14 @@ def _choice(school: School, parts: Parts) -> Choice:
     error = float((both[1] - both[0]).std()) / math.sqrt(len(gold.y))
     kept = passes(float(both[0].mean() - both[1].mean()), error, needed)
     drawn, folds = school.drawn(parts)
+    rest = pooled_log_p(by_fold[folds], drawn)
     accuracy = estimate_metric(
         "accuracy",
         (pooled if kept else logs[0]).exp(),
         gold.y,
-        (pooled_log_p(by_fold[folds], drawn) if kept else drawn[0]).exp(),
+        (rest if kept else drawn[0]).exp(),
     )
-    return Choice(
+    choice = Choice(
         members=("gold only", *parts.names),
         weights=tuple(pool_weights(logs, gold.y).tolist()),
         gold_only_loss=float(both[0].mean()),
@@ -161,6 +169,8 @@ def _choice(school: School, parts: Parts) -> Choice:
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
+    y = torch.cat([gold.y, gold.y.new_full((len(rest),), MISSING)])
+    return choice, Judged(y, torch.cat([logs[0], drawn[0]]), torch.cat([pooled, rest]))
 
 
 def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
