@@ -13,6 +13,7 @@ from PIL import Image
 
 from dessl import SemiData
 from dessl.data import DataError, StoredStream, open_rows
+from dessl.data.stored.large import large_folder
 
 
 def png(value: int, size: int = 6, mode: str = "RGB") -> bytes:
@@ -130,3 +131,18 @@ def test_what_is_not_a_folder_of_images(tmp_path: Path, tars: Path) -> None:
         open_rows(tmp_path / "none")
     with pytest.raises(ValueError, match="columns cannot be used with tar files"):
         open_rows(tars, columns=["a"])
+
+
+def test_a_folder_of_classes_most_of_whose_images_stay_on_disk(tmp_path: Path) -> None:
+    for k in range(40):
+        name = ("cat", "dog")[k % 2] if k < 8 else "unlabelled"
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / f"{k:02d}.png").write_bytes(png(k, mode="L"))
+    data = large_folder(tmp_path, sample=10, seed=1)
+    assert data is not None
+    assert data.class_names == ("cat", "dog")
+    assert (data.n_labelled, len(data.unlabelled_rows), data.n_stored) == (8, 10, 22)
+    assert data.stored is not None
+    seen = [*data.x[:, 0, 0, 0].tolist(), *data.stored.rows(range(22))[:, 0, 0, 0].tolist()]
+    assert sorted(seen) == list(range(40))
+    assert large_folder(tmp_path, sample=32) is None

@@ -142,7 +142,7 @@ def _places(file: StoredFile) -> "array[int]":
                     if member.isreg() and Path(member.name).suffix.lower() in SUFFIXES:
                         places.extend((member.offset_data, member.size))
                     tar.members = []  # type: ignore[attr-defined] # they would fill the memory
-                opened.seek(tar.offset)  # type: ignore[attr-defined]
+                opened.seek(tar.offset)
                 if opened.read(HEADER) != bytes(HEADER):  # a header cut short ends the loop too
                     raise tarfile.ReadError("no end of the archive")
         except tarfile.TarError as error:
