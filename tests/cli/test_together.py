@@ -1,6 +1,11 @@
 """``dessl fit`` on several ranks: the files of one process, and everything said once."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +130,54 @@ def test_a_launcher_that_says_too_little_is_named(
         main(["fit", "people.csv", "--out", "run"])
     assert left.value.code == 2
     assert "MASTER_ADDR" in capsys.readouterr().err
+
+
+def killed_in_the_middle(out: Path, process: subprocess.Popen[str]) -> None:
+    """Kill the rank that trains network 1, by the number in its lock, after a checkpoint."""
+    place = out / "training" / "complete_case-1"
+    until = time.monotonic() + 240
+    while not any((place / "checkpoints").glob("step-*")):
+        assert process.poll() is None
+        assert time.monotonic() < until, "no checkpoint"
+        time.sleep(0.01)
+    os.kill(int((place / "lock").read_text()), signal.SIGKILL)
+
+
+def launched(people: Path, out: Path, *words: str) -> subprocess.Popen[str]:
+    """``torchrun ... -m dessl fit`` on two ranks."""
+    root = Path(__file__).parents[2]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", *words]
+    options = ["--label", "outcome", "--steps", "400", "--networks", "3", "--no-refit"]
+    return subprocess.Popen(
+        [*torchrun, "--nproc-per-node=2", "-m", "dessl", "fit", people, *options, "--out", out],
+        env={**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_rank_of_fit_is_resumed_by_torchrun_or_by_one_process(tmp_path: Path) -> None:
+    people, alone = write_people(tmp_path / "people.csv"), tmp_path / "1"
+    options = ("--label", "outcome", "--steps", 400, "--networks", 3, "--no-refit")
+    one_process("fit", people, *options, "--out", alone)
+    expected = {path.name: path.read_bytes() for path in (alone / "model").iterdir()}
+
+    restarted = tmp_path / "restarted"
+    process = launched(people, restarted, "--max-restarts=1")
+    killed_in_the_middle(restarted, process)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert out.count("Report:") == 1
+    assert {p.name: p.read_bytes() for p in (restarted / "model").iterdir()} == expected
+
+    ended = tmp_path / "ended"
+    process = launched(people, ended)
+    killed_in_the_middle(ended, process)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode != 0
+    lines = [line for line in err.splitlines() if "to resume" in line or "resumes from" in line]
+    assert len(lines) == 1, err
+    one_process("fit", people, *options, "--out", ended)
+    assert {p.name: p.read_bytes() for p in (ended / "model").iterdir()} == expected
