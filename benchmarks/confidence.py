@@ -13,6 +13,8 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +89,17 @@ def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
     return found
 
 
-def runs(seeds: int, lengths: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """One entry for each noise, seed, length and part."""
-    for noise in NOISE:
-        for seed in range(seeds):
-            parts = rows_of(noise, seed)
-            for steps, model in zip(
-                lengths, trained(*parts["training"], seed, lengths), strict=True
-            ):
-                for part, (x, y) in parts.items():
-                    found = looked_at(model, x, y)
-                    yield {"noise": noise, "seed": seed, "steps": steps, "part": part} | found
+def run(job: tuple[float, int], lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """One entry for each length and part, of one noise and seed."""
+    noise, seed = job
+    torch.set_num_threads(1)
+    parts = rows_of(noise, seed)
+    found = []
+    for steps, model in zip(lengths, trained(*parts["training"], seed, lengths), strict=True):
+        for part, (x, y) in parts.items():
+            said = {"noise": noise, "seed": seed, "steps": steps, "part": part}
+            found.append(said | looked_at(model, x, y))
+    return found
 
 
 def means(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -144,11 +146,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run, print the table, and write it with every run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="a JSON file; the table goes beside it, as .md")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
     options = parser.parse_args(arguments)
+    if options.seeds < 2:
+        parser.error(f"--seeds must be at least 2, for an interval; got {options.seeds}.")
     began = time.perf_counter()
-    found = list(runs(options.seeds, options.lengths))
+    jobs = [(noise, seed) for noise in NOISE for seed in range(options.seeds)]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        each = list(pool.map(partial(run, lengths=options.lengths), jobs))
+    found = [one for some in each for one in some]
     text = table(means(found))
     print(text)
     if options.out:
