@@ -3,7 +3,7 @@
 For a calibrated model E[∇L | x] = 0, so that no H of x correlates with ∇L and λ* is 0; an
 overconfident model has a negative λ*, an underconfident one a positive one (docs/theory.md). Here a
 network 64-128-10 is trained on 300 of scikit-learn's digits, with their labels and with a fifth of
-all labels redrawn at random, and looked at on the way: on 300 training rows, and on rows that it
+all labels redrawn at random, and looked at on the way: on its 300 training rows, and on 600 that it
 never saw. λ* is given for n_u ≫ n_l: Cov(∇L, ∇H)/V(∇H), over all parameters.
 
     PYTHONPATH=src python benchmarks/confidence.py --out benchmarks/results/confidence.json
@@ -29,7 +29,7 @@ from dessl.results.averages import average
 from dessl.surrogates import Entropy, PseudoLabel, Rows, Surrogate, as_is, losses_and_terms
 from machine import machine
 
-SEEDS, TRAINED = 10, 300
+SEEDS, TRAINED, TESTED = 10, 300, 600
 LENGTHS = (10, 30, 100, 300, 1000, 3000)
 NOISE = (0.0, 0.2)
 TERMS: dict[str, Surrogate] = {
@@ -49,7 +49,7 @@ def rows_of(noise: float, seed: int) -> dict[str, tuple[Tensor, Tensor]]:
         y = redraw_labels(y, noise, data.n_classes, generator=generator)
     order = torch.randperm(len(y), generator=generator)
     x, y = (x[order] - 0.3) / 0.38, y[order]
-    return {"training": (x[:TRAINED], y[:TRAINED]), "test": (x[TRAINED:], y[TRAINED:])}
+    return {"training": (x[:TRAINED], y[:TRAINED]), "test": (x[-TESTED:], y[-TESTED:])}
 
 
 def trained(x: Tensor, y: Tensor, seed: int, lengths: Sequence[int]) -> Iterator[nn.Module]:
@@ -78,7 +78,7 @@ def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
     }
     found["overconfidence"] = found["confidence"] - found["accuracy"]
     for name, term in TERMS.items():
-        spread = network_gradient_spread(model, term, x, y, n_labelled=40, splits=2)
+        spread = network_gradient_spread(model, term, x, y, n_labelled=40, splits=2, at_once=300)
         found[f"lam_gradient.{name}"] = spread.rows.product / spread.rows.second
         found[f"ratio_gradient.{name}"] = 1 - spread.correlation**2
         rows = Rows(x, torch.arange(len(x)))
