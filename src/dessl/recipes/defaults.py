@@ -170,7 +170,7 @@ def recipe_for(
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
     asked = asked or data.propensity is not None  # teachers learn from labels as they come
     if not asked and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
-        return strong_recipe(data, steps=steps, seed=seed, model=model)
+        return strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE
@@ -207,6 +207,7 @@ def strong_recipe(
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
+    networks: int | None = None,
 ) -> Recipe:
     """Return FixMatch, debiased, for images on a GPU; works, slowly, on any device.
 
@@ -218,6 +219,7 @@ def strong_recipe(
         steps: Of the network; 8,000 if not given.
         seed: As in :func:`recipe_for`.
         model: Likewise; by default FastCifar of width 64.
+        networks: Likewise; one if not given.
     """
     length = STRONG_STEPS if steps is None else steps
     area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
@@ -253,7 +255,7 @@ def strong_recipe(
         ),
         scaling=scaling,
         lam="auto",
-        networks=1,
+        networks=networks or 1,
         strong=True,
     )
 

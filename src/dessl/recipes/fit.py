@@ -188,9 +188,10 @@ def fit(
     # Floats are standardised once, here; uint8 images by their views.
     seen = data if data.is_image else standardised_data(data, recipe.scaling)
     _check_logits(seen, recipe)
-    mirrors = probed(data, recipe, None if out is None else Path(out)) if recipe.strong else None
-    if mirrors is not None and mirrors.safe:
-        recipe = with_mirrors(recipe)
+    mirrors = None
+    if recipe.strong:
+        mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
+        recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
     training, complete, baseline = _complete_case(training, data, parts)

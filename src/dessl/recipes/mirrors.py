@@ -81,18 +81,21 @@ class Mirrors:
         )
 
 
-def probed(data: SemiData, recipe: Recipe, out: Path | None = None) -> Mirrors:
+def probed(
+    data: SemiData, recipe: Recipe, out: Path | None = None, *, groups: Tensor | None = None
+) -> Mirrors:
     """Train short probes on labelled rows alone, without mirrors, and judge mirrors by them.
 
     Args:
         data: Images with their labels.
         recipe: Whose networks and views are probed.
         out: Folder that keeps the result, so that a resumed run decides the same.
+        groups: As in :func:`dessl.recipes.fit`.
     """
     place = None if out is None else out / FILE
     if place is not None and place.exists():
         return Mirrors(**json.loads(place.read_text(encoding="utf-8")))
-    parts = held_out_parts(data, None, members=PROBES, seed=recipe.plan.seed)
+    parts = held_out_parts(data, groups, members=PROBES, seed=recipe.plan.seed)
     found = Mirrors(0, 0.0, 0.0, math.inf)
     if len(parts.groups) >= FEWEST:
         with doing("probe of mirror images"):
