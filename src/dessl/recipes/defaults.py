@@ -369,6 +369,7 @@ def _plan(
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
         patience_after=int(IMPATIENT_AFTER * length),
+        compile="off" if data.x.ndim == 2 else "auto",  # it takes longer than a table's steps
         seed=seed,
     )
 

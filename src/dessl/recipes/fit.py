@@ -5,6 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -40,7 +41,10 @@ from dessl.teachers import PoolReport
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.folder import data_identity
 from dessl.training.progress import doing
+from dessl.training.ranks import check_alike, from_first, rank, ranks
+from dessl.training.spreading import Trained, spread_trainings
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -157,6 +161,9 @@ def fit(
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
 
+    Under ``torchrun`` the networks are spread over the ranks, rank 0 fits the teachers, and every
+    rank gets the same result.
+
     By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
     of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
     your own, and no ``teachers``, the model is trained on the debiased risk.
@@ -185,15 +192,16 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    # Floats are standardised once, here; uint8 images by their views.
-    seen = data if data.is_image else standardised_data(data, recipe.scaling)
+    if ranks() > 1:
+        check_alike(data_identity(data), "the data")
+    seen = _seen(data, recipe)
     _check_logits(seen, recipe)
     mirrors = None
     if recipe.strong:
         mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
         recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
-    training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
+    training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     training, complete, baseline = _complete_case(training, data, parts)
     fitted, networks = _networks(training, complete, parts)
     fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
@@ -205,15 +213,31 @@ def fit(
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
 
 
+def _seen(data: SemiData, recipe: Recipe) -> SemiData:
+    """What the networks see: labelled rows alone where no others are trained on, who may be many.
+
+    Floats are standardised once, here; uint8 images by their views.
+    """
+    if data.is_image:
+        return data
+    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
+
+
+def _trains_unlabelled(recipe: Recipe) -> bool:
+    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
+
+
 def _complete_case(
     training: "_Training", data: SemiData, parts: HeldOutParts
 ) -> tuple["_Training", Networks, Baseline | None]:
     """Train the complete case, again if it failed; what comes after is trained in the same way."""
-    references, first = References.of(data, parts), training
+    references, first = from_first(partial(References.of, data, parts)), training
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
-    found = references.judged(_held_out_logits(complete.results, parts, training.recipe))
+    logits = _held_out_logits(complete.results, parts, training.recipe)
+    found = from_first(partial(references.judged, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -222,7 +246,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = references.judged(logits, found.failures)
+        found = from_first(partial(references.judged, logits, found.failures))
     return training, complete, found
 
 
@@ -233,7 +257,7 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
+    if not _trains_unlabelled(recipe):
         return kept, twins
     held_out = parts.data[0].validation is not None
     propensity = held_out_propensity(parts.data)
@@ -243,10 +267,10 @@ def _networks(
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = (
-            held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+        estimate = from_first(
+            partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
             if propensity is None
-            else weighted_lambda(loss, h, propensity, _bound(recipe))
+            else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
         )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
         if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
@@ -255,7 +279,9 @@ def _networks(
         if lam == 0:
             return kept, twins
     ours = training.members(recipe.plan.risk, lam)
-    check = _check(complete, ours.results, parts, recipe) if held_out else None
+    check = None
+    if held_out:
+        check = from_first(partial(_check, complete, ours.results, parts, recipe))
     kept = dataclasses.replace(kept, check=check)
     if recipe.lam == "auto" and not (check and check.helped):
         return kept, twins
@@ -273,23 +299,30 @@ class _Training:
 
     def members(self, risk: RiskKind, lam: float) -> Networks:
         """Train one network for each part, watched where its held-out rows are asked for later."""
-        watched = bool(self.recipe.teachers) and self.parts[0].validation is not None
-        results, logits = [], []
-        for number, part in enumerate(self.parts):
-            folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-            plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
-            plan = self._plan(plan, number, part)
-            if not watched:
-                results.append(self._train(self.recipe.model, part, plan, (), folder))
-                continue
-            steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
-            results.append(self._train(steps.build, part, plan, (steps,), folder))
-            found = steps.of(results[-1])
-            if found is None:  # a resumed run that lost one: the same run again, from its start
-                steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
-                found = steps.of(self._train(steps.build, part, plan, (steps,), None))
-            logits += [] if found is None else [found]
-        return Networks(tuple(results), tuple(logits))
+        jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
+        if len(jobs) == 1:  # by all ranks together
+            found = [jobs[0]()]
+        else:
+            found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
+        logits = tuple(one.beside for one in found if one.beside is not None)
+        return Networks(tuple(result for one in found for result in one.results), logits)
+
+    def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
+        """Train a network; beside it, logits of its held-out rows if they are asked for later."""
+        part = self.parts[number]
+        folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
+        plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
+        plan = self._plan(plan, number, part)
+        if not self.recipe.teachers or self.parts[0].validation is None:
+            return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
+        steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
+        result = self._train(steps.build, part, plan, (steps,), folder)
+        found = from_first(partial(steps.of, result))  # rank 0 alone was called back
+        if found is None:  # a resumed run that lost one: the same run again, from its start
+            steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
+            again = self._train(steps.build, part, plan, (steps,), None)
+            found = from_first(partial(steps.of, again))
+        return Trained((result,), found)
 
     def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
         """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""

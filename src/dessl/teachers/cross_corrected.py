@@ -15,6 +15,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -116,6 +117,7 @@ def complete_case(
     *,
     n_classes: int,
     seed: int,
+    out: Path | None = None,
 ) -> CompleteCase:
     """Train the five networks without one fold, and without two, stopped on the one or the other.
 
@@ -126,12 +128,13 @@ def complete_case(
         setting: Of the networks.
         n_classes: Number of classes.
         seed: Of folds, weights and draws.
+        out: Folder for checkpoints.
     """
     gold = GoldRows(x, y, answers, n_classes, stratified_folds(y, seed=seed))
     pairs = list(permutations(range(FOLDS), 2))
     missed: list[tuple[int, ...]] = [*((fold,) for fold in range(FOLDS)), *pairs]
     lessons = [Lesson(gold.outside(*folds), gold.inside(folds[0])) for folds in missed]
-    networks = trained_networks(x, y, lessons, setting, n_classes=n_classes, seed=seed)
+    networks = trained_networks(x, y, lessons, setting, n_classes=n_classes, seed=seed, out=out)
     by_pair = dict(zip(pairs, networks[FOLDS:], strict=True))
     return CompleteCase(gold, tuple(networks[:FOLDS]), by_pair)
 

@@ -6,6 +6,7 @@ the steps draw. Networks of one number of rows are one population (:func:`dessl.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -164,6 +165,7 @@ def trained_networks(
     n_classes: int,
     x_unlabelled: Tensor | None = None,
     seed: int = 0,
+    out: Path | None = None,
 ) -> list[Trained]:
     """Train one network for each lesson, and return them in order.
 
@@ -175,12 +177,13 @@ def trained_networks(
         n_classes: Number of classes.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
         seed: Of the first network; the others count on.
+        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for number, lesson in enumerate(lessons):
         groups.setdefault((len(lesson.labelled), len(lesson.held_out)), []).append(number)
     trained: dict[int, Trained] = {}
-    for members in groups.values():
+    for sizes, members in groups.items():
         its = [lessons[number] for number in members]
         data, draws, targets = _population_data(x, y, x_unlabelled, its, n_classes)
         term = GivenTargets(targets)
@@ -200,6 +203,7 @@ def trained_networks(
             data,
             runs,
             plan,
+            out=None if out is None else out / "-".join(map(str, sizes)),
             progress=False,
             keep_logits=True,
         )

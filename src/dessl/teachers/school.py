@@ -7,6 +7,7 @@ has seen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -63,9 +64,17 @@ class School:
     class_names: tuple[str, ...]
     n_unlabelled: int
     networks: CompleteCase
+    out: Path | None = None  # folder for checkpoints
 
     @classmethod
-    def of(cls, data: SemiData, answers: Any, setting: NetworkSetting, seed: int) -> "School":
+    def of(
+        cls,
+        data: SemiData,
+        answers: Any,
+        setting: NetworkSetting,
+        seed: int,
+        out: Path | None = None,
+    ) -> "School":
         """Split the rows, scale them, and train the gold-only networks.
 
         Args:
@@ -73,6 +82,7 @@ class School:
             answers: As in :func:`dessl.teachers.learn_from_answers`.
             setting: Of the networks.
             seed: Of folds, weights and draws.
+            out: Folder for checkpoints, from which training is resumed; None to keep nothing.
         """
         _check(data)
         _checks.whole_number("seed", seed)
@@ -81,7 +91,7 @@ class School:
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
         space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
-        order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
+        order = data.unlabelled_rows[torch.randperm(len(data.unlabelled_rows), generator=generator)]
         judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
         pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
         with doing("gold-only networks"):
@@ -92,10 +102,11 @@ class School:
                 setting,
                 n_classes=data.n_classes,
                 seed=seed,
+                out=None if out is None else out / "gold-only",
             )
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
         parts = (read, gold, y, rest, pool, seen, order[:judged], space)
-        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)
+        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks, out)
 
     def heard(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
@@ -129,13 +140,18 @@ class School:
             n_classes=gold.n_classes,
             x_unlabelled=self.x_pool,
             seed=self.seed + 100,
+            out=None if self.out is None else self.out / "students",
         )
 
     def imitators(self) -> list[list[nn.Module]]:
         """Two networks for each teacher, taught by its answers as they are."""
         return [
             imitating_networks(
-                self.x_pool, one, self.setting, seed=self.seed + 200 + IMITATORS * number
+                self.x_pool,
+                one,
+                self.setting,
+                seed=self.seed + 200 + IMITATORS * number,
+                out=None if self.out is None else self.out / f"imitators-{number}",
             )
             for number, one in enumerate(self.heard(self.pool_rows))
         ]
@@ -193,7 +209,7 @@ class School:
 
 
 def imitating_networks(
-    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int
+    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int, out: Path | None = None
 ) -> list[nn.Module]:
     """Train two networks on a teacher's answers as they are, without any gold label.
 
@@ -205,6 +221,7 @@ def imitating_networks(
         answers: To these rows; those without an answer are left out.
         setting: Of the networks.
         seed: Of the first network and of the drawn labels.
+        out: Folder for checkpoints.
     """
     there = answers.answered
     q = answers.probabilities[there]
@@ -225,6 +242,7 @@ def imitating_networks(
         n_classes=answers.n_classes,
         x_unlabelled=x[there],
         seed=seed,
+        out=out,
     )
     return [one.network for one in trained]
 
@@ -240,7 +258,7 @@ def _check(data: SemiData) -> None:
             f"a teacher is judged by gold labels, of which {FEWEST_GOLD} are the least; got "
             f"{data.n_labelled}. Label more rows, drawn at random."
         )
-    if data.n_unlabelled < FEWEST_UNLABELLED:
+    if len(data.unlabelled_rows) < FEWEST_UNLABELLED:
         raise ValueError(
             f"a student learns from rows without a gold label, of which {FEWEST_UNLABELLED} are "
             f"the least; got {data.n_unlabelled}. Hold fewer labels, or use the gold labels alone."

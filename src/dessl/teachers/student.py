@@ -13,6 +13,7 @@ found out and left aside, and what students gain without any teacher is not cred
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.data import SemiData
+from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
@@ -32,6 +34,7 @@ from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import (
     Choice,
     Interval,
+    Judged,
     Listening,
     Taught,
     TaughtReport,
@@ -52,6 +55,7 @@ def learn_from_answers(
     at_prediction: bool = False,
     seed: int = 0,
     setting: NetworkSetting | None = None,
+    out: str | Path | None = None,
 ) -> Taught:
     """Train a student from few gold labels and one or several teachers' answers to all rows.
 
@@ -67,6 +71,7 @@ def learn_from_answers(
         at_prediction: Whether the teachers will answer at prediction time too.
         seed: Of folds, weights and draws.
         setting: Size and length of the networks.
+        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -79,7 +84,8 @@ def learn_from_answers(
     """
     if answers is None:
         answers = _answers_of(data)
-    school = School.of(data, answers, setting or NetworkSetting(), seed)
+    place = None if out is None else Path(out)
+    school = School.of(data, answers, setting or NetworkSetting(), seed, place)
     return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
 
 
@@ -107,12 +113,12 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         imitators = school.imitators()
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student = judged(school, Parts(kinds, imitators, (), names))
+    student, rows = judged(school, Parts(kinds, imitators, (), names))
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
-        with_answers = judged(school, Parts(kinds, (), (full, plain), names))
+        with_answers, _ = judged(school, Parts(kinds, (), (full, plain), names))
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
@@ -122,7 +128,8 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         "students": tuple(one.network for kind in kinds for one in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    return Taught(school.class_names, school.space, school.setting, networks, listening, report)
+    parts = (school.class_names, school.space, school.setting, networks, listening, report)
+    return Taught(*parts, rows)
 
 
 def students_of(school: School) -> dict[str, list[Trained]]:
@@ -138,8 +145,8 @@ def students_of(school: School) -> dict[str, list[Trained]]:
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def judged(school: School, parts: Parts) -> Choice:
-    """Pool the members without the answers and with them, and let gold rows decide."""
+def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
+    """Pool the members without the answers and with them, let gold rows decide; and what by."""
     gold, logs = school.networks.gold, school.out_of_fold(parts)
     ways = (1, WITHOUT, len(logs))  # so many members: gold only, without answers, all
     by_fold = [
@@ -152,13 +159,17 @@ def judged(school: School, parts: Parts) -> Choice:
     error, needed = float(fall.std()) / math.sqrt(len(gold.y)), NEEDED[bool(parts.corrections)]
     kept = by_fold[2 if passes(float(fall.mean()), error, needed) else base]
     drawn, folds = school.drawn(parts)
+    without, taught = (  # on gold rows, then on others
+        torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)])
+        for w in (by_fold[base], by_fold[2])
+    )
     accuracy = estimate_metric(
         "accuracy",
         pooled_log_p(kept[gold.folds], logs).exp(),
         gold.y,
         pooled_log_p(kept[folds], drawn).exp(),
     )
-    return Choice(
+    choice = Choice(
         members=("gold only", *parts.names),
         weights=tuple(_weights(logs, gold.y, len(logs)).tolist()),
         weights_without=tuple(_weights(logs, gold.y, ways[base]).tolist()),
@@ -171,6 +182,8 @@ def judged(school: School, parts: Parts) -> Choice:
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
+    y = torch.cat([gold.y, gold.y.new_full((len(folds),), MISSING)])
+    return choice, Judged(y, without, taught)
 
 
 def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -225,6 +225,22 @@ class Listening:
     confusions: tuple[Tensor | None, ...]
 
 
+class Judged(NamedTuple):
+    """Log-probabilities of rows that the networks behind them have not seen.
+
+    Attributes:
+        y: (n,) gold labels, then −1 for rows without one.
+        without: (n, classes) by what is used where the answers are not: the gold-only networks,
+            or a pool of them and a self-taught student.
+        taught: (n, classes) by the pool with what the answers taught. Weights of a pool are fitted
+            without the row's fold.
+    """
+
+    y: Tensor
+    without: Tensor
+    taught: Tensor
+
+
 @dataclass(frozen=True)
 class Taught:
     """A classifier that learnt from gold labels and a teacher's answers.
@@ -237,6 +253,7 @@ class Taught:
             after kind; ``"imitators"``, two for each teacher.
         listening: What takes answers at prediction time; None where that was not asked for.
         report: What was found and decided.
+        judged: What it was decided by, for reports; None for one that was loaded.
     """
 
     class_names: tuple[str, ...]
@@ -245,6 +262,7 @@ class Taught:
     networks: Mapping[str, Sequence[nn.Module]]
     listening: Listening | None
     report: TaughtReport
+    judged: Judged | None = None
 
     def predict_log_proba(self, x: ArrayLike, answers: Any = None) -> Tensor:
         """Return log-probabilities (n, classes), float64.
