@@ -212,7 +212,8 @@ def strong_recipe(
     """Return FixMatch, debiased, for images on a GPU; works, slowly, on any device.
 
     The λ of ½ is the largest for which the risk is bounded below. Nothing is selected: averaged
-    weights of the last step are kept, so that held-out labels judge without optimism.
+    weights of the last step are kept, so that held-out labels judge without optimism. Teachers look
+    at what the network's last layer sees of a row, and are pooled with it.
 
     Args:
         data: uint8 images with one or three channels, with unlabelled rows.
@@ -225,7 +226,7 @@ def strong_recipe(
     area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
     rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # of larger images, fewer fit
     rows = min(rows, data.n_unlabelled)
-    cuda = data.device.type == "cuda"
+    cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
     scaling = scaling_of(data.x)
     options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
     return Recipe(
@@ -256,6 +257,8 @@ def strong_recipe(
         scaling=scaling,
         lam="auto",
         networks=networks or 1,
+        # Of several networks each has seen labels that another is judged by, and so have features.
+        teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
         strong=True,
     )
 

@@ -98,7 +98,7 @@ class Fitted:
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
-        if self.pool:
+        if self.pool and not self.lam:  # else its anchor is not the complete case
             gain = self.pool.total
             compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
         if compared is None:
