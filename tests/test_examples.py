@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,11 @@ def test_a_notebook_runs(
 
 def test_a_notebook_is_there() -> None:
     assert EXAMPLES / "first_steps.ipynb" in NOTEBOOKS
+
+
+def test_the_page_on_fine_tuning_shows_its_example() -> None:
+    page = (EXAMPLES.parent / "docs" / "fine-tuning.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    script = "".join((EXAMPLES / "fine_tuning.py").read_text(encoding="utf-8").split())
+    assert len(shown) == 4
+    assert [block for block in shown if "".join(block.split()) not in script] == []

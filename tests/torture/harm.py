@@ -25,14 +25,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from counts import add_counts
+from counts import RESULTS, add_counts
 from damage import damaged_bytes
 from faults import Fault
-from jobs import JOBS, prepare
+from jobs import JOBS, available, prepare
 from kills import Bench, BrokenError, Ended, check_whole, differences, run, signal, tree
 
 CENTURY = 3.2e9  # seconds
-NAMES = ("fit", "fit with a pool", "predict", "report", "train", "estimator", "datasets")
+NAMES = [name for name in JOBS if name not in ("demo", "reproduce", "evaluate")]  # too long
 
 
 def check_said(ended: Ended, name: str) -> None:
@@ -224,10 +224,11 @@ def harmed(seconds: float, seed: int, only: list[str]) -> dict[str, Counter[str]
     kinds = [kind for kind in only or KINDS if kind != "mount" or can_mount(bench.root)]
     counts: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
     end = time.monotonic() + seconds
-    weights = [JOBS[name].share for name in NAMES]
+    names = [name for name in NAMES if available(JOBS[name])]
+    weights = [JOBS[name].share for name in names]
     while time.monotonic() < end:
         kind = bench.chance.choice(kinds)
-        name = bench.chance.choices(NAMES, weights)[0]
+        name = bench.chance.choices(names, weights)[0]
         counts[kind]["cases"] += 1
         try:
             getattr(bench, kind)(name)
@@ -245,12 +246,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], choices=KINDS)
     parser.add_argument("--dry", action="store_true", help="do not add to the counts")
+    parser.add_argument("--counts", type=Path, default=RESULTS, help="where counts are added")
     given = parser.parse_args()
     counts = harmed(given.seconds, given.seed, given.only)
     for kind, its in counts.items():
         print(kind, dict(its))
     if not given.dry:
-        add_counts("harm", counts)
+        add_counts("harm", counts, given.counts)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from dessl.data.errors import DataError
 from dessl.data.parts import Part
 from dessl.data.publishers import DATASETS
 from dessl.data.semi import SemiData
+from dessl.data.stored import StoredRows, StoredStream, open_rows
 
 __all__ = [
     "DATASETS",
@@ -17,8 +18,11 @@ __all__ = [
     "Part",
     "RowNumbers",
     "SemiData",
+    "StoredRows",
+    "StoredStream",
     "draw_labels",
     "draw_labels_by_class",
     "load",
+    "open_rows",
     "redraw_labels",
 ]

@@ -14,7 +14,7 @@ from dessl.report.audit import audit_article, audit_section
 from dessl.report.calibration import calibration_section
 from dessl.report.chart import IN_PAGE, SETTINGS, drawing
 from dessl.report.classes import classes_section
-from dessl.report.curves import learning_section, sweep_section
+from dessl.report.curves import learning_section
 from dessl.report.decision import advice, decision
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
 from dessl.report.pool import pool_section
@@ -158,7 +158,6 @@ def _run(facts: RunFacts, number: int, title: str, *, alone: bool) -> Markup:
         classes_section(facts),
         pool_section(facts),
         taught_section(facts),
-        sweep_section(facts),
         learning_section(facts),
         audit_section(facts.audit),
         repeat_section(facts),

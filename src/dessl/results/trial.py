@@ -43,11 +43,13 @@ class JudgedRows:
         y: (n,) class numbers, −1 for rows without a label, which sharpen the estimates.
         twin: Logits (n, classes) of the complete case.
         ours: Those of the other model.
+        propensity: π of the labelled rows, by which they are weighed; None if all are equal.
     """
 
     y: Tensor
     twin: Tensor
     ours: Tensor
+    propensity: Tensor | None = None
 
     @property
     def labelled(self) -> Tensor:
@@ -70,8 +72,9 @@ class JudgedRows:
         ours, twins = self.ours.softmax(1), self.twin.softmax(1)
         for metric in self.metrics:
             found = compare_models(
-                metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known]
-            )
+                metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
+                propensity=self.propensity,
+            )  # fmt: skip
             yield Comparison(
                 metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
                 found.confidence, OVER_ROWS, found.n_labelled,
@@ -95,7 +98,9 @@ class JudgedRows:
         for name in names:
             p = (self.twin if name == TWIN else self.ours).softmax(1)
             for metric in self.metrics:
-                found = estimate_metric(metric, p[known], self.y[known], p[~known])
+                found = estimate_metric(
+                    metric, p[known], self.y[known], p[~known], propensity=self.propensity
+                )
                 value = found.value if name == TWIN else twins[metric] + differences[metric]
                 value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
                 twins.setdefault(metric, value)
@@ -129,7 +134,7 @@ def trial_facts(
         share: Of new labels that would be held out to judge by.
     """
     fitted, test = trial.fitted, trial.test
-    judged = JudgedRows(test.y.cpu(), trial.twin_logits, trial.logits)
+    judged = JudgedRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
     methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]
