@@ -74,7 +74,7 @@ def write(folder: Path, rows: int, form: str) -> None:
 
 
 def written(folder: Path, rows: int, form: str) -> list[str]:
-    """Write DATA in another process, whose memory is not ours; return what follows ``dessl fit``."""
+    """Write DATA in another process, and return what follows ``dessl fit``."""
     command = [sys.executable, __file__, "--write", str(folder), "--rows", str(rows)]
     subprocess.run([*command, "--format", form], check=True)
     if form == "npy":
