@@ -157,6 +157,7 @@ def trained(
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Flatten(), MLP(64, 10, hidden=(256, 256), dropout=0.3))
     surrogate.prepare(model, len(data), data.n_classes)
+    surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
     alone = risk == "complete_case"
     batches = Batches(data, setting.labelled, 0 if alone else setting.unlabelled, seed=seed)
     optimiser = torch.optim.AdamW(model.parameters(), lr=setting.lr, weight_decay=1e-2)

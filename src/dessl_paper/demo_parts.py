@@ -343,7 +343,8 @@ def _pixels(x: Tensor) -> Tensor:
 
 
 def _predicted(school: School, lessons: list[Lesson], x: Tensor) -> Tensor:
-    return ensemble_log_p(school.students(lessons), school.space(x)).exp()
+    networks = [one.network for one in school.students(lessons)]
+    return ensemble_log_p(networks, school.space(x)).exp()
 
 
 def _mostly_right(y: Tensor, classes: int, plan: DemoPlan, source: torch.Generator) -> Tensor:

@@ -183,9 +183,10 @@ def fit(
 
 def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
     from dessl.cli.teaching import check_alone, fit_taught
+    from dessl.training.ranks import from_first
 
     if not options["teacher"]:
         raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
     check_alone(options, defaults)
-    fit_taught(options, asked)
+    from_first(lambda: fit_taught(options, asked))  # over too soon to be shared

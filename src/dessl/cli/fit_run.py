@@ -8,7 +8,7 @@ import re
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from dessl.cli.sources import (
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
+from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
@@ -51,6 +51,7 @@ from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 from dessl.training.progress import whole_bar
+from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
 
 REFIT = "refit"  # its runs, within those of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
@@ -83,45 +84,38 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
         asked: Of :func:`asked_for`; a finished run of the same is shown again, not trained.
     """
     started, out = time.perf_counter(), options["out"]
-    if options["resume"] and is_finished(out, asked):
+    if ranks() > 1:
+        check_alike({**asked, "out": str(out)}, "the options and files of dessl fit")
+    if options["resume"] and from_first(partial(is_finished, out, asked)):
         say(FINISHED_ALREADY.format(out=out))
-        _show(out, read_facts(out), as_json=options["as_json"])
+        _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
     with resumable(out), noted_warnings() as notes:
         rows = _rows(options)
-        found = audit(rows.train, cheap=True, seed=options["seed"])
+        found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
         rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
-        if not rows.train.is_image:
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
         again = options["refit"] and bool(rows.held_out)
         with (
-            own_folder(out, _settings(recipe), resume=options["resume"]),
+            held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
             trial = run_trial(
                 rows.train, rows.test, recipe, propensity=rows.propensity, out=out / TRAINING
             )
-            facts = trial_facts(
-                trial,
-                surrogate=options["surrogate"] or DEFAULT_SURROGATE,
-                command=command(),
-                seconds=time.perf_counter() - started,
-                settings={"lam_asked_for": options["lam"], **rows.held_out},
-                warnings=tuple(notes),
-                margin=options["margin"],
-                share=rows.held_out.get("hold_out", 1.0),
-            )
+            seconds = time.perf_counter() - started
+            facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
             if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
                 fitted = last.fitted
                 facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
-            _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
-            mark_finished(out, asked)
-            drop_large_checkpoints(out)
-            if isinstance(rows.every.stored, TableRows):
-                rows.every.stored.remove()
+            if rank() == 0:
+                _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
+                mark_finished(out, asked)
+                drop_large_checkpoints(out)
+                if isinstance(rows.every.stored, TableRows):
+                    rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
 
 
@@ -131,6 +125,22 @@ def _on(rows: Rows, device: torch.device) -> Rows:
     if rows.train.x is rows.every.x:
         every.x = train.x
     return rows._replace(every=every.to(device), train=train)
+
+
+def _facts(
+    trial: Trial, rows: Rows, options: Options, notes: Sequence[str], seconds: float
+) -> RunFacts:
+    """What the trial found, before anything is trained again."""
+    return trial_facts(
+        trial,
+        surrogate=options["surrogate"] or trial.fitted.recipe.default_surrogate,
+        command=command(),
+        seconds=seconds,
+        settings={"lam_asked_for": options["lam"], **rows.held_out},
+        warnings=tuple(notes),
+        margin=options["margin"],
+        share=rows.held_out.get("hold_out", 1.0),
+    )
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:

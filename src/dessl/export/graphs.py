@@ -255,13 +255,12 @@ class StudentGraph(nn.Module):
         taught = model.taught
         self.space = SpaceGraph({f"space.{k}": v for k, v in taught.space._asdict().items()})
         groups = [list(taught.networks["complete_case"])]
-        self.weights = [1.0]
-        if taught.report.student.kept:
-            for name, size in (("students", FOLDS), ("imitators", 2)):
-                own = taught.networks[name]
-                groups += [list(own[k : k + size]) for k in range(0, len(own), size)]
-            self.weights = [float(weight) for weight in taught.report.student.weights]
-        self.groups = nn.ModuleList(Ensemble(group) for group in groups)
+        for name, size in (("students", FOLDS), ("imitators", 2)):
+            own = taught.networks[name]
+            groups += [list(own[k : k + size]) for k in range(0, len(own), size)]
+        counted = [pair for pair in zip(taught.report.student.used, groups, strict=True) if pair[0]]
+        self.weights = [float(weight) for weight, _ in counted]
+        self.groups = nn.ModuleList(Ensemble(group) for _, group in counted)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the weighted sum of log-probabilities, float64."""

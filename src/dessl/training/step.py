@@ -19,7 +19,9 @@ from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
-from dessl.training.ranks import SharedModel, ranks
+from dessl.training.ranks import ranks
+from dessl.training.sharded import check_copyable
+from dessl.training.shared_model import SharedModel
 from dessl.training.totals import Totals
 
 
@@ -78,6 +80,8 @@ class Step:
     ) -> None:
         self.model, self.surrogate, self.data, self.plan = model, surrogate, data, plan
         self.optimiser = Optimisers(model, plan, data.device)
+        if plan.ema:
+            check_copyable(model, f"ema={plan.ema}")
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
         self._seen = SharedModel(model) if ranks() > 1 else model

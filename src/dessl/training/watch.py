@@ -166,19 +166,15 @@ class Validation:
             found.append(models.predicted(seen.view(*rows.shape, *seen.shape[1:]), parameters))
         return torch.cat(found, dim=1)
 
-    def metrics(
-        self, models: StackedModel, parameters: State, select: str
-    ) -> list[dict[str, float | None] | None]:
+    def metrics(self, logits: Tensor, select: str) -> list[dict[str, float | None] | None]:
         """Accuracy and cross-entropy of each model; all metrics where ``select`` is another.
 
         A model whose logits are not all finite has None.
 
         Args:
-            models: The K models.
-            parameters: Theirs, or averaged ones.
+            logits: Of :meth:`logits`.
             select: What models are selected by.
         """
-        logits = self.logits(models, parameters)
         finite = torch.isfinite(logits).flatten(1).all(1).tolist()
         if select not in ("last", *FAST):
             every = zip(logits, self.y, finite, strict=True)

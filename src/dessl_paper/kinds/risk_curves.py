@@ -4,7 +4,6 @@ The paper's appendix on the quality of risk estimation: both estimates of the ri
 oracle, and the variance of the risk or of the whole gradient as a share of the complete case's.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,17 +25,10 @@ from dessl.evaluation.risk_quality import (
 from dessl.report.chart import COLOURS, INK, pictures
 from dessl.results.averages import number
 from dessl.results.record import Record
-from dessl.surrogates import (
-    SURROGATES,
-    LossesAndTerms,
-    Rows,
-    Surrogate,
-    losses_and_terms,
-    named_surrogate,
-)
-from dessl.surrogates.base import as_is
+from dessl.surrogates import LossesAndTerms, Rows, Surrogate, losses_and_terms
 from dessl_paper.figures import Pictures, drawing, headline, panels
 from dessl_paper.findings import Finding
+from dessl_paper.kinds.confidence import still_term
 from dessl_paper.results import Results
 from dessl_paper.specification import Experiment
 from dessl_paper.training import Measured, shown, unlabelled_term
@@ -144,7 +136,7 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     )
     spread = network_gradient_spread(
         model,
-        _still(only_term(settings.terms)),
+        still_term(only_term(settings.terms)),
         shown(experiment.views)(test.x),
         test.y,
         n_labelled=settings.labelled,
@@ -167,17 +159,6 @@ def only_term(terms: Sequence[Mapping[str, Any]], source: str = "") -> Mapping[s
         where = f"{source}: " if source else ""
         raise EntryError(f"{where}settings.terms must have one unlabelled term; got {len(terms)}")
     return terms[0]
-
-
-def _still(settings: Mapping[str, Any]) -> Surrogate:
-    """The term on normalised rows: a per-sample gradient can have no random views."""
-    kind = SURROGATES[settings["name"]]
-    if "view" not in inspect.signature(kind).parameters:
-        raise ValueError(
-            f"the gradient of a term needs one view without randomness; {kind.__name__} has "
-            "several. Use another, such as pseudo_label."
-        )
-    return named_surrogate(**settings, views={"view": as_is})
 
 
 def _lams(best: float, settings: RiskSettings) -> Tensor:
