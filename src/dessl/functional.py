@@ -84,7 +84,7 @@ def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
 
 
 def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
-    """Return −log max p where max p > τ, else 0 (Lee, 2013).
+    """Return −log max p where max p ≥ τ, else 0 (Lee, 2013).
 
     A masked row counts as zero in the mean; it is not removed from it.
 
@@ -94,7 +94,7 @@ def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
     # Not amax: its gradient looks for the maximum's value among numbers that a compiler may have
     # computed anew, and is NaN where rounding hides it; max remembers the place.
     log_p = log_probabilities(logits).max(-1).values
-    return torch.where(log_p.exp() > _threshold(threshold), -log_p, 0.0)
+    return torch.where(log_p.exp() >= _threshold(threshold), -log_p, 0.0)
 
 
 def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def cross_entropy_to(logits: Tensor, probabilities: Tensor) -> Tensor:
 
 
 def confident_cross_entropy(logits: Tensor, target_logits: Tensor, threshold: float) -> Tensor:
-    """Return −log p(k) for the target's arg-max class k where its probability > τ, else 0.
+    """Return −log p(k) for the target's arg-max class k where its probability ≥ τ, else 0.
 
     FixMatch's term: ``logits`` of the strong view, ``target_logits`` of the weak one. No gradient
     reaches the target: neither an arg-max nor a threshold has one.
@@ -126,7 +126,7 @@ def confident_cross_entropy(logits: Tensor, target_logits: Tensor, threshold: fl
     _same_shape("target_logits", target_logits, logits)
     confidence, label = log_probabilities(target_logits.detach()).max(-1)
     loss = -log_p.gather(-1, label.unsqueeze(-1)).squeeze(-1)
-    return torch.where(confidence.exp() > _threshold(threshold), loss, 0.0)
+    return torch.where(confidence.exp() >= _threshold(threshold), loss, 0.0)
 
 
 def kl_divergence(logits: Tensor, target_logits: Tensor) -> Tensor:

@@ -230,7 +230,8 @@ def training_record(
     else:
         training |= {"selected_step": result.step, "steps": result.steps, "mode": result.mode}
         history = thinned(result.history)
-        metrics, arrays = measured(experiment, result.model, data)
+        split = data.with_labels(cell.draw(data.y.cpu()))
+        metrics, arrays = measured(experiment, result.model, split)
     settings = {
         "data": asdict(cell.data),
         "model": dict(experiment.model),

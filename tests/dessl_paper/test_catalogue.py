@@ -87,8 +87,8 @@ def test_tables_are_merged_and_anything_else_is_replaced() -> None:
 def test_profiles_differ_from_the_paper_only_where_they_say_so() -> None:
     fast, paper = (load_experiment("consistency-cifar10", name) for name in ("fast", "paper"))
     assert [data.labels for data in paper.data] == [250, 500, 1000, 2000, 4000, 8000]
-    assert [data.labels for data in fast.data] == [4000]
-    assert (paper.plan["steps"], fast.plan["steps"]) == (500_000, 4000)
+    assert [data.labels for data in fast.data] == [1000, 4000]
+    assert (paper.plan["steps"], fast.plan["steps"]) == (500_000, 20_000)
     assert fast.method("vat").surrogate == paper.method("vat").surrogate | {"xi": 1.0}
     assert fast.method("de_pi_model") == paper.method("de_pi_model")
     assert fast.views == paper.views
@@ -288,7 +288,7 @@ PROBE_NAMES = {
 
 
 def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
-    assert set(PROBES) == set(PROBE_NAMES)
+    assert set(PROBES) == {*PROBE_NAMES, "confidence"}
     for profile in ("smoke", "fast", "paper"):
         experiments = [load_experiment(name, profile) for name in PROBE_NAMES.values()]
         for probe, experiment in zip(PROBE_NAMES, experiments, strict=True):
@@ -297,3 +297,12 @@ def test_there_is_an_experiment_for_each_probe_with_one_model_for_all() -> None:
             assert [method.risk for method in experiment.methods] == ["complete_case"]
             for shared in ("model", "plan", "data", "views", "methods"):
                 assert getattr(experiment, shared) == getattr(experiments[0], shared)
+
+
+def test_the_longer_trainings_have_the_probes_model_and_optimiser() -> None:
+    longer, usual = load_experiment("confidence", "paper"), load_experiment("lambda-opt", "paper")
+    assert (longer.model, longer.views) == (usual.model, usual.views)
+    other = {"epochs", "steps", "select", "ties"}
+    plans = ({k: v for k, v in one.plan.items() if k not in other} for one in (longer, usual))
+    assert len({tuple(sorted(plan.items())) for plan in plans}) == 1
+    assert [method.plan.get("steps", 23_000) for method in longer.methods] == [23000, 60000, 23000]

@@ -15,7 +15,15 @@ import dessl.surrogates
 from dessl.augment import Weak
 from dessl.data import Batches, SemiData
 from dessl.models import LeNet
-from dessl.surrogates import SURROGATES, FromFunction, Rows, Surrogate, as_is
+from dessl.surrogates import (
+    SURROGATES,
+    FlexMatch,
+    FromFunction,
+    Rows,
+    Surrogate,
+    as_is,
+    named_surrogate,
+)
 
 NAMES = list(SURROGATES)
 WITHOUT_NAME = {FromFunction}  # made from a user's function, by as_surrogate
@@ -331,3 +339,30 @@ def test_a_step_gives_the_h_of_a_plain_call(
         surrogate.prepare(model, len(rows.ids), 3)
     plain, step = one(model, rows), other.step_scores(model, rows, 4)
     torch.testing.assert_close(plain, step)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "counts"),
+    [
+        ("pseudo_label", {"threshold": 0.5}, True),
+        ("pseudo_label", {"threshold": 0.5, "temperature": 0.5}, True),
+        ("fixmatch", {"threshold": 0.5}, True),
+        ("fixmatch_star", {"threshold": 0.5}, True),
+        ("flexmatch", {}, True),
+        ("freematch", {}, True),
+        ("uda", {"threshold": 0.5}, False),
+    ],
+)
+def test_a_row_at_the_threshold(name: str, settings: dict[str, float], counts: bool) -> None:
+    """It counts, as in the originals; UDA's paper and code have a strict inequality."""
+    rows = Rows(torch.zeros(1, 2, dtype=torch.float64), torch.arange(1))
+    assert rows.x.log_softmax(-1).exp().tolist() == [[0.5, 0.5]]  # to the last bit
+    surrogate = named_surrogate(name, **settings, views=dict.fromkeys(_views(name), as_is))
+    surrogate.prepare(nn.Linear(2, 2), 1, 2)
+    if isinstance(surrogate, FlexMatch):
+        surrogate.thresholds = torch.full((2,), 0.5)
+    assert bool(surrogate(lambda x: x, rows).h > 0) == counts
+
+
+def _views(name: str) -> tuple[str, ...]:
+    return ("view",) if name == "pseudo_label" else ("weak", "strong")

@@ -1,5 +1,7 @@
 """Surrogates by name: the views they take, settings that are checked, strings wherever H goes."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,3 +76,29 @@ def test_training_takes_a_name() -> None:
     ends = [train(lambda: MLP(4, 2), h, data, plan).model for h in ("entropy", Entropy())]
     for one, two in zip(*(end.parameters() for end in ends), strict=True):
         assert torch.equal(one, two)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "surrogates.md"
+
+
+def differences() -> list[list[str]]:
+    """The cells of the page's table of what differs from the originals, row by row."""
+    section = PAGE.read_text(encoding="utf-8").split("## What differs from the originals")[1]
+    section = section.split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    return [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in lines]
+
+
+def test_the_page_has_every_method_that_a_paper_has() -> None:
+    named = {name for cells in differences() for name in re.findall(r"`(\w+)`", cells[0])}
+    assert named == set(SURROGATES) - {"teacher", "combine", "smooth"}
+    assert {len(cells) for cells in differences()} == {5}
+
+
+@pytest.mark.parametrize("cells", differences(), ids=lambda cells: cells[0].strip("`"))
+def test_the_tests_that_the_page_names_exist(cells: list[str]) -> None:
+    tests = re.findall(r"`([\w./]+)::(\w+)`", cells[-1])
+    assert tests
+    for file, name in tests:
+        source = (Path(__file__).parent / file).read_text(encoding="utf-8")
+        assert f"def {name}(" in source

@@ -139,7 +139,9 @@ def test_a_threshold_is_met_by_the_smoothed_confidence() -> None:
     inner = FixMatch(threshold=(1 - EPSILON) * tau + EPSILON / 2, weak=as_is, strong=as_is)
     assert torch.equal(Smooth(inner, epsilon=EPSILON)(lambda x: x, rows).h > 0, plain)
     assert 0 < int(plain.sum()) < 61
-    everything_masked = Smooth(PseudoLabel(threshold=1 - EPSILON / 2, view=as_is), epsilon=EPSILON)
+    everything_masked = Smooth(
+        PseudoLabel(threshold=1 - EPSILON / 2 + 1e-6, view=as_is), epsilon=EPSILON
+    )
     assert (everything_masked(lambda x: 100 * x, rows).h == 0).all()
 
 

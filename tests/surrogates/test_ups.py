@@ -23,6 +23,11 @@ def model() -> nn.Module:
     return layers.double()
 
 
+def flattened(p: list[float], temperature: float) -> list[float]:
+    powers = [value ** (1 / temperature) for value in p]
+    return [power / sum(powers) for power in powers]
+
+
 def transcribed(passes: list[Tensor], ups: UPS) -> tuple[list[float], list[str]]:
     """H of each row from the probabilities of all passes; the first is the one with a gradient."""
     values, kinds = [], []
@@ -31,12 +36,15 @@ def transcribed(passes: list[Tensor], ups: UPS) -> tuple[list[float], list[str]]
         mean = [statistics.mean(values) for values in each]
         spread = [statistics.stdev(values) for values in each]
         k = max(range(len(mean)), key=mean.__getitem__)
+        flatter = [flattened([float(v) for v in p[row]], ups.negative_temperature) for p in passes]
         excluded = [
             c
             for c in range(len(mean))
-            if mean[c] < ups.negative and spread[c] < ups.negative_spread
+            if c != k
+            and statistics.mean(p[c] for p in flatter) <= ups.negative
+            and statistics.stdev(p[c] for p in flatter) <= ups.negative_spread
         ]
-        if mean[k] > ups.positive and spread[k] < ups.positive_spread:
+        if mean[k] >= ups.positive and spread[k] <= ups.positive_spread:
             values.append(-math.log(each[k][0]))
             kinds.append("positive")
         elif excluded:
@@ -49,7 +57,7 @@ def transcribed(passes: list[Tensor], ups: UPS) -> tuple[list[float], list[str]]
 
 
 def test_it_is_its_equation_under_real_dropout(model: nn.Module) -> None:
-    ups = UPS(passes=5, positive_spread=0.1, negative_spread=0.02)
+    ups = UPS(passes=5, negative=0.1, positive_spread=0.1, negative_spread=0.02)
     torch.manual_seed(3)
     scores = ups(model, ROWS)
     torch.manual_seed(3)
@@ -140,6 +148,20 @@ def test_one_logit_stands_for_two() -> None:
     both = torch.cat([torch.zeros_like(z), z], -1)
     one, two = (UPS()(lambda x: x, Rows(x, ROWS.ids)).h for x in (z, both))
     torch.testing.assert_close(one, two)
+
+
+def test_a_temperature_rules_out_fewer_classes_and_the_likeliest_never() -> None:
+    logits = torch.tensor([[2.0, 2.0, -2.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    rows = Rows(logits, torch.arange(2))
+
+    def h(**settings: float) -> list[float]:
+        return [value + 0 for value in UPS(**settings)(lambda x: x, rows).h.tolist()]
+
+    rare = math.exp(-4) / (2 + math.exp(-4))  # 0.009; at t = 2 it is 0.063
+    assert h(negative_temperature=1.0) == pytest.approx([-math.log(1 - rare), 0])
+    assert h() == [0, 0]
+    # All classes have 1/3: the first is the arg-max and stays, the others are ruled out.
+    assert h(negative=0.4)[1] == pytest.approx(-math.log(2 / 3))
 
 
 def test_one_pass_is_refused() -> None:

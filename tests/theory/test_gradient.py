@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.functional import cross_entropy, entropy
+from dessl.functional import cross_entropy, entropy, pseudo_label
 from dessl.theory import (
     logit_gradients,
     optimal_lambda,
@@ -169,3 +169,93 @@ def test_a_last_layer_gradient_that_does_not_vary_says_nothing(seed: int) -> Non
 def test_bad_input_is_refused_with_a_remedy(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+class Population:
+    """Every (x, y) of a small population with its probability, and a model of another temperature.
+
+    The labels follow q = softmax(Wφ); the model has p = softmax(Wφ/t): it is calibrated at t = 1,
+    overconfident below and underconfident above. Sums over all pairs are exact.
+    """
+
+    def __init__(self, temperature: float, sharpness: float = 1.5) -> None:
+        generator = torch.Generator().manual_seed(4)
+        self.features = torch.randn(40, 4, generator=generator, dtype=torch.float64)
+        truth = sharpness * torch.randn(3, 4, generator=generator, dtype=torch.float64)
+        self.q = (self.features @ truth.T).softmax(-1)
+        self.layer = nn.Linear(4, 3, bias=False).double()
+        with torch.no_grad():
+            self.layer.weight.copy_(truth / temperature)
+
+    def gradients(self, term: Callable[..., Tensor]) -> Tensor:
+        """∇ of a term (logits, class) of every pair, (40 × 3, parameters)."""
+        pairs = [(row, label) for row in range(40) for label in range(3)]
+        found = []
+        for row, label in pairs:
+            value = term(self.layer(self.features[row : row + 1]), torch.tensor([label])).sum()
+            found.append(torch.autograd.grad(value, self.layer.weight)[0].flatten())
+        return torch.stack(found)
+
+    def lam_and_correlation(self, h: Callable[[Tensor], Tensor]) -> tuple[float, float]:
+        """Cov(∇L, ∇H)/V(∇H), which is λ_opt for n_u ≫ n_l, and the correlation."""
+        weights = self.q.flatten()[:, None] / 40
+        pair = self.gradients(cross_entropy), self.gradients(lambda z, _: h(z))
+        loss, term = (g - (weights * g).sum(0) for g in pair)
+        covariance = (weights * loss * term).sum().item()
+        spread = [(weights * g.square()).sum().item() for g in (loss, term)]
+        return covariance / spread[1], covariance / (spread[0] * spread[1]) ** 0.5
+
+    def slope_of_the_risk(self, h: Callable[[Tensor], Tensor]) -> float:
+        """Cov(L, H)/V(H)."""
+        logits = self.layer(self.features).detach()
+        expected_loss = -(self.q * logits.log_softmax(-1)).sum(-1)
+        values = h(logits)
+        values = values - values.mean()
+        return ((expected_loss * values).mean() / values.square().mean()).item()
+
+
+def some_term(logits: Tensor) -> Tensor:
+    return logits.sin().sum(-1) + logits[:, 0] * logits[:, 1]
+
+
+@pytest.mark.parametrize("h", [entropy, pseudo_label, some_term])
+def test_a_calibrated_model_has_nothing_to_gain(h: Callable[[Tensor], Tensor]) -> None:
+    """E[∇L | x] = Σ_y q (p − e_y) φᵀ = 0, so no function of x correlates with ∇L."""
+    lam, correlation = Population(1.0).lam_and_correlation(h)
+    assert abs(lam) < 1e-12
+    assert abs(correlation) < 1e-12
+
+
+@pytest.mark.parametrize("h", [entropy, pseudo_label])
+def test_confidence_decides_the_sign_of_lambda(h: Callable[[Tensor], Tensor]) -> None:
+    temperatures = (0.25, 0.5, 0.8, 1.25, 2.0)
+    found = [Population(t).lam_and_correlation(h)[0] for t in temperatures]
+    assert all(lam < 0 for lam in found[:3])  # overconfident
+    assert all(lam > 0 for lam in found[3:])  # underconfident
+
+
+@pytest.mark.parametrize(("sharpness", "grows"), [(10.0, True), (0.5, False)])
+def test_the_slope_of_the_risk_with_overconfidence(sharpness: float, grows: bool) -> None:
+    """It is 1 where the model is calibrated: E[L | x] is the entropy.
+
+    Labels that x nearly determines let it grow with overconfidence, noisy labels let it fall.
+    """
+    overconfident, calibrated, underconfident = (
+        Population(t, sharpness).slope_of_the_risk(entropy) for t in (0.5, 1.0, 2.0)
+    )
+    assert calibrated == pytest.approx(1)
+    ordered = (
+        (overconfident > 1 > underconfident) if grows else (overconfident < 1 < underconfident)
+    )
+    assert ordered
+
+
+def test_on_memorised_rows_pseudo_labels_are_the_labels() -> None:
+    """y = arg max p on every row: ∇L = ∇H, λ = n_u/n and the variance falls to n_l/n."""
+    layer, features, _ = labelled_rows(40)
+    logits = layer(features)
+    d_loss = logit_gradients(lambda z: cross_entropy(z, logits.argmax(-1)), logits)
+    d_h = logit_gradients(pseudo_label, logits)
+    found = optimal_lambda_last_layer(features, d_loss, d_h, 120, shrink=None)
+    assert found.lam == pytest.approx(0.75)
+    assert found.variance_ratio == pytest.approx(0.25)

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,12 +55,11 @@ def run_ranks(n: int, work: Callable[..., object], folder: Path, *given: object)
 
 def forked(n: int, work: Callable[..., object], *given: object) -> list[int]:
     """Run work(number, ...) in n processes; return their exit codes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads
-        context = multiprocessing.get_context("fork")
-        processes = [context.Process(target=work, args=(number, *given)) for number in range(n)]
-        for process in processes:
-            process.start()
+    context = multiprocessing.get_context("forkserver")  # autograd's threads survive no plain fork
+    context.set_forkserver_preload(["pytest", "torch._dynamo", "dessl.training"])
+    processes = [context.Process(target=work, args=(number, *given)) for number in range(n)]
+    for process in processes:
+        process.start()
     for process in processes:
         process.join(120)
         if process.exitcode is None:

@@ -17,7 +17,7 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     Args:
         arguments: The arguments after ``dessl``; by default those of the process.
     """
-    from dessl.cli.stopping import CODES, farewell, stop_at_once, stoppable
+    from dessl.cli.stopping import CODES, code_of_interrupt, farewell, stop_at_once, stoppable
 
     if arguments is None:
         stop_at_once()
@@ -36,6 +36,10 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
         if is_said_here(line := complaint(error)):
             say(f"dessl: {line}", style="red")
         sys.exit(2)
+    except KeyboardInterrupt:  # as the block was left
+        code = code_of_interrupt()
+        say(farewell())
+        sys.exit(code)
     except SystemExit as end:
         if end.code in CODES and is_said_here("stopped"):
             say(farewell())

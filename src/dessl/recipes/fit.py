@@ -31,12 +31,14 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
+from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
 from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
+from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
@@ -44,6 +46,7 @@ from dessl.training.folder import data_identity
 from dessl.training.progress import doing
 from dessl.training.ranks import check_alike, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
+from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -64,6 +67,7 @@ class Fitted:
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
         baseline: Whether the complete case trained; None where labels are too few to tell.
+        mirrors: What a probe said of mirror images; None where none was made.
     """
 
     model: Predictor | PooledPredictor
@@ -75,6 +79,7 @@ class Fitted:
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
     baseline: Baseline | None = None
+    mirrors: Mirrors | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -95,7 +100,7 @@ class Fitted:
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
-        if self.pool:
+        if self.pool and not self.lam:  # else its anchor is not the complete case
             gain = self.pool.total
             compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
         if compared is None:
@@ -140,9 +145,10 @@ class Fitted:
             return f"{kept}."
         rule = "a fall" if self.lam else "not a fall"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        mirrors = "" if self.mirrors is None else f" {self.mirrors}"
         return (
             f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
-            f"{change} (± standard error), {rule} of more than one standard error."
+            f"{change} (± standard error), {rule} of more than one standard error.{mirrors}"
         )
 
 
@@ -190,20 +196,42 @@ def fit(
     """
     if ranks() > 1:
         check_alike(data_identity(data), "the data")
-    # Floats are standardised once, here; uint8 images by their views.
-    seen = data if data.is_image else standardised_data(data, recipe.scaling)
+    seen = _seen(data, recipe)
     _check_logits(seen, recipe)
+    mirrors = None
+    if recipe.strong:
+        mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
+        recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
-    training, complete, baseline = _complete_case(training, data, parts)
-    fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline)
+    table = data.x.ndim == 2
+    with one_thread(when=table):
+        training, complete, baseline = _complete_case(training, data, parts)
+        fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())
     del seen, training  # the networks' copy of the rows, which may be large
-    pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
+    predictor = _predictor(networks.results, recipe)
+    with one_thread(when=table and len(data) <= EXACT_UP_TO):
+        pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _seen(data: SemiData, recipe: Recipe) -> SemiData:
+    """What the networks see: labelled rows alone where no others are trained on, who may be many.
+
+    Floats are standardised once, here; uint8 images by their views.
+    """
+    if data.is_image:
+        return data
+    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
+
+
+def _trains_unlabelled(recipe: Recipe) -> bool:
+    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
 
 
 def _complete_case(
@@ -235,7 +263,7 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
+    if not _trains_unlabelled(recipe):
         return kept, twins
     held_out = parts.data[0].validation is not None
     propensity = held_out_propensity(parts.data)
@@ -251,6 +279,8 @@ def _networks(
             else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
         )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+        if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
+            lam = recipe.plan.lam
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins

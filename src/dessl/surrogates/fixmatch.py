@@ -1,4 +1,4 @@
-"""FixMatch: H(x) = 1[max p(x₁) > τ] · −log p(arg max p(x₁) | x₂), x₁ weak and x₂ strong."""
+"""FixMatch: H(x) = 1[max p(x₁) ≥ τ] · −log p(arg max p(x₁) | x₂), x₁ weak and x₂ strong."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ Targets = Literal["joint", "apart"]
 class FixMatch(WeakToStrong):
     """Cross-entropy of the strong view to the weak view's confident label (Sohn et al., 2020).
 
-    H(x) = −log p(k|x₂) where p(k|x₁) > τ, k = arg max_y p(y|x₁), else 0.
+    H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ, k = arg max_y p(y|x₁), else 0.
 
     L pairs with both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂), ℓ = −log p, as in the paper. Where
     the confident label k is right, L − λH = ½ ℓ(y|x₁) + (½ − λ) ℓ(y|x₂), bounded below up to λ = ½
@@ -27,7 +27,7 @@ class FixMatch(WeakToStrong):
     or smooth H.
 
     Args:
-        threshold: τ; a row at or below it counts as a zero.
+        threshold: τ; a row below it counts as a zero.
         weak: View that labels are guessed from.
         strong: View that they teach.
         targets: Where labels are guessed. ``"joint"``: in the one pass that all views share, as in
@@ -109,7 +109,7 @@ class FixMatchStar(FixMatch):
     training on it diverges. Use :class:`FixMatch`, bound the risk, or smooth H.
 
     Args:
-        threshold: τ; a row at or below it counts as a zero.
+        threshold: τ; a row below it counts as a zero.
         weak: View that labels are guessed from.
         strong: View that they teach.
         targets: As of :class:`FixMatch`.

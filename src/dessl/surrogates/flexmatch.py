@@ -17,8 +17,8 @@ NEVER, LEFT_OUT = -1, -2  # in place of a confident label: none yet, and not dra
 class FlexMatch(WeakToStrong):
     """Cross-entropy to the weak view's label, at a threshold that its class earns (Zhang, 2021).
 
-    H(x) = −log p(k|x₂) where p(k|x₁) > τ(k), k = arg max_y p(y|x₁), else 0. With σ(c) the number of
-    rows whose last confident label (p > τ) was c, out of N,
+    H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ(k), k = arg max_y p(y|x₁), else 0. With σ(c) the number of
+    rows whose last confident label (p ≥ τ) was c, out of N,
 
         β(c) = σ(c) / max(max_c σ(c), N − Σ_c σ(c)),    τ(c) = τ · β(c) / (2 − β(c)).
 
@@ -90,7 +90,7 @@ class FlexMatch(WeakToStrong):
         thresholds = prepared(self, "thresholds", log_weak)
         confidence, label = confident_labels(log_weak)
         loss = negative_log(log_strong, label)
-        return Scores(torch.where(confidence > thresholds[label], loss, 0.0), logits)
+        return Scores(torch.where(confidence >= thresholds[label], loss, 0.0), logits)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
@@ -100,7 +100,7 @@ class FlexMatch(WeakToStrong):
         last_label = prepared(self, "last_label")
         ids = checked_ids(rows.ids, len(log_p), len(last_label))
         confidence, label = confident_labels(log_p)
-        new = torch.where(confidence > self.threshold, label, NEVER)
+        new = torch.where(confidence >= self.threshold, label, NEVER)
         # The maximum does not depend on the order of rows that share an id; plain indexing does.
         step = torch.full_like(last_label, NEVER).scatter_reduce(0, ids, new, "amax")
         last_label.copy_(torch.where(step >= 0, step, last_label))

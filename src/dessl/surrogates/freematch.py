@@ -15,7 +15,7 @@ from dessl.surrogates.weak_to_strong import WeakToStrong
 class FreeMatch(WeakToStrong):
     """Cross-entropy to the weak view's label, at thresholds that follow training (Wang, 2023).
 
-    H(x) = −log p(k|x₂) where p(k|x₁) > τ(k), k = arg max_y p(y|x₁), else 0, with
+    H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ(k), k = arg max_y p(y|x₁), else 0, with
 
         τ ← m τ + (1 − m) mean max_y p(y|x₁),    p̃ ← m p̃ + (1 − m) mean p(·|x₁),
         τ(c) = τ · p̃(c) / max_c p̃(c),
@@ -73,7 +73,7 @@ class FreeMatch(WeakToStrong):
         thresholds = prepared(self, "confidence") * mean / mean.amax()
         confidence, label = confident_labels(log_weak)
         loss = negative_log(log_strong, label)
-        return Scores(torch.where(confidence > thresholds[label], loss, 0.0), logits)
+        return Scores(torch.where(confidence >= thresholds[label], loss, 0.0), logits)
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002

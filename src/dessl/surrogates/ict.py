@@ -21,7 +21,9 @@ class ICT(Surrogate):
     without knowing which is which; a row's H is that of its own mixture, so it depends on its
     partner, but in law on no row's place and on no row's label. The targets are an averaged
     teacher's (:class:`~dessl.surrogates.ema.EMATeacher`), as in :class:`MeanTeacher`. The
-    original's distance is the mean over the K classes, ours the sum: their weight w is our λ = w/K.
+    original draws one mixing weight for a batch, here each row has its own: a row's H has the same
+    distribution, and their mean over a batch varies less. Its distance is the mean over the K
+    classes, ours the sum: their weight w is our λ = w/K.
 
     L pairs with the row as the view shows it, unmixed; BatchNorm's running statistics see that pass
     alone. H is at most 2, so the debiased risk is

@@ -1,4 +1,4 @@
-"""Pseudo-labels: H(x) = 1[max p > τ] · −Σ_y q(y) log p(y|x), q the arg-max or a sharpened p."""
+"""Pseudo-labels: H(x) = 1[max p ≥ τ] · −Σ_y q(y) log p(y|x), q the arg-max or a sharpened p."""
 
 import torch
 
@@ -12,15 +12,15 @@ from dessl.surrogates.views import plain_view
 class PseudoLabel(Surrogate):
     """Cross-entropy to a row's own confident prediction (Lee, 2013).
 
-    Hard (T = 0): H(x) = −log max_y p(y|x) where max p > τ, else 0; Rényi's min-entropy at τ = 0.
-    Soft (0 < T < 1): H(x) = −Σ q log p where max p > τ, else 0, with q ∝ p^(1/T) held fixed. At
+    Hard (T = 0): H(x) = −log max_y p(y|x) where max p ≥ τ, else 0; Rényi's min-entropy at τ = 0.
+    Soft (0 < T < 1): H(x) = −Σ q log p where max p ≥ τ, else 0, with q ∝ p^(1/T) held fixed. At
     T = 1 the gradient of the soft form is p − q = 0: use :class:`Entropy` for it.
 
     L pairs with the same view of the row. Both forms lie in [0, log K], a sharpened q being nearer
     to the arg-max than p is, so the debiased risk is bounded below for every λ.
 
     Args:
-        threshold: τ; a row at or below it counts as a zero.
+        threshold: τ; a row below it counts as a zero.
         temperature: T; 0 for the hard label.
         view: What the model sees of a row.
         seed: Seed of the view's draws.
@@ -54,4 +54,4 @@ class PseudoLabel(Surrogate):
         log_p = log_probabilities(logits)
         confidence, _ = confident_labels(log_p)
         loss = -(sharpened(log_p, self.temperature) * log_p).sum(-1)
-        return Scores(torch.where(confidence > self.threshold, loss, 0.0), logits.unsqueeze(0))
+        return Scores(torch.where(confidence >= self.threshold, loss, 0.0), logits.unsqueeze(0))

@@ -38,7 +38,8 @@ class ReMixMatch(WeakToStrong):
 
     Args:
         prior: π, one probability for each class; flat if not given.
-        augmentations: A, strong views.
+        augmentations: A, strong views. The original has 8; each is another pass through the model
+            with gradient, so that 8 cost about 2.2 times as much as 2.
         temperature: T.
         alpha: α of the mixing weights.
         unmixed: c, weight of the unmixed strong view.

@@ -24,8 +24,8 @@ class Smooth(Surrogate):
     change: L pairs with the surrogate's own views and the model's own, unsmoothed logits.
 
     Targets and confidences that the surrogate takes from the model are smoothed too. A row with
-    confidence c has (1 − ε)c + ε/K: a threshold τ on c is (1 − ε)τ + ε/K here, and a threshold of
-    1 − ε + ε/K or more masks every row. A teacher of the surrogate's own is not smoothed: its
+    confidence c has (1 − ε)c + ε/K: a threshold τ on c is (1 − ε)τ + ε/K here, and a threshold
+    above 1 − ε + ε/K masks every row. A teacher of the surrogate's own is not smoothed: its
     targets carry no gradient, and targets do not unbind H.
 
     Args:

@@ -1,7 +1,7 @@
 """Temporal ensembling: H(x) = ‖p_θ(·|v(x)) − z̃‖², z̃ the row's own past predictions, averaged.
 
-After each step Z ← a·Z + (1 − a)·p for the rows in it; z̃ = Z/(1 − aᵗ) after t visits, so that the
-zeros Z began with do not count.
+A round lasts until every row was seen. At its end Z ← a·Z + (1 − a)·p for all rows at once; during
+round t + 1 z̃ = Z/(1 − aᵗ), so that the zeros Z began with do not count.
 """
 
 import torch
@@ -17,75 +17,148 @@ from dessl.surrogates.views import jittered_view
 class TemporalEnsembling(Surrogate):
     """Squared distance to a row's accumulated past predictions (Laine & Aila, 2017).
 
-    The memory (n_rows, classes) is addressed by row ids. A row that was never seen has no target
-    yet: its H is 0, and stays in the mean. A row that comes twice in a batch counts as one visit,
-    with the prediction of its first place. The original's distance is the mean over the K classes,
-    ours the sum: their weight w is our λ = w/K.
+    The memory (n_rows, classes) is addressed by row ids. As in the original it moves by rounds over
+    all rows, an epoch of the unlabelled stream in :func:`dessl.train`: within a round the targets
+    stand still, and each row contributes one prediction to the next targets. Labelled rows are
+    drawn more often than unlabelled ones; of a row's visits in a round, one is kept, each with the
+    same probability. So the step at which a target was predicted has the same distribution on
+    labelled and on unlabelled rows, and so has H, which the debiased risk needs. A memory that
+    moves at every visit is biased: labelled rows have fresher targets and a smaller H.
 
-    The debiased risk is unbiased for any memory that is independent of which rows have labels.
-    Where labelled rows are drawn more often than unlabelled ones, they are also remembered more
-    often, with fresher targets, so H is not quite the same function on both sides; no other term
-    of the room has this weakness. Batches that visit all rows equally often are free of it.
+    In the first round no row has a target: every H is 0, and stays in the mean. A row that comes
+    twice in a batch counts as one visit, with the prediction of its first place. The step that ends
+    a round may have begun the next epoch; rows that were seen before in this round then count in
+    both rounds, each with its share of the step.
 
-    L pairs with the same view of the row. H is at most 2, so the debiased risk is bounded below for
-    every λ.
+    A round waits for the rows that :meth:`draws_from` names, which :func:`dessl.train` calls; where
+    nobody does, for all ``n_rows`` ids. In a loop of your own, call it if some ids are never drawn:
+    otherwise no round ends and H stays 0.
+
+    The original's distance is the mean over the K classes, ours the sum: their weight w is our
+    λ = w/K. L pairs with the same view of the row. H is at most 2, so the debiased risk is bounded
+    below for every λ.
 
     Args:
-        momentum: a, the share of the past that is kept at a visit, in [0, 1).
+        momentum: a, the share of the past that is kept at the end of a round, in [0, 1).
         view: What the model sees of a row.
-        seed: Seed of the view's draws.
+        seed: Seed of the view's draws and of the choice among a row's visits.
 
     >>> from dessl.surrogates import as_is
     >>> surrogate = TemporalEnsembling(view=as_is)
-    >>> surrogate.prepare(nn.Identity(), n_rows=2, n_classes=3)
-    >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([1]))
+    >>> surrogate.prepare(nn.Identity(), n_rows=1, n_classes=3)
+    >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0]))
     >>> surrogate.after_step(nn.Identity(), rows, surrogate(nn.Identity(), rows))
-    >>> surrogate.target(rows.ids)  # one visit: its own prediction
+    >>> surrogate.target(rows.ids)  # one round: its own prediction
     tensor([[0.6652, 0.2447, 0.0900]])
     """
 
-    memory: Tensor | None
-    visits: Tensor | None
+    memory: Tensor | None  # Z without the row's latest round, (n_rows, classes)
+    latest: Tensor | None  # the prediction of that round, (n_rows, classes)
+    latest_round: Tensor | None  # which it was, (n_rows,); 0 for a row that was never seen
+    visits: Tensor | None  # of the row in that round, (n_rows,)
+    round: Tensor | None  # the present one, from 1
+    pace: Tensor | None  # rows that the step before saw for the first time in its round
+    unseen: Tensor | None  # rows that it waits for
+    in_a_round: Tensor | None  # rows that every round waits for
 
     def __init__(self, *, momentum: float = 0.6, view: View = jittered_view, seed: int = 0) -> None:
         super().__init__(seed=seed)
         self.momentum = _checks.number("momentum", momentum, low=0.0, high=1.0, open_high=True)
         self.view = view
-        self.register_buffer("memory", None)
-        self.register_buffer("visits", None)
+        for name in ("memory", "latest", "latest_round", "visits"):
+            self.register_buffer(name, None)
+        for name in ("round", "pace", "unseen", "in_a_round"):
+            self.register_buffer(name, None)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Make an empty memory where the model is."""
-        self.memory = torch.zeros(n_rows, n_classes, device=device_of(model))
-        self.visits = torch.zeros(n_rows, device=device_of(model))
+        device = device_of(model)
+        self.memory = torch.zeros(n_rows, n_classes, device=device)
+        self.latest = torch.zeros(n_rows, n_classes, device=device)
+        self.latest_round = torch.zeros(n_rows, dtype=torch.int64, device=device)
+        self.visits = torch.zeros(n_rows, device=device)
+        self.round = torch.ones((), dtype=torch.int64, device=device)
+        self.pace = torch.zeros((), dtype=torch.int64, device=device)
+        self.unseen = torch.full((), n_rows, dtype=torch.int64, device=device)
+        self.in_a_round = self.unseen.clone()
+
+    def draws_from(self, ids: Tensor) -> None:
+        """Let a round end without the rows that no step draws."""
+        n_rows = len(prepared(self, "memory"))
+        drawn = torch.zeros(n_rows, dtype=torch.int64, device=ids.device)
+        drawn[ids] = 1
+        for name in ("unseen", "in_a_round"):
+            prepared(self, name).copy_(drawn.sum())
 
     def target(self, ids: Tensor) -> Tensor:
-        """Return z̃ of rows, shape (n, classes); zeros for rows never seen."""
-        memory, visits = prepared(self, "memory"), prepared(self, "visits")
+        """Return z̃ of rows, shape (n, classes); zeros for rows without one."""
+        memory, now = prepared(self, "memory"), prepared(self, "round")
         ids = checked_ids(ids, ids.numel(), len(memory))
-        weight = 1 - self.momentum ** visits[ids]
-        return memory[ids] / torch.where(weight > 0, weight, 1.0).unsqueeze(-1)
+        complete = prepared(self, "latest_round")[ids] < now
+        past = torch.where(complete.unsqueeze(-1), self._with_latest(ids), memory[ids])
+        weight = 1 - self.momentum ** (now - 1).to(memory.dtype)
+        return past / torch.where(weight > 0, weight, 1.0)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the squared distances (n,) and the logits (1, n, classes)."""
         logits = model(self.view(rows.x, self.generator(rows.x.device)))
         log_p = log_probabilities(logits)
-        prepared(self, "memory", log_p)
-        visits = prepared(self, "visits")
-        ids = checked_ids(rows.ids, len(logits), len(visits))
+        memory = prepared(self, "memory", log_p)
+        ids = checked_ids(rows.ids, len(logits), len(memory))
         distance = (log_p.exp() - self.target(ids)).square().sum(-1)
-        return Scores(torch.where(visits[ids] > 0, distance, 0.0), logits.unsqueeze(0))
+        known = (prepared(self, "latest_round")[ids] > 0) & (prepared(self, "round") > 1)
+        return Scores(torch.where(known, distance, 0.0), logits.unsqueeze(0))
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Add the step's predictions to the memory."""
+        """Keep or pass over the step's predictions; end the round once every row was seen."""
         log_p = log_probabilities(scores.logits[0])
-        memory, visits = prepared(self, "memory", log_p), prepared(self, "visits")
-        p = log_p.exp().to(memory.dtype)
-        ids = checked_ids(rows.ids, len(p), len(memory))
-        # Every repeat writes what the row's first place has: equal bits, so no race on a GPU.
-        places = torch.arange(len(ids), device=ids.device)
-        nowhere = torch.full((len(memory),), len(ids), device=ids.device)
-        first = nowhere.scatter_reduce(0, ids, places, "amin")[ids]
-        memory[ids] = self.momentum * memory[ids] + (1 - self.momentum) * p[first]
-        visits[ids] = visits[ids] + 1
+        memory, latest = prepared(self, "memory", log_p), prepared(self, "latest")
+        latest_round, visits = prepared(self, "latest_round"), prepared(self, "visits")
+        now, pace = prepared(self, "round"), prepared(self, "pace")
+        unseen, rows_in_round = prepared(self, "unseen"), prepared(self, "in_a_round")
+        ids = checked_ids(rows.ids, len(log_p), len(memory))
+        first, once = _places(ids, len(memory))
+        p = log_p.exp().to(memory.dtype)[first]
+        chance = torch.rand(len(ids), generator=self.generator(ids.device), device=ids.device)
+        alone = first == torch.arange(len(ids), device=ids.device)
+        new = latest_round[ids] < now  # not seen in this round before
+        seen = (new & alone).sum()
+        ends = unseen <= seen
+        # How much of the last step belongs to this round: its new rows against a usual step's.
+        share = (unseen / pace.clamp(min=1)).clamp(max=1)
+        begins = ends & ~(new & once)  # already seen in this round: its visit opens the next too
+        weight = torch.where(ends, share, 1.0)
+        kept = new | (chance[first] * (visits[ids] + weight) < weight)
+        self._fold(ids, new)
+        latest[ids] = torch.where(kept.unsqueeze(-1), p, latest[ids])
+        self._fold(ids, begins)
+        latest[ids] = torch.where(begins.unsqueeze(-1), p, latest[ids])
+        before = torch.where(new, 0.0, visits[ids])
+        visits[ids] = torch.where(begins, 1 - weight, before + weight)
+        latest_round[ids] = now + begins
+        unseen.copy_(torch.where(ends, rows_in_round - (begins & alone).sum(), unseen - seen))
+        pace.copy_(torch.where(ends, pace, seen))
+        now.add_(ends)
+
+    def _fold(self, ids: Tensor, which: Tensor) -> None:
+        """Add the latest prediction of some of these rows to Z: its round is complete."""
+        memory = prepared(self, "memory")
+        memory[ids] = torch.where(which.unsqueeze(-1), self._with_latest(ids), memory[ids])
+
+    def _with_latest(self, ids: Tensor) -> Tensor:
+        memory, latest = prepared(self, "memory"), prepared(self, "latest")
+        return self.momentum * memory[ids] + (1 - self.momentum) * latest[ids]
+
+
+def _places(ids: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
+    """Return the place at which each row's id occurs first and whether it is the only one, (n,).
+
+    What is written for a row is what its first place has: repeats write equal bits, so that there
+    is no race on a GPU.
+    """
+    places = torch.arange(len(ids), device=ids.device)
+    nowhere = torch.full((n_rows,), len(ids), device=ids.device)
+    first = nowhere.scatter_reduce(0, ids, places, "amin")[ids]
+    last = (nowhere - len(ids)).scatter_reduce(0, ids, places, "amax")[ids]
+    return first, first == last

@@ -20,20 +20,25 @@ from dessl.surrogates.views import joint_logits, plain_view
 class UPS(Surrogate):
     """Positive and negative labels where dropout agrees on them (Rizve et al., 2021).
 
-    With p̄(c) and u(c) the mean and the sample deviation of p(c|x) over T passes with dropout:
+    With p̄(c) and u(c) the mean and the sample deviation of p(c|x) over T passes with dropout, and
+    p̄′ and u′ those of p′ ∝ p^(1/t), the softmax of the logits divided by a temperature t:
 
-    - positive, where p̄(k) > τ_p and u(k) < κ_p for k = arg max p̄: H(x) = −log p(k|x);
-    - else negative, with N = {c: p̄(c) < τ_n and u(c) < κ_n}: H(x) = −mean_N log(1 − p(c|x));
+    - positive, where p̄(k) ≥ τ_p and u(k) ≤ κ_p for k = arg max p̄: H(x) = −log p(k|x);
+    - else negative, with N = {c ≠ k: p̄′(c) ≤ τ_n and u′(c) ≤ κ_n}: H(x) = −mean_N log(1 − p(c|x));
     - else 0.
+
+    t > 1 rules out fewer classes: p′ is flatter than p. The authors' code has t = 2, and never
+    rules k out. The loss itself has no temperature, there as here.
 
     L pairs with the first pass, the one that has a gradient; it is one of the T, the others have
     none and go through the model together, with no trace in BatchNorm's statistics. The original
     fixes labels for a whole round and then trains a new network; here they are those of the step.
     A model without dropout, or in ``eval``, has u = 0: only the thresholds on p̄ are left.
 
-    A pass of T differs from p̄ by at most d = (T−1)/√T · u, so H ≤ −log(τ_p − d) or
-    −log(1 − τ_n − d): the debiased risk is bounded below for every λ as long as both arguments are
-    positive, as they are by default; where they are not, ``bounded_up_to`` is 0.
+    A pass of T differs from the mean by at most d = (T−1)/√T times the deviation. So
+    H ≤ −log(τ_p − d) on positive labels, and p′(c) ≤ τ_n + d on negative ones, which bounds p(c)
+    and H as long as it is below 1. The debiased risk is bounded below for every λ where
+    τ_p > d and τ_n + d < 1, as by default; where not, ``bounded_up_to`` is 0.
 
     Args:
         passes: T, at least 2.
@@ -41,13 +46,14 @@ class UPS(Surrogate):
         negative: τ_n.
         positive_spread: κ_p.
         negative_spread: κ_n.
+        negative_temperature: t, positive; 1 for the plain softmax.
         view: What the model sees of a row, in all passes.
         seed: Seed of the view's draws; dropout draws from PyTorch's own generator.
 
     >>> import torch
-    >>> rows = Rows(torch.tensor([[3.0, 0.0, 0.0], [2.0, 2.0, -2.0]]), torch.arange(2))
+    >>> rows = Rows(torch.tensor([[3.0, 0.0, 0.0], [2.0, 2.0, -4.0]]), torch.arange(2))
     >>> UPS()(lambda x: x, rows).h  # the first is class 0, the second is not class 2
-    tensor([0.0949, 0.0091])
+    tensor([0.0949, 0.0012])
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class UPS(Surrogate):
         negative: float = 0.05,
         positive_spread: float = 0.05,
         negative_spread: float = 0.005,
+        negative_temperature: float = 2.0,
         view: View = plain_view,
         seed: int = 0,
     ) -> None:
@@ -67,6 +74,9 @@ class UPS(Surrogate):
         self.negative = _checks.number("negative", negative, low=0.0, high=1.0)
         self.positive_spread = _checks.number("positive_spread", positive_spread, low=0.0)
         self.negative_spread = _checks.number("negative_spread", negative_spread, low=0.0)
+        self.negative_temperature = _checks.number(
+            "negative_temperature", negative_temperature, low=0.0, open_low=True
+        )
         self.view = view
         reach = (passes - 1) / math.sqrt(passes)
         lowest = self.positive - reach * self.positive_spread
@@ -81,14 +91,20 @@ class UPS(Surrogate):
         copies = [x] * (self.passes - 1)
         with torch.no_grad():
             others = log_probabilities(joint_logits(side_pass(model), copies))
-        spread, mean = torch.std_mean(torch.cat([log_p.detach().unsqueeze(0), others]).exp(), dim=0)
-        return Scores(self._h(log_p, mean, spread), logits.unsqueeze(0))
+        return Scores(
+            self._h(log_p, torch.cat([log_p.detach().unsqueeze(0), others])), logits[None]
+        )
 
-    def _h(self, log_p: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
+    def _h(self, log_p: Tensor, passes: Tensor) -> Tensor:
+        spread, mean = torch.std_mean(passes.exp(), dim=0)
         confidence, label = mean.max(-1)
-        sure = spread.gather(-1, label.unsqueeze(-1)).squeeze(-1) < self.positive_spread
-        positive = (confidence > self.positive) & sure
-        excluded = (mean < self.negative) & (spread < self.negative_spread)
+        chosen = label.unsqueeze(-1)
+        sure = spread.gather(-1, chosen).squeeze(-1) <= self.positive_spread
+        positive = (confidence >= self.positive) & sure
+        flatter = (passes / self.negative_temperature).softmax(-1)
+        spread, mean = torch.std_mean(flatter, dim=0)
+        excluded = (mean <= self.negative) & (spread <= self.negative_spread)
+        excluded = excluded.scatter(-1, chosen, False)
         # Classes that are not excluded leave before the logarithm: at p = 1 it has no gradient.
         log_not = torch.log1p(-log_p.exp().masked_fill(~excluded, 0.0))
         loss_negative = -log_not.sum(-1) / excluded.sum(-1).clamp(min=1)

@@ -9,6 +9,7 @@ from dessl.training.population import PopulationRun, train_population
 from dessl.training.progress import TensorBoard
 from dessl.training.ranks import FailedRankError, LostRankError, process_group
 from dessl.training.run import train
+from dessl.training.whole_step import WholeStep
 
 __all__ = [
     "CheckpointError",
@@ -20,6 +21,7 @@ __all__ = [
     "TensorBoard",
     "TrainPlan",
     "TrainResult",
+    "WholeStep",
     "process_group",
     "train",
     "train_population",

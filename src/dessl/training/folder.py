@@ -135,6 +135,7 @@ def data_identity(data: SemiData) -> dict[str, Any]:
         "name": data.name,
         "shape": list(data.x.shape),
         "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
+        **({} if data.stored is None else {"stored_sha256": data.stored.identity()}),
     }
 
 

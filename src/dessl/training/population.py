@@ -81,6 +81,7 @@ def train_population(
     out: str | Path | None = None,
     resume: bool = True,
     progress: bool = True,
+    keep_logits: bool = False,
 ) -> list[TrainResult]:
     """Train many runs at once and return one result for each, in their order.
 
@@ -103,6 +104,7 @@ def train_population(
             ranks are not resumed from.
         resume: Whether to resume from the checkpoints in ``out``.
         progress: Whether to show a progress bar, where there is a terminal.
+        keep_logits: Whether results have ``validation_logits``.
 
     >>> from dessl.data import draw_labels
     >>> from dessl.models import MLP
@@ -132,6 +134,7 @@ def train_population(
         with forked(data.device):
             its = [runs[i] for i in members]
             population = built_population(model, surrogate, data, its, plan, transform)
+            population.keep_logits = keep_logits
             with locked_folder(folder) as held, _advice(len(members)):
                 drive(population, held, resume=resume, progress=shown)
         return Trained(tuple(population.results()), members)
@@ -165,6 +168,11 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
                 f"all draws of a population must have the same number of {name} rows; got "
                 f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
+    if data.stored is not None:
+        raise ValueError(
+            "the runs of a population draw rows in memory, and data has unlabelled rows in "
+            f"{data.stored.source}. Train the runs one by one with dessl.train."
+        )
     if plan.online:
         raise ValueError(
             "online=True looks at one model's gradients. Give each run a fixed lam, or train the "
@@ -247,6 +255,7 @@ class Population(Trainable):
     """
 
     save_seconds = 60.0
+    keep_logits = False  # of validation rows, at every evaluation
 
     def __init__(
         self,
@@ -284,6 +293,7 @@ class Population(Trainable):
             decayed=decayed_names(models[0]),
         )
         self.kept = {name: value.detach().clone() for name, value in self._state().items()}
+        self.logits: list[Tensor] = []  # (K, n, classes) of each evaluation
 
     def _state(self) -> dict[str, Tensor]:
         """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
@@ -301,7 +311,10 @@ class Population(Trainable):
         pace = self.pace(began)
         metrics: Sequence[dict[str, float | None] | None] = [None] * len(self.members)
         if self.validation:
-            metrics = self.validation.metrics(self.models, self.step.evaluated, self.plan.select)
+            logits = self.validation.logits(self.models, self.step.evaluated)
+            metrics = self.validation.metrics(logits, self.plan.select)
+            if self.keep_logits:
+                self.logits.append(logits.detach().float().cpu())
         events, keep = [], []
         for member, its, trouble, seen in zip(self.members, means, troubles, metrics, strict=True):
             overflows = self.validation is not None and seen is None
@@ -341,7 +354,11 @@ class Population(Trainable):
         share, found = self.seconds / len(self.members), []
         for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
             put_into(model, {name: value[k] for name, value in self.kept.items()})
-            found.append(member.result(model, self.done, mode, share))
+            result = member.result(model, self.done, mode, share)
+            seen = [logits[k] for logits in self.logits[: len(member.history)]]
+            found.append(
+                dataclasses.replace(result, validation_logits=torch.stack(seen)) if seen else result
+            )
         return found
 
     def identity(self) -> dict[str, Any]:
@@ -377,10 +394,12 @@ class Population(Trainable):
 
     def own_state(self) -> Checkpoint:
         """Return the weights and other state that the next step depends on."""
-        state = {
+        state: dict[str, Any] = {
             "optimiser": self.step.optimiser.state_dict(),
             "rows": self.rows.state_dict(),
         }
+        if self.logits:
+            state["logits"] = torch.stack(self.logits)
         return Checkpoint(self._weights(), state)
 
     def put_back(self, saved: Checkpoint) -> None:
@@ -391,6 +410,7 @@ class Population(Trainable):
                     tensor.copy_(saved.weights[part][name])
         self.step.restore(saved.state["optimiser"])
         self.rows.load_state_dict(saved.state["rows"])
+        self.logits = list(saved.state["logits"]) if self.keep_logits and self.validation else []
 
 
 def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:

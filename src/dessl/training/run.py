@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.surrogates.base import forked
+from dessl.surrogates.base import Rows, forked
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.event import Callback, Event
@@ -38,8 +38,8 @@ from dessl.training.sharded import (
     together_with,
 )
 from dessl.training.shared_model import put_norms_back, synchronise_norms
-from dessl.training.step import Step, check_propensity, plan_for, streams
-from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
+from dessl.training.step import Step, check_propensity, plan_for, stored_stream, streams
+from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, watched
 
 
 def train(
@@ -165,12 +165,14 @@ class Run(Trainable):
             check_copyable(model, type(surrogate).__name__)
             raise
         surrogate.to(data.device).train()
-        surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
+        if surrogate.counts_rows:
+            surrogate.draws_from(drawn_ids(data))
         self._parts = parts_identity(surrogate, model)
         self.norms = synchronise_norms(model) if sync_batch_norm else []
         self.step = Step(model, surrogate, data, plan)
         self.accelerated = Accelerated(self.step)
         self.batches = streams(data, plan)
+        self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
         self.online_lam = 0.0  # where the plan lets λ follow validation rows
 
@@ -187,10 +189,11 @@ class Run(Trainable):
     def take(self, step: int) -> None:
         """Draw rows and take a step; look for divergence where the plan says so."""
         rows = torch.cat(self.batches.draw())
+        stored = None if self.stored is None else Rows(*self.stored.draw())
         plan = self.plan
         try:
             rate = plan.learning_rate_at(step, self.steps)
-            self.accelerated(rows, rate, self.lam_at(step))
+            self.accelerated(rows, rate, self.lam_at(step), stored)
         except NotFiniteError as error:
             self._guard()  # a step before this one may have been past the limit
             raise self._diverged(step + 1, error.values) from error
@@ -252,6 +255,8 @@ class Run(Trainable):
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
         }
+        if self.stored is not None:
+            state["stored"] = self.stored.state_dict()
         if self.plan.online:
             state["online_lam"] = self.online_lam
         if step.average:
@@ -282,6 +287,8 @@ class Run(Trainable):
         if "surrogate" in weights:
             put_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
+        if self.stored is not None:
+            self.stored.load_state_dict(state["stored"])
         if self.plan.online:
             self.online_lam = float(state["online_lam"])
 
@@ -309,6 +316,8 @@ class Run(Trainable):
     def result(self) -> TrainResult:
         """Put the selected weights into the model and return it."""
         model = self.step.model
+        if self.stored is not None:
+            self.stored.close()
         if self.selected is not None:
             put_into(model, self.selected)
         elif self.step.average:

@@ -1,7 +1,8 @@
 """The probes: what the test rows say of the debiased risk, through a trained model.
 
 The paper's appendix experiments. The setting ``probe`` names one of ``PROBES``: the risk and its
-gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), or λ_opt of several unlabelled terms, here.
+gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), λ_opt of several unlabelled terms, here, or
+these and the gradient's on test and training rows (:mod:`dessl_paper.kinds.confidence`).
 """
 
 import math
@@ -36,6 +37,12 @@ from dessl_paper.figures import (
     panels,
 )
 from dessl_paper.findings import Finding, Level, Outcome, gap, judged, level
+from dessl_paper.kinds.confidence import (
+    confidence_names,
+    confidence_on,
+    has_one_view,
+    still_term,
+)
 from dessl_paper.kinds.risk_curves import (
     GRADIENT_METRICS,
     RISK_METRICS,
@@ -101,6 +108,26 @@ class LambdaSettings:
     terms: tuple[Mapping[str, Any], ...]
 
 
+@dataclass(frozen=True)
+class ConfidenceSettings(LambdaSettings):
+    """The settings of an experiment that looks at test rows and at the rows that were trained on.
+
+    Attributes:
+        rows: At most this many of each are used for the gradient, the first of them.
+        at_once: Rows whose gradients are taken at once.
+    """
+
+    rows: int
+    at_once: int
+
+
+class Parts(NamedTuple):
+    """The rows that a model may be looked at on."""
+
+    test: Part
+    training: Part
+
+
 def run_cells(
     experiment: Experiment,
     cells: list[Cell],
@@ -123,10 +150,10 @@ def check(experiment: Experiment, source: str) -> None:
     for place, entries in enumerate(settings.terms):
         at = f"settings.terms[{place}]"
         own = {key: value for key, value in entries.items() if key not in OWN}
-        if len(own) < len(entries) and probe.settings is not LambdaSettings:
+        if len(own) < len(entries) and not issubclass(probe.settings, LambdaSettings):
             raise EntryError(f"{source}: {at}: {' and '.join(OWN)} go with probe = 'lambda_opt'")
         check_part(at, own, SURROGATES, (*VIEWS, "seed"), source)
-    if probe.settings is not LambdaSettings:
+    if not issubclass(probe.settings, LambdaSettings):
         only_term(settings.terms, source)
     check_metrics(experiment, [*CONTEXT, "rows", *probe.metrics(experiment)], source)
 
@@ -137,7 +164,8 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Measured
     Args:
         experiment: Of the kind ``"probe"``.
         model: From normalised images to logits.
-        data: With a test part whose labels are all known, where the model is.
+        data: Where the model is, with a test part whose labels are all known. Its labelled rows are
+            those that the model was trained on.
 
     Returns:
         A few numbers by name, and the curves over λ by name. Both are ready for JSON; None stands
@@ -148,22 +176,55 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Measured
     assert data.test is not None  # noqa: S101 (experiment_data refuses data without)
     with evaluating(model):
         seen = evaluate(model, *data.test, transform=shown(experiment.views)).as_dict()
-        metrics, arrays = PROBES[str(which)].measured(experiment, model, data.test)
+        trained_on = data.labelled_rows
+        parts = Parts(data.test, Part(data.x[trained_on], data.y[trained_on]))
+        metrics, arrays = PROBES[str(which)].measured(experiment, model, parts)
     context = {name: seen[name] for name in CONTEXT}
     return finite(context | {"rows": len(data.test.y)} | metrics), finite(arrays)
 
 
-def measured_lambdas(experiment: Experiment, model: nn.Module, test: Part) -> Measured:
+def measured_lambdas(experiment: Experiment, model: nn.Module, parts: Parts) -> Measured:
     """λ_opt of each term, for as many labelled and unlabelled rows as a training has."""
-    metrics: dict[str, Any] = {}
     settings = read_as(LambdaSettings, experiment.settings, at="settings")
+    return lambdas_on(experiment, model, parts.test, settings), {}
+
+
+def measured_confidence(experiment: Experiment, model: nn.Module, parts: Parts) -> Measured:
+    """λ_opt of each term on test rows; its gradient's, and confidence, on training rows too."""
+    settings = read_as(ConfidenceSettings, experiment.settings, at="settings")
+    metrics = lambdas_on(experiment, model, parts.test, settings)
+    terms = {name: still_term(own) for name, own in _gradient_terms(settings.terms).items()}
+    share = settings.labelled / (settings.labelled + settings.unlabelled)
+    for name, part in parts._asdict().items():
+        x, y = shown(experiment.views)(part.x[: settings.rows]), part.y[: settings.rows]
+        n_labelled = max(1, round(share * len(y)))
+        found = confidence_on(model, x, y, terms, n_labelled=n_labelled, at_once=settings.at_once)
+        metrics |= {f"{name}_{quantity}": value for quantity, value in found.items()}
+    return metrics, {}
+
+
+def _gradient_terms(terms: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The terms, by name, that have one view and every row."""
+    named = {
+        str(one.get("as", one["name"])): {key: one[key] for key in one if key not in OWN}
+        for one in terms
+        if not one.get("confident_rows_alone", False)
+    }
+    return {name: own for name, own in named.items() if has_one_view(own)}
+
+
+def lambdas_on(
+    experiment: Experiment, model: nn.Module, test: Part, settings: LambdaSettings
+) -> dict[str, Any]:
+    """λ_opt of each term, and what belongs to it, as ``lam_opt.entropy``."""
+    metrics: dict[str, Any] = {}
     n_l, n_u = settings.labelled, settings.unlabelled
     for one in settings.terms:
         own = dict(one)
         name = own.pop("as", own["name"])  # one term may appear in several ways
         above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
         loss, h, confidence = loss_and_term(unlabelled_term(own, experiment.views), model, test)
-        loss, h = loss[confidence > above], h[confidence > above]
+        loss, h = loss[confidence >= above], h[confidence >= above]
         metrics[f"rows.{name}"] = len(h)
         if not len(h):  # a model that is confident in no row
             metrics[f"lam_opt.{name}"] = None
@@ -180,14 +241,14 @@ def measured_lambdas(experiment: Experiment, model: nn.Module, test: Part) -> Me
             f"mean_loss.{name}": float(loss.mean()),
             f"mean_h.{name}": float(h.mean()),
         }
-    return metrics, {}
+    return metrics
 
 
 class Probe(NamedTuple):
     """One way to look through a model: its settings, what it measures, and the metrics' names."""
 
     settings: type[RiskSettings | LambdaSettings]
-    measured: Callable[[Experiment, nn.Module, Part], Measured]
+    measured: Callable[[Experiment, nn.Module, Parts], Measured]
     metrics: Callable[[Experiment], Sequence[str]]
 
 
@@ -196,10 +257,24 @@ def _lambda_metrics(experiment: Experiment) -> list[str]:
     return [f"{quantity}.{name}" for name in terms for quantity in QUANTITIES]
 
 
+def _confidence_metrics(experiment: Experiment) -> list[str]:
+    terms = _gradient_terms(experiment.settings["terms"])
+    return [*_lambda_metrics(experiment), *confidence_names(Parts._fields, terms)]
+
+
 PROBES: dict[str, Probe] = {
-    "risk": Probe(RiskSettings, measured_risk, lambda _: RISK_METRICS),
-    "gradient": Probe(GradientSettings, measured_gradient, lambda _: GRADIENT_METRICS),
+    "risk": Probe(
+        RiskSettings,
+        lambda experiment, model, parts: measured_risk(experiment, model, parts.test),
+        lambda _: RISK_METRICS,
+    ),
+    "gradient": Probe(
+        GradientSettings,
+        lambda experiment, model, parts: measured_gradient(experiment, model, parts.test),
+        lambda _: GRADIENT_METRICS,
+    ),
     "lambda_opt": Probe(LambdaSettings, measured_lambdas, _lambda_metrics),
+    "confidence": Probe(ConfidenceSettings, measured_confidence, _confidence_metrics),
 }
 
 
@@ -347,6 +422,7 @@ def findings(results: Results) -> list[Finding]:
 
 def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Finding]:
     known: list[Level] = []
+    name = f"{results.methods[method]}: " if len(results.methods) > 1 else ""
     for term in terms_of(results, block, method):
         metric = f"{LAMBDA}{term}"
         found = level(results, block, method, metric, 0.0, term.replace("_", " "))
@@ -354,12 +430,13 @@ def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Fi
             continue
         known.append(found)
         outcome, why = judged(metric, found)
-        yield Finding(outcome, f"λ_opt of {found.name}: {gap(metric, found)}; {why}.")
+        yield Finding(outcome, f"{name}λ_opt of {found.name}: {gap(metric, found)}; {why}.")
     if len(known) > 1:
         ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
         theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]
         text = (
-            f"From the least λ_opt to the largest: {listed(ours)}; in the paper {listed(theirs)}."
+            f"{name}From the least λ_opt to the largest: {listed(ours)}; in the paper "
+            f"{listed(theirs)}."
         )
         same: Outcome = "agrees" if ours == theirs else "differs"
         sure = all(one.ours.half_width is not None for one in known)

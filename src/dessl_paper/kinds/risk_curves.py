@@ -4,8 +4,6 @@ The paper's appendix on the quality of risk estimation: both estimates of the ri
 oracle, and the variance of the risk or of the whole gradient as a share of the complete case's.
 """
 
-import inspect
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,6 @@ from torch import Tensor, nn
 from dessl._entries import EntryError, read_as
 from dessl.data.parts import Part
 from dessl.evaluation.risk_quality import (
-    RiskOverLambda,
     VarianceRatio,
     network_gradient_spread,
     oracle_lambda,
@@ -28,17 +25,10 @@ from dessl.evaluation.risk_quality import (
 from dessl.report.chart import COLOURS, INK, pictures
 from dessl.results.averages import number
 from dessl.results.record import Record
-from dessl.surrogates import (
-    SURROGATES,
-    LossesAndTerms,
-    Rows,
-    Surrogate,
-    losses_and_terms,
-    named_surrogate,
-)
-from dessl.surrogates.base import as_is
+from dessl.surrogates import LossesAndTerms, Rows, Surrogate, losses_and_terms
 from dessl_paper.figures import Pictures, drawing, headline, panels
 from dessl_paper.findings import Finding
+from dessl_paper.kinds.confidence import still_term
 from dessl_paper.results import Results
 from dessl_paper.specification import Experiment
 from dessl_paper.training import Measured, shown, unlabelled_term
@@ -46,7 +36,6 @@ from dessl_paper.wording import lambda_text, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 AT_ONCE = 500  # rows in a forward pass
 SSL, DEBIASED, ORACLE = COLOURS["s1"], COLOURS["s2"], INK
@@ -147,7 +136,7 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
     )
     spread = network_gradient_spread(
         model,
-        _still(only_term(settings.terms)),
+        still_term(only_term(settings.terms)),
         shown(experiment.views)(test.x),
         test.y,
         n_labelled=settings.labelled,
@@ -170,17 +159,6 @@ def only_term(terms: Sequence[Mapping[str, Any]], source: str = "") -> Mapping[s
         where = f"{source}: " if source else ""
         raise EntryError(f"{where}settings.terms must have one unlabelled term; got {len(terms)}")
     return terms[0]
-
-
-def _still(settings: Mapping[str, Any]) -> Surrogate:
-    """The term on normalised rows: a per-sample gradient can have no random views."""
-    kind = SURROGATES[settings["name"]]
-    if "view" not in inspect.signature(kind).parameters:
-        raise ValueError(
-            f"the gradient of a term needs one view without randomness; {kind.__name__} has "
-            "several. Use another, such as pseudo_label."
-        )
-    return named_surrogate(**settings, views={"view": as_is})
 
 
 def _lams(best: float, settings: RiskSettings) -> Tensor:
@@ -236,37 +214,6 @@ def curves_figure(results: Results, record: Record) -> Pictures | None:
         return pictures(figure)
 
 
-def risk_figure(result: RiskOverLambda) -> bytes:
-    """Return a PNG: the semi-supervised and the debiased estimate over λ against the oracle.
-
-    Lines are means over the splits, bands hold the middle share of them.
-    """
-    figure, axes = _panel()
-    entries = result._asdict()
-    curves = {
-        name: entries[name].tolist() for name in ("lams", *_bands("ssl"), *_bands("debiased"))
-    }
-    draw_risk(axes, curves, result.oracle)
-    return _png(figure)
-
-
-def variance_ratio_figure(result: VarianceRatio, *, of: str = "risk") -> bytes:
-    """Return a PNG: the variance over λ as a share of the complete case's, with λ_opt.
-
-    Args:
-        result: Of the risk or of a gradient.
-        of: What varies, for the label of the axis.
-    """
-    figure, axes = _panel()
-    curves = {
-        "lams": result.lams.tolist(),
-        "ratio_theory": result.theory.tolist(),
-        "ratio_empirical": result.empirical.tolist(),
-    }
-    draw_variance_ratio(axes, curves, (result.lam, result.least), of=of)
-    return _png(figure)
-
-
 def draw_risk(axes: "Axes", curves: Mapping[str, Sequence[float]], oracle: float) -> None:
     """Draw both estimates with their bands, and the oracle.
 
@@ -311,19 +258,6 @@ def draw_variance_ratio(
 
 def _bands(name: str) -> tuple[str, str, str]:
     return f"{name}_mean", f"{name}_low", f"{name}_high"
-
-
-def _panel() -> "tuple[Figure, Axes]":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 4.0), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _png(figure: "Figure") -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    return buffer.getvalue()
 
 
 def curve_findings(record: Record, splits: int) -> Iterator[Finding]:
