@@ -263,22 +263,14 @@ def test_a_launcher_that_says_too_little(
         pass
 
 
-def torchrun(*words: object, n: int = 2) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={n}",
-    ]
+def torchrun(*words: object) -> subprocess.Popen[str]:
     paths = os.pathsep.join(str(ROOT / part) for part in ("", "src"))
-    return subprocess.run(
-        [*command, *map(str, words)],
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *map(str, words)],
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
     )
 
 
@@ -286,24 +278,37 @@ SCRIPT = """
 import os, sys
 from pathlib import Path
 from dessl.training.ranks import process_group
-from tests.training.test_ranks import _interrupted
-first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
-with process_group() as device:
-    assert str(device) == "cpu"
-    _interrupted(Path(sys.argv[1]), 11 if first else None)
+from tests.training import test_ranks
+first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and os.environ["WORLD_SIZE"] == "2"
+kill = os.kill
+if sys.argv[2] == "host":  # the launcher dies with its rank
+    os.kill = lambda number, signal: (kill(os.getppid(), signal), kill(number, signal))
+with process_group():
+    test_ranks._interrupted(Path(sys.argv[1]), 11 if first else None)
 """
 
 
 @pytest.mark.slow
-def test_torchrun_restarts_a_job_that_lost_a_rank(tmp_path: Path) -> None:
-    """The last rank is killed in step 11; torchrun starts both again, and they resume."""
+@pytest.mark.parametrize("dies", ["rank", "host"])
+def test_torchrun_restarts_a_job_that_lost(dies: str, tmp_path: Path) -> None:
+    """The last rank is killed in step 11; torchrun starts the others again, and they resume."""
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for place in (whole, broken):
         place.mkdir()
     _interrupted(whole, None)
     (tmp_path / "script.py").write_text(SCRIPT)
-    ran = torchrun("--max-restarts=1", tmp_path / "script.py", broken)
-    assert ran.returncode == 0, ran.stderr
+    hosts: list[list[object]] = [["--standalone", "--nproc-per-node=2", "--max-restarts=1"]]
+    if dies == "host":
+        store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        port, patience = store.port, "last_call_timeout=8,keep_alive_interval=1"
+        del store
+        own = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=2", "--rdzv-backend=c10d"]
+        own += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf={patience}"]
+        hosts = [[*own, "--local-addr=127.0.0.1"]] * 2
+    jobs = [torchrun(*words, tmp_path / "script.py", broken, dies) for words in hosts]
+    ended = [job.communicate(timeout=300) for job in jobs]
+    codes = sorted(job.returncode for job in jobs)
+    assert codes == ([0] if dies == "rank" else [-signal.SIGKILL, 0]), ended
     assert "any number of ranks" in (broken / "lost-0").read_text()
     found = torch.load(broken / "end.pt", weights_only=True)
     expected = torch.load(whole / "end.pt", weights_only=True)
