@@ -44,9 +44,9 @@ from grammar_entries import experiment_case, facts_case, records_case
 from grammar_excel import excel_case
 from grammar_frames import frame_case
 from grammar_images import images_case
-from grammar_npy import npy_case
+from grammar_npy import large_npy_case, npy_case
 from grammar_saved import checkpoint_case, model_case, run_case
-from grammar_tables import csv_case, parquet_case
+from grammar_tables import csv_case, large_table_case, parquet_case
 from limits import HangError, Watch, cap_memory
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -58,6 +58,8 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "frame": (frame_case, 5),
     "answers": (answers_case, 5),
     "npy": (npy_case, 12),
+    "large table": (large_table_case, 4),
+    "large npy": (large_npy_case, 5),
     "npz": (npz_case, 14),
     "idx": (idx_case, 40),
     "mnist": (mnist_case, 4),
@@ -76,7 +78,7 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "experiment": (experiment_case, 6),
     "arguments": (arguments_case, 0.3),
 }
-TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy")
+TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy", "large table", "large npy")
 NEEDS = {**dict.fromkeys(TABLES, "pyarrow"), "frame": "pandas"}  # that may be missing
 MINUTE = 60.0
 PLACE = "/dev/shm"  # files in memory: a million need not go through a disk
