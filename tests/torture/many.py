@@ -43,7 +43,7 @@ def started(
 
 def collected(part: str, given: argparse.Namespace, root: Path) -> None:
     """Write what all processes have counted, said and kept so far."""
-    counts = given.out / f"{part}.json"
+    counts = root / "counts.json"
     counts.unlink(missing_ok=True)
     with (given.out / f"{part}.log").open("w") as log:
         for number in range(given.jobs):
@@ -52,6 +52,8 @@ def collected(part: str, given: argparse.Namespace, root: Path) -> None:
             log.write(f"--- seed {given.seed + number}\n{said}")
             if (own / "counts.json").exists():
                 add_file(own / "counts.json", counts)
+    if counts.exists():
+        shutil.copyfile(counts, given.out / f"{part}.json")
     if (root / "corpus").exists():
         with tarfile.open(given.out / f"{part}-corpus.tar", "w") as archive:
             archive.add(root / "corpus", "corpus")
