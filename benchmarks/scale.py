@@ -5,9 +5,8 @@ needs a matrix of all pairs of rows, and its graph of neighbours) and SelfTraini
 a logistic regression. Each size of each method is a process of its own with one thread; time is
 that of the fit on the clock and of the processor, from the file for ``dessl fit``, and memory is
 the peak of the process, imports included. A method that takes longer than ``--minutes`` or more
-than ``--gigabytes`` has given up, and larger sizes are not tried. ``dessl fit, network`` trains
-the networks on all rows (``--surrogate pseudo_label --lam 0.5``), read from disk where the file
-is large.
+than ``--gigabytes`` has given up, and larger sizes are not tried. ``dessl fit, network`` trains a
+network on all rows (``--surrogate pseudo_label --lam 0.5``), read from disk if the file is large.
 
     PYTHONPATH=src python benchmarks/scale.py --rows 1000 10000 100000 1000000
 """

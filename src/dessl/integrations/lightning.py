@@ -159,17 +159,19 @@ class DeSSLModule(lightning.LightningModule):
         rows = Rows(torch.cat([x, others]), torch.cat([ids, other_ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
-        added = weights[0].sum() if weights else len(others)
+        options = self._risk_options(chance, weights)
+        counted = options.get("weights_unlabelled")
+        added = len(others) if counted is None else counted.sum()
         whole = WholeStep(len(y), added, device=self.device)
-        risk = whole.objective(scores, y, self.lam, **self._risk_options(chance, weights))
+        risk = whole.objective(scores, y, self.lam, **options)
         for name, value in zip(Risk._fields, _mean_of_ranks(risk), strict=True):
             self.log("risk" if name == "value" else name, value, batch_size=len(y))
         return risk.value
 
     def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The labelled and the unlabelled part of a batch; none of the latter where risks differ.
+        """The labelled and the unlabelled part of a batch.
 
-        Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
+        The complete case has no unlabelled part: nothing of it may reach even BatchNorm.
         """
         unlabelled = RISKS[self.risk].unlabelled
         needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}

@@ -122,7 +122,7 @@ class StoredStream:
         window: Bytes of rows that are shuffled together; a window has eight batches at least.
 
     >>> import tempfile
-    >>> from dessl.data.stored import open_rows
+    >>> from dessl.data import open_rows
     >>> folder = tempfile.TemporaryDirectory()
     >>> np.save(f"{folder.name}/a.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
     >>> stream = StoredStream(open_rows(folder.name), 3, seed=0)
