@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -305,7 +306,10 @@ def test_torchrun_restarts_a_job_that_lost(dies: str, tmp_path: Path) -> None:
         own = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=2", "--rdzv-backend=c10d"]
         own += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf={patience}"]
         hosts = [[*own, "--local-addr=127.0.0.1"]] * 2
-    jobs = [torchrun(*words, tmp_path / "script.py", broken, dies) for words in hosts]
+    jobs = [torchrun(*hosts[0], tmp_path / "script.py", broken, dies)]
+    if dies == "host":  # the other one joins when the first has the meeting place
+        distributed.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=120))
+        jobs.append(torchrun(*hosts[1], tmp_path / "script.py", broken, dies))
     ended = [job.communicate(timeout=300) for job in jobs]
     codes = sorted(job.returncode for job in jobs)
     assert codes == ([0] if dies == "rank" else [-signal.SIGKILL, 0]), ended
