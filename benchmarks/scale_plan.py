@@ -52,6 +52,8 @@ def costs(pool: Pool, case: dict[str, Any]) -> dict[str, float]:
         "passes": pool.passes,
         "steps": steps,
         "steps/s": case["steps/s"],
+        "seconds of a step": 1 / case["steps/s"],
+        "seconds of all views on each GPU": case["seconds of views of 8 GPUs' rows"],
         "hours on 8 GPUs": hours,
         "GPU hours": GPUS * hours,
         "dollars": GPUS * hours * PRICE,
