@@ -34,7 +34,8 @@ unit: $(VENV)/.installed-dev
 explore: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_ARGS) -m explore --hypothesis-profile explore
 
-# Kills, other harm and fuzzing, TORTURE seconds each. The counts are added to
+# Kills, other harm, interrupted starts and fuzzing, TORTURE seconds each. tests/torture/many.py runs
+# one of them in many processes. The counts are added to
 # benchmarks/results/torture.json and docs/reliability.md; an input that fails becomes a file of
 # tests/torture/corpus. A short run without counts: pytest -m torture.
 TORTURE ?= 300
@@ -42,6 +43,7 @@ SEED ?= $(shell date +%s)
 torture: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/kills.py --kills 1000 --seconds $(TORTURE) --seed $(SEED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/harm.py --seconds $(TORTURE) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/starts.py --seed $(SEED)
 	OMP_NUM_THREADS=1 $(BIN)/python tests/torture/fuzz.py --seconds $(TORTURE) --seed $(SEED)
 	$(BIN)/python tests/torture/counts.py
 

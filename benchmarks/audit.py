@@ -24,7 +24,9 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,31 +183,45 @@ def summary(found: dict[str, dict[str, list[list[float | None]]]]) -> list[dict[
     ]
 
 
+def one_data_set(world: str, kind: str, seed: int) -> list[float | None]:
+    """The p-values of one data set; a function of a process's own."""
+    torch.set_num_threads(1)
+    data, labelled = shifted(world, kind, seed)
+    return [None if p is None else round(p, 5) for p in p_values(data, labelled, seed)]
+
+
+def blocks(
+    found: dict[str, dict[str, list[list[float | None]]]], sims: int, shifts: int
+) -> Iterator[tuple[str, str, range]]:
+    """World, kind and seeds of the data sets that are not there yet, 25 at a time."""
+    for kind in KINDS:
+        for world in WORLDS:
+            made = len(found.setdefault(world, {}).setdefault(kind, []))
+            wanted = sims if kind == "none" else shifts
+            for first in range(made, wanted, BLOCK):
+                yield world, kind, range(first, min(wanted, first + BLOCK))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run, and write ``audit.json`` and ``audit.md`` as it goes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--sims", type=int, default=500)
-    parser.add_argument("--shifted", type=int, default=50)
-    parser.add_argument("--digits", type=int, default=50, help="data sets of digits, no shift")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="of this session")
+    parser.add_argument("--sims", type=int, default=500, help="data sets without a shift")
+    parser.add_argument("--shifted", type=int, default=100, help="data sets of each shift")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop")
     options = parser.parse_args(arguments)
     path = options.out / "audit.json"
     found = json.loads(path.read_text())["p_values"] if path.exists() else {}
     began = time.monotonic()
-    wanted = {"table": options.sims, "digits": options.digits}
-    for kind in KINDS:
-        for world in WORLDS:
-            made = found.setdefault(world, {}).setdefault(kind, [])
-            n = wanted[world] if kind == "none" else options.shifted
-            while len(made) < n and time.monotonic() - began < options.seconds:
-                for seed in range(len(made), len(made) + BLOCK):
-                    data, labelled = shifted(world, kind, seed)
-                    values = p_values(data, labelled, seed)
-                    made.append([None if p is None else round(p, 5) for p in values])
-                content = {"machine": machine(), "summary": summary(found), "p_values": found}
-                path.write_text(json.dumps(content) + "\n")
-                (options.out / "audit.md").write_text(table(found))
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for world, kind, seeds in list(blocks(found, options.sims, options.shifted)):
+            if time.monotonic() - began > 60 * options.minutes:
+                break
+            found[world][kind] += pool.map(one_data_set, repeat(world), repeat(kind), seeds)
+            content = {"machine": machine(), "summary": summary(found), "p_values": found}
+            path.write_text(json.dumps(content) + "\n")
+            (options.out / "audit.md").write_text(table(found))
     print(table(found))
 
 

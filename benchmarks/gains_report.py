@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gains_methods import METHODS
-from gains_sets import DESIGN
+from gains_sets import DESIGN, KEPT_BACK
 
 OURS, TWIN = "dessl", "complete case"
 CONFIDENCE = 0.95
@@ -185,5 +185,6 @@ def _parts(cells: Sequence[Cell]) -> dict[str, list[Any]]:
     groups = grouped(cells)
     return {
         "Design sets": [g for g in groups if g.name in DESIGN],
-        "Confirmation sets": [g for g in groups if g.name not in DESIGN],
+        "Confirmation sets": [g for g in groups if g.name not in (*DESIGN, *KEPT_BACK)],
+        "Sets kept back": [g for g in groups if g.name in KEPT_BACK],
     }

@@ -84,7 +84,7 @@ def _refit_run(x: torch.Tensor, y: torch.Tensor, draw: int) -> dict[str, Any]:
     few = torch.full((n,), -1)
     few[:60] = y[order[:60]]
     data = SemiData(x[order[:n]], few)
-    train, test = split(data, seed=draw)
+    train, test, _ = split(data, seed=draw)
     started = time.process_time()
     trial = run_trial(train, test, recipe_for(train, seed=draw, networks=2), progress=False)
     between = time.process_time()
@@ -135,7 +135,7 @@ def baseline(arguments: argparse.Namespace) -> None:
         order = torch.from_numpy(np.random.default_rng(draw).permutation(len(y)))[:1500]
         few = torch.full((1500,), -1)
         few[:150] = y.flatten().long()[order[:150]]
-        train, test = split(SemiData(x[order][:, None], few), seed=0)
+        train, test, _ = split(SemiData(x[order][:, None], few), seed=0)
         trial = run_trial(train, test, recipe_for(train, lam=0, steps=120, networks=1))
         found, (result,) = trial.fitted.baseline, trial.fitted.results
         runs.append(

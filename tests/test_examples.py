@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,14 @@ def test_a_notebook_runs(
 
 def test_a_notebook_is_there() -> None:
     assert EXAMPLES / "first_steps.ipynb" in NOTEBOOKS
+
+
+@pytest.mark.parametrize(
+    ("page", "script", "blocks"), [("fine-tuning", "fine_tuning", 4), ("ray", "with_ray", 4)]
+)
+def test_a_page_shows_its_example(page: str, script: str, blocks: int) -> None:
+    text = (EXAMPLES.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```py\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    code = "".join((EXAMPLES / f"{script}.py").read_text(encoding="utf-8").split())
+    assert len(shown) == blocks
+    assert [block for block in shown if "".join(block.split()) not in code] == []

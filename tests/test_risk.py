@@ -3,6 +3,7 @@
 import itertools
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import pytest
 import torch
@@ -383,13 +384,11 @@ def test_sums_of_many_half_precision_rows_do_not_overflow() -> None:
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_cuda_agrees_with_the_cpu_and_does_not_wait_for_the_device() -> None:
+def test_cuda_agrees_with_the_cpu_and_does_not_wait_for_the_device(no_waiting: Any) -> None:
     on_device = [t.cuda() for t in (LOSS, H_L, H_U)]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        risk = debiased_risk(*on_device, torch.tensor(0.5, device="cuda"))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
+    lam = torch.tensor(0.5, device="cuda")
+    with no_waiting():
+        risk = debiased_risk(*on_device, lam)
     torch.testing.assert_close(risk.value.cpu(), debiased_risk(LOSS, H_L, H_U, 0.5).value)
 
 

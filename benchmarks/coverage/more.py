@@ -2,10 +2,11 @@
 
 Each replication draws labelled and unlabelled rows from a population with replacement, or by a
 design, and asks the library's own functions; the truth is the population's. Every kind of cell is a
-function that returns one record; cells that are in the results file are not run again, so that the
-study can be cut into pieces.
+function that returns its records; cells that the results file has with as many replications are not
+run again, so that the study can be cut into pieces.
 
-    PYTHONPATH=src python -m benchmarks.coverage.more --seconds 280    # go on for so long
+    PYTHONPATH=src python -m benchmarks.coverage.more --jobs 16
+    PYTHONPATH=src python -m benchmarks.coverage.more --minutes 5      # and later go on
     PYTHONPATH=src python -m benchmarks.coverage.more --smoke          # seconds, writes nothing
 """
 
@@ -14,9 +15,11 @@ import contextlib
 import importlib.metadata
 import itertools
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,8 +48,9 @@ from .report import one_record_a_line
 
 RESULTS = Path(__file__).parents[1] / "results"
 REPLICATIONS = {
-    "capped": 600, "few": 400, "rate": 300, "stratified": 300, "active": 300, "class-balanced": 300,
-    "shift": 300, "sets": 150, "compared": 200, "ece": 100, "peers": 150,
+    "capped": 5000, "few": 5000, "rate": 4000, "stratified": 4000, "active": 4000,
+    "class-balanced": 4000, "shift": 2000, "sets": 1000, "compared": 4000, "ece": 1000,
+    "peers": 500,
 }  # fmt: skip
 UNLABELLED = 2000
 CONFIDENCES = (0.90, 0.95)
@@ -477,51 +481,75 @@ def peer_versions() -> dict[str, str]:
     return found
 
 
+def measured(key: Key, replications: int) -> list[Record]:
+    """The records of a cell; a function of a process's own."""
+    torch.set_num_threads(1)
+    started = time.process_time()
+    records = KINDS[key.kind](key, replications)
+    print(f"{time.process_time() - started:.0f} s: {records[-1]}", flush=True)
+    return records
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="one cell a kind, few replications")
-    parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="of processor time, when to stop"
-    )
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no cell after them")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--replications", type=int, default=None, help="for every kind of cell")
     parser.add_argument("--kinds", default="", help="comma-separated, all by default")
     parser.add_argument("--out", type=Path, default=RESULTS / "coverage_more.json")
     return parser.parse_args(argv)
 
 
+def wanted(results: list[Record], kinds: Sequence[str], replications: int | None) -> list[Key]:
+    """The cells without records of as many replications."""
+    done = {
+        tuple(r[name] for name in Key._fields)
+        for r in results
+        if r["replications"] >= (replications or REPLICATIONS[r["kind"]])
+    }
+    return [key for key in cells() if key.kind in (kinds or KINDS) and key not in done]
+
+
+def written(file: Path, results: list[Record]) -> None:
+    """Write records, in the order of the cells, and their page."""
+    order = {key: k for k, key in enumerate(cells())}
+    results.sort(key=lambda r: order[Key(*(r[name] for name in Key._fields))])
+    facts = machine(**peer_versions())
+    report = {"machine": facts, "unlabelled": UNLABELLED, "clip": CLIP, "results": results}
+    write_whole(file, one_record_a_line(report))
+    write_whole(file.with_suffix(".md"), markdown(report))
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the cells that have no record yet, and write the tables."""
     options = arguments(argv)
-    torch.set_num_threads(1)
-    kinds = tuple(filter(None, options.kinds.split(","))) or tuple(KINDS)
-    started, spent = time.process_time(), 0.0
+    kinds = tuple(filter(None, options.kinds.split(",")))
+    if options.smoke:
+        for _, group in itertools.groupby(cells(), key=lambda key: key.kind):
+            measured(next(group), 3)
+        return
+    started = time.monotonic()
     results: list[Record] = []
-    if options.out.exists() and not options.smoke:
-        report = json.loads(options.out.read_text())
-        results, spent = report["results"], report["seconds"]
-    done = {tuple(r[name] for name in Key._fields) for r in results}
-    seen: set[str] = set()
-    for key in cells():
-        if key in done or key.kind not in kinds or (options.smoke and key.kind in seen):
-            continue
-        seen.add(key.kind)
-        replications = options.replications or REPLICATIONS[key.kind]
-        results += KINDS[key.kind](key, 3 if options.smoke else replications)
-        seconds = time.process_time() - started
-        print(f"{seconds:.0f} s: {results[-1]}", flush=True)
-        report = {
-            "machine": machine(**peer_versions()),
-            "unlabelled": UNLABELLED,
-            "clip": CLIP,
-            "seconds": round(spent + seconds),
-            "results": results,
+    if options.out.exists():
+        results = json.loads(options.out.read_text())["results"]
+    keys = wanted(results, kinds, options.replications)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        waiting = {
+            pool.submit(measured, key, options.replications or REPLICATIONS[key.kind]): key
+            for key in keys
         }
-        if not options.smoke:
-            write_whole(options.out, one_record_a_line(report))
-            write_whole(options.out.with_suffix(".md"), markdown(report))
-        if seconds > options.seconds:
-            return
+        for future in as_completed(waiting):
+            if future.cancelled():
+                continue
+            key = waiting[future]
+            results = [r for r in results if tuple(r[name] for name in Key._fields) != key]
+            results += future.result()
+            written(options.out, results)
+            if time.monotonic() - started > 60 * options.minutes:
+                for other in waiting:
+                    other.cancel()
 
 
 if __name__ == "__main__":

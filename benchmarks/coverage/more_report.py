@@ -100,7 +100,7 @@ def markdown(report: dict[str, Any]) -> str:
         "# Coverage beyond accuracy and Brier score",
         "",
         f"{runs[0]} to {runs[-1]} replications a cell, {report['unlabelled']} unlabelled rows "
-        f"(designs: 4,000 rows in all), {report['seconds']} s of processor time. {facts}.",
+        f"(designs: 4,000 rows in all). {facts}.",
         "",
         "Coverage in % ± its Monte-Carlo standard error; bold: within 1.5 points of nominal.",
     ]

@@ -1,16 +1,15 @@
 """Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk.
 
 Names are imported when they are first used, so that ``import dessl``, and with it every
-``dessl --help``, needs no torch. A new name goes here and into ``__init__.pyi``.
+``dessl --help``, needs no torch, and so that a program is soon at its own first line, from which on
+it can be interrupted well. A new name goes here and into ``__init__.pyi``.
 """
 
-import importlib
 import sys
 from types import ModuleType
 
-from dessl._version import __version__ as __version__
-
 _HOMES = {
+    "dessl._version": ("__version__",),
     "dessl.data": (
         "Batches",
         "DataError",
@@ -83,20 +82,22 @@ _HOMES = {
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted([*_HOME_OF, "__version__"])
+__all__ = sorted(_HOME_OF)
 
 
 class _Package(ModuleType):
     """The package. ``dessl.objective`` is the function, also once its module is imported."""
 
     def __getattr__(self, name: str) -> object:
+        from importlib import import_module
+
         if name in _HOME_OF:
-            found: object = getattr(importlib.import_module(_HOME_OF[name]), name)
+            found: object = getattr(import_module(_HOME_OF[name]), name)
             self.__dict__[name] = found
             return found
         if not name.startswith("_"):
             try:
-                return importlib.import_module(f"dessl.{name}")
+                return import_module(f"dessl.{name}")
             except ModuleNotFoundError as error:
                 if error.name != f"dessl.{name}":
                     raise

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -108,13 +109,14 @@ def _run(
     experiment: "Experiment", out: Path, device: "torch.device", *, resume: bool, as_json: bool
 ) -> dict[str, Any]:
     """Run one experiment, write its report, show it unless as JSON, and return its summary."""
+    from dessl.training.ranks import from_first
     from dessl_paper.run import run_experiment
 
-    writable_folder(out)
+    from_first(partial(writable_folder, out))
     announcer = Announcer(experiment.name)
     with noted_warnings(), resumable(out):
         run_experiment(experiment, out, device=device, resume=resume, notice=announcer)
-        files, summary = written_report(out)
+        files, summary = from_first(partial(written_report, out))
     if announcer.before is None:
         say(f"{experiment.name}: every run was in {out} already. Nothing was trained.")
     if not as_json:
@@ -131,12 +133,16 @@ def _run_all(
     as_json: bool,
 ) -> None:
     """Run one experiment after another; those that fail are named at the end."""
+    from dessl.training.ranks import LostRankError
+
     summaries, failed = {}, {}
     for experiment in experiments:
         try:
             summaries[experiment.name] = _run(
                 experiment, out / experiment.name, device, resume=resume, as_json=as_json
             )
+        except LostRankError:
+            raise
         except MENDABLE as error:
             failed[experiment.name] = complaint(error)
     if as_json:

@@ -282,7 +282,7 @@ def _thinned(values: Tensor) -> tuple[float, ...]:
 
 def gain(plan: DemoPlan) -> Trial:
     """Do what ``dessl fit digits --labels 100`` does: its split, recipe and trial."""
-    train, test = split(load(plan.gain.data), labels=plan.gain.labels, seed=plan.seed)
+    train, test, _ = split(load(plan.gain.data), labels=plan.gain.labels, seed=plan.seed)
     recipe = recipe_for(train, seed=plan.seed, steps=plan.most_steps)
     return run_trial(train, test, recipe, progress=False)
 
@@ -343,7 +343,8 @@ def _pixels(x: Tensor) -> Tensor:
 
 
 def _predicted(school: School, lessons: list[Lesson], x: Tensor) -> Tensor:
-    return ensemble_log_p(school.students(lessons), school.space(x)).exp()
+    networks = [one.network for one in school.students(lessons)]
+    return ensemble_log_p(networks, school.space(x)).exp()
 
 
 def _mostly_right(y: Tensor, classes: int, plan: DemoPlan, source: torch.Generator) -> Tensor:

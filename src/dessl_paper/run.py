@@ -5,18 +5,19 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from dessl._entries import read_as
 from dessl._files import sweep, write_whole
-from dessl.data import DataError
+from dessl.data import DataError, SemiData
 from dessl.data.errors import few
 from dessl.results.record import RUNS, read_json, write_record
 from dessl.training.folder import LOCK, locked_folder
+from dessl.training.ranks import from_first, held_by_first, rank, ranks, spread
 from dessl_paper.kinds import kind_of
 from dessl_paper.results import (
     EXPERIMENT,
@@ -27,7 +28,14 @@ from dessl_paper.results import (
     read_experiment,
 )
 from dessl_paper.sources import experiment_data
-from dessl_paper.specification import Cell, Experiment, cells_of, common_name, populations
+from dessl_paper.specification import (
+    Cell,
+    DataSetting,
+    Experiment,
+    cells_of,
+    common_name,
+    populations,
+)
 
 CELLS = "cells.json"  # in a training's folder: the cells that it is of
 Notice = Callable[[str, int, int], None]
@@ -46,6 +54,9 @@ def run_experiment(
 ) -> None:
     """Run what has no record yet; each run's record is written as it finishes.
 
+    Under ``torchrun`` the trainings are spread over the ranks, a population in as many parts as
+    there are ranks. The folder must be one that all of them share.
+
     Args:
         experiment: What to run.
         out: Folder of its records.
@@ -54,29 +65,83 @@ def run_experiment(
         progress: Whether to show a bar for the current run, in a terminal.
         notice: Called before each training with its name, the cells done, and all cells.
     """
-    cells, kind = cells_of(experiment), kind_of(experiment)
-    training = out / TRAINING
-    with _held(out, experiment, resume=resume):
-        done = finished(out)
-        left = {cell.key for cell in cells} - {record.key for record in done}
-        groups = _groups(experiment, cells, left, training)
-        for setting, some in groupby(groups, lambda group: group[0].data):
-            data = None
-            if kind.PUBLIC_DATA:
-                data = experiment_data(setting, curve=experiment.curve).to(device)
-                one_data_set(out, setting.name, [data.name, *data_names(done, setting.name)])
-            for group in some:
-                name = common_name(group)
-                if notice:
-                    notice(name, len(cells) - len(left), len(cells))
-                folder = training / name
-                write_whole(folder / CELLS, json.dumps([cell.key for cell in group]) + "\n")
-                for record in kind.run_cells(
-                    experiment, group, left, data, folder, progress=progress
-                ):
-                    write_record(out, record)
-                    left.remove(record.key)
-                shutil.rmtree(folder, ignore_errors=True)
+    first, known = rank() == 0, {cell.key: cell for cell in cells_of(experiment)}
+    with held_by_first(lambda: _held(out, experiment, resume=resume)):
+        left = from_first(partial(_left, experiment, known, out, shares=ranks()))
+        runner = _Runner(
+            experiment,
+            out,
+            torch.device(device),
+            left,
+            progress and first,
+            notice if first else None,
+        )
+        spread([partial(runner.run, [known[key] for key in keys]) for keys in left.groups])
+
+
+class _Left(NamedTuple):
+    """What is to be run: keys of cells, those trained together, and the data of earlier records."""
+
+    keys: set[str]
+    groups: list[list[str]]
+    data: dict[str, set[str]]
+
+
+def _left(experiment: Experiment, known: dict[str, Cell], out: Path, *, shares: int) -> _Left:
+    done = finished(out)
+    keys = known.keys() - {record.key for record in done}
+    groups = _groups(experiment, known, keys, out / TRAINING, shares)
+    names = {setting.name: data_names(done, setting.name) for setting in experiment.data}
+    return _Left(keys, [[cell.key for cell in group] for group in groups], names)
+
+
+class _Runner:
+    """Trains groups of cells one after another and writes their records, on one rank.
+
+    Args:
+        experiment: What is run.
+        out: Folder of its records.
+        device: Where to train.
+        left: What was to be run when all began.
+        progress: Whether to show a bar for the current run.
+        notice: Called before each training, as in :func:`run_experiment`.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        out: Path,
+        device: torch.device,
+        left: _Left,
+        progress: bool,
+        notice: Notice | None,
+    ) -> None:
+        self.experiment, self.kind, self.out = experiment, kind_of(experiment), out
+        self.device, self.left, self.progress, self.notice = device, left, progress, notice
+        self._keys = {cell.key for cell in cells_of(experiment)}
+        self._data: tuple[DataSetting, SemiData] | None = None  # the last that was read
+
+    def run(self, group: list[Cell]) -> None:
+        """Train some cells together and write a record of each that has none."""
+        name = common_name(group)
+        data = self._rows(group[0].data) if self.kind.PUBLIC_DATA else None
+        if self.notice:
+            there = {path.stem for path in (self.out / RUNS).glob("*.json")}  # by any rank
+            self.notice(name, len(self._keys & there), len(self._keys))
+        folder = self.out / TRAINING / name
+        write_whole(folder / CELLS, json.dumps([cell.key for cell in group]) + "\n")
+        for record in self.kind.run_cells(
+            self.experiment, group, self.left.keys, data, folder, progress=self.progress
+        ):
+            write_record(self.out, record)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _rows(self, setting: DataSetting) -> SemiData:
+        if self._data is None or self._data[0] != setting:
+            data = experiment_data(setting, curve=self.experiment.curve).to(self.device)
+            one_data_set(self.out, setting.name, [data.name, *self.left.data[setting.name]])
+            self._data = setting, data
+        return self._data[1]
 
 
 @contextmanager
@@ -163,22 +228,21 @@ def _visible(folder: Path) -> list[str]:
 
 
 def _groups(
-    experiment: Experiment, cells: list[Cell], left: set[str], training: Path
+    experiment: Experiment, known: dict[str, Cell], left: set[str], training: Path, shares: int
 ) -> Iterator[list[Cell]]:
     """Cells to train together: first those whose training was begun, in the same groups.
 
     So a population that was interrupted while its records were written is resumed where it ended,
-    and not trained again for the records that are missing.
+    and not trained again for the records that are missing. New ones are divided by the ranks.
     """
-    known = {cell.key: cell for cell in cells}
     begun: set[str] = set()
     for file in sorted(training.glob(f"*/{CELLS}")):
         keys = _keys(file)
         if known.keys() >= set(keys) and left & set(keys):
             begun |= set(keys)
             yield [known[key] for key in keys]
-    todo = [cell for cell in cells if cell.key in left - begun]
-    yield from populations(experiment, todo)
+    todo = [cell for key, cell in known.items() if key in left - begun]
+    yield from populations(experiment, todo, shares)
 
 
 def _keys(file: Path) -> list[str]:

@@ -196,14 +196,20 @@ def cells_of(experiment: Experiment) -> list[Cell]:
     return cells
 
 
-def populations(experiment: Experiment, cells: list[Cell]) -> Iterator[list[Cell]]:
-    """Cells that can be trained at once: the same data, term and plan, except for λ and risk."""
+def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> Iterator[list[Cell]]:
+    """Cells that can be trained at once: the same data, term and plan, except for λ and risk.
+
+    Args:
+        experiment: Says how many at most.
+        cells: To be trained.
+        shares: Parts of each population, of about the same size, for several ranks.
+    """
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         shared = (cell.data, cell.method.surrogate, cell.method.plan, cell.method.every_label)
         groups.setdefault(repr(shared), []).append(cell)
     for group in groups.values():
-        most = experiment.population or 1
+        most = min(experiment.population or 1, -(-len(group) // shares))
         for first in range(0, len(group), most):
             yield group[first : first + most]
 

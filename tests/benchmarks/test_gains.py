@@ -74,3 +74,23 @@ def test_a_cell_is_measured_once(
     for values in found["methods"].values():
         assert 0 < values["log_loss"] < 1.2
         assert 0.6 < values["accuracy"] <= 1
+
+
+def test_a_method_is_added_to_the_draw_of_its_cell(
+    script: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    gains = script("gains")
+    methods = {"complete case": {"log_loss": 0.5}}
+    sizes = {"set": "wine", "labelled": 30, "seed": 1, "test": 59}
+    path = tmp_path / "wine-30-1.json"
+    path.write_text(json.dumps({**sizes, "methods": methods}))
+    assert gains.add(path, "ExtraTrees") == "wine-30-1"
+    found = json.loads(path.read_text())["methods"]
+    task, y = gains.draw(gains.load("wine", tmp_path), 30, 1)
+    again = gains.scored(gains.PEERS["ExtraTrees"](task), y)
+    assert found["ExtraTrees"]["log_loss"] == pytest.approx(again["log_loss"], abs=1e-12)
+    assert found["complete case"] == methods["complete case"]
+    assert gains.add(path, "ExtraTrees").endswith("nothing to add")
+    path.write_text(json.dumps({**sizes, "test": 60, "methods": methods}))
+    with pytest.raises(SystemExit, match="another table"):
+        gains.add(path, "ExtraTrees")

@@ -12,6 +12,11 @@ def outside(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("outside_teacher")
 
 
+@pytest.fixture(scope="module")
+def report(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("outside_teacher_report")
+
+
 def test_teachers_are_what_they_are_called(outside: ModuleType) -> None:
     g = torch.Generator().manual_seed(0)
     x, y = torch.randn(4000, 3, generator=g), torch.randint(3, (4000,), generator=g)
@@ -46,7 +51,7 @@ def test_every_data_set_has_rows_for_its_gold_labels(outside: ModuleType) -> Non
         assert len(y.unique()) == int(y.max()) + 1
 
 
-def test_the_table_counts_cells_that_are_surely_worse_and_better(outside: ModuleType) -> None:
+def test_the_table_counts_cells_that_are_surely_worse_and_better(report: ModuleType) -> None:
     def record(draw: int, teacher: str, gap: float) -> dict:
         scores = {
             "gold only": {"cross_entropy": 1.0 + draw, "accuracy": 0.5},
@@ -55,9 +60,68 @@ def test_the_table_counts_cells_that_are_surely_worse_and_better(outside: Module
         return {"data": "d", "n_gold": 100, "teacher": teacher, "draw": draw, "scores": scores}
 
     records = [record(d, t, gap) for d in range(3) for t, gap in (("good", -0.1), ("noisy", 0.2))]
-    found = outside.gaps(records, "cross_entropy")
+    found = report.gaps(records, "cross_entropy")
     assert found["ours"]["d, 100, good"].mean == pytest.approx(-0.099)
-    both = outside.table(found, ("good", "noisy"))
+    both = report.table(found, ("good", "noisy"))
     assert "| ours | 2 | +0.051 (" in both
     assert "| 1 | 1 | +0.201 |" in both
-    assert "| ours | 1 | -0.099 | 0 | 1 | -0.099 |" in outside.table(found, ("good",))
+    assert "| ours | 1 | -0.099 | 0 | 1 | -0.099 |" in report.table(found, ("good",))
+
+
+def cell(teacher: str, fall: float, change: float) -> dict:
+    """A run in which gold rows see a fall and test rows a change."""
+    verdict = {"gold_only_loss": 1.0, "without_loss": 0.9, "standard_error": 0.1}
+    verdict |= {"pooled_loss": 0.9 - fall, "accuracy": {"low": 0.0, "high": 0.4}}
+    verdict |= {"accuracy_gold_rows": {"low": 0.0, "high": 0.5}}
+    without, pooled = "correct, distil, pool, gate, without answers", "without a gate"
+    losses = {without: 0.9, without.replace("without answers", pooled): 0.9 + change}
+    listening = "with the teacher at prediction time, "
+    losses |= {"gold only": 1.0, "teacher only": 2.0, "correct, distil, pool, gate": 0.9}
+    losses |= {listening + "without answers": 0.9, listening + "without a gate": 0.5}
+    return {
+        "data": "wine",
+        "n_gold": 60,
+        "teacher": teacher,
+        "draw": 0,
+        "seconds": 1.0,
+        "scores": {name: {"cross_entropy": loss, "accuracy": 0.5} for name, loss in losses.items()},
+        "report": {"student": verdict, "with_answers": verdict},
+        "earlier": {**verdict, "pooled_loss": 0.5},
+    }
+
+
+def test_judges_and_gates_count_what_a_shuffled_teacher_was_believed(report: ModuleType) -> None:
+    records = [cell("shuffled", -0.05, 0.02), cell("shuffled", 0.05, 0.02)]
+    text = report.judges(records)
+    assert "(before) | 100% (" in text
+    assert "(now) | 50% (" in text
+    assert "| on test rows | | | | -0.0200" in text
+    records += [cell("good", 0.3, -0.4)] * 2
+    by_z = report.gates(records, report.OURS, "student").splitlines()[2:]
+    assert by_z[0].split(" | ")[2] == "-0.0900"  # one of two used: −.1 and −.08
+    assert by_z[2].split(" | ")[2] == "-0.1000"  # none by one standard error
+    assert by_z[2].split(" | ")[4].startswith("-0.3000")  # −.1, −.1, −.5, −.5
+
+
+def test_shares_have_wilson_intervals(report: ModuleType) -> None:
+    assert report.share([False] * 10) == "0% (0% to 28%)"
+    assert report.share([True, False] * 50) == "50% (40% to 60%)"
+
+
+def test_the_page_has_every_part(report: ModuleType) -> None:
+    records = [{**cell(t, 0.1, 0.1), "draw": d} for t in ("shuffled", "biased 0.6") for d in (0, 1)]
+    page = report.page(records)
+    for part in (
+        "4 runs, up to 2 draws",
+        "## The judge",
+        "mean 0.80",
+        "## What the answers brought",
+    ):
+        assert part in page
+
+
+def test_cells_come_draw_after_draw_the_useless_teacher_first(outside: ModuleType) -> None:
+    every = outside.cells(list(outside.SETS), [60, 100, 300], list(outside.TEACHERS), 2)
+    assert [cell.draw for cell in every] == sorted(cell.draw for cell in every)
+    assert len(every) == len(set(every)) == 2 * 15 * len(outside.TEACHERS)
+    assert every[0].teacher == "shuffled"

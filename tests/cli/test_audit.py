@@ -103,7 +103,7 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     run("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chance", *few)
     said = capsys.readouterr()
     assert "labels are worth" in said.err
-    assert "metrics on them are not weighed" in " ".join(said.err.split())
+    assert "weigh the held-out labels by 1/π" in " ".join(said.err.split())
     assert "Audit:" in said.out
     facts = json.loads((out / "facts.json").read_text())
     assert facts["data"]["feature_names"] == ["age", "pulse"]

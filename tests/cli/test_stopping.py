@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dessl.cli import stopping
+from dessl.cli.main import main
 from dessl.cli.stopping import farewell, saying, stoppable
 
 
@@ -76,6 +78,66 @@ def test_a_signal_while_torch_is_imported_is_one_line(number: signal.Signals, co
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (code, "", "Interrupted.\n")
+
+
+FIRST_IMPORT = """
+import os, runpy, sys
+
+class Signals:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dessl.cli":
+            os.kill(os.getpid(), {number:d})
+
+sys.meta_path.insert(0, Signals())
+runpy.run_module("dessl", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_at_the_first_import_of_a_command_is_one_line(
+    number: signal.Signals, code: int
+) -> None:
+    line = [sys.executable, "-c", FIRST_IMPORT.format(number=number), "--help"]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "Interrupted.\n")
+
+
+def test_an_interrupt_that_is_ignored_stays_so() -> None:
+    line = ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"]
+    line += [FIRST_IMPORT.format(number=signal.SIGINT)]
+    ended = subprocess.run(
+        [sys.executable, "-c", "\n".join(line), "--version"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+class StruckAtTheEnd:
+    """The block of a command, with a signal between its last instruction and its end."""
+
+    def __init__(self) -> None:
+        self.inner = stoppable()
+
+    def __enter__(self) -> None:
+        self.inner.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(600)
+
+
+def test_a_signal_as_the_command_ends_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(stopping, "stoppable", StruckAtTheEnd)
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 143
+    assert capsys.readouterr().err == "Interrupted.\n"
+    del left
+    gc.collect()
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_what_is_said_is_of_the_innermost_block() -> None:

@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dessl.report.decision import advice
+from dessl.results.facts import read_facts
 from dessl.saved import load_model
+from dessl.teachers.school import School
+from dessl.training.population import Population
 
 Cli = Callable[..., tuple[int, str, str]]
 COLUMNS = ("a", "b", "gold", "llm", "p(no)", "p(yes)")
@@ -42,8 +46,8 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     assert code == 0, err
     assert "60 gold labels, 340 rows without one." in shown
     assert "it answered 89.0% of the rows" in shown
-    found = json.loads((run / "taught.json").read_text())
-    qualities = {one["name"]: one for one in found["report"]["teachers"]}
+    found = json.loads((run / "facts.json").read_text())
+    qualities = {one["name"]: one for one in found["taught"]["teachers"]}
     assert qualities.keys() == {"llm", "p"}
     with answers.open(newline="") as file:
         gold = [row for row in csv.DictReader(file) if row["gold"]]
@@ -54,6 +58,16 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
         low, high = (qualities[name]["accuracy"][end] for end in ("low", "high"))
         assert low < np.mean(right) < high
     assert "finished already" in cli(*command)[2]
+    facts = read_facts(run)
+    accuracy = {one.method: one for one in facts.estimates if one.metric == "accuracy"}
+    assert accuracy["student"].n_labelled == facts.data.test == 60
+    page = (run / "report.html").read_text()
+    assert page.index(advice(facts)) < page.index("Teachers")
+    assert "imitation of llm" in page
+    code, told, err = cli("report", run)
+    assert code == 0, err
+    assert advice(facts) in told
+    assert (run / "report.html").read_text() == page
     model = load_model(run / "model")
     assert model.details["teachers"] == {"llm": ["llm"], "p": ["p(no)", "p(yes)"]}
     assert [column.name for column in model.encoding.columns] == ["a", "b"]
@@ -67,6 +81,33 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     assert "the student answers without its teacher" in err
     assert out.read_text() != heard
     assert cli("evaluate", run, answers)[0] == 0
+
+
+def test_a_killed_run_is_resumed_where_it_was(
+    cli: Cli, answers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("fit", answers, "--label", "gold", "--teacher", "p", "--steps", 30)
+    code, _, err = cli(*command, "--ignore", "llm", "--out", tmp_path / "whole")
+    assert code == 0, err
+    halted, imitators = tmp_path / "halted", School.imitators
+
+    def killed(school: School) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(School, "imitators", killed)
+    code, _, err = cli(*command, "--ignore", "llm", "--out", halted)
+    assert (code, "to resume" in err) == (130, True)
+    monkeypatch.setattr(School, "imitators", imitators)
+    steps = []
+    take = Population.take
+    monkeypatch.setattr(
+        Population, "take", lambda self, step: steps.append(step) or take(self, step)
+    )
+    code, _, err = cli(*command, "--ignore", "llm", "--out", halted)
+    assert code == 0, err
+    assert len(steps) == 30  # of the imitators alone
+    name = "model/model.safetensors"
+    assert (halted / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A real Trainer on a real data module: it learns, H's state moves, nothing is left behind."""
 
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +77,18 @@ def quiet() -> Iterator[None]:
         yield
 
 
+def first_batch(module: "lightning.LightningDataModule") -> dict[str, Any]:
+    with quiet():
+        batch, *_ = next(iter(module.train_dataloader()))
+    return batch
+
+
+def joint(batch: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Labelled rows, then unlabelled ones; labels and propensities of the former."""
+    (x, ids, *labels), (others, other_ids, *_) = batch["labelled"], batch["unlabelled"]
+    return torch.cat([x, others]), torch.cat([ids, other_ids]), *labels
+
+
 class Noting(Entropy):
     """Notes the rows of its training passes and of its steps."""
 
@@ -125,10 +138,9 @@ def test_the_step_is_the_objective_of_the_batch(tmp_path: Path, data: SemiData) 
     module = DeSSLModule(model, Entropy(), lam=0.7)
     logged: dict[str, Tensor] = {}
     module.log = lambda name, value, **_: logged.update({name: value})
-    batch = next(
-        iter(SemiDataModule(data, labelled_batch=10, unlabelled_batch=30).train_dataloader())
+    x, ids, y = joint(
+        batch := first_batch(SemiDataModule(data, labelled_batch=10, unlabelled_batch=30))
     )
-    x, ids, y = batch
     assert x.shape == (40, 2)
     assert y.shape == (10,)
     assert (y >= 0).all()
@@ -289,19 +301,21 @@ def test_the_complete_case_sees_labelled_rows_alone(tmp_path: Path, data: SemiDa
 def test_another_source_of_batches_is_refused(tmp_path: Path, data: SemiData) -> None:
     from dessl.integrations.lightning import DeSSLModule, SemiDataModule
 
-    batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60).train_dataloader()
+    batches = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
     module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy())
     with quiet(), pytest.raises(TypeError, match=r"fit\(module, SemiDataModule"):
-        trainer(tmp_path, 1).fit(module, batches)
+        trainer(tmp_path, 1).fit(module, batches.train_dataloader())
 
 
-def test_several_processes_are_refused(tmp_path: Path, data: SemiData) -> None:
-    from dessl.integrations.lightning import SemiDataModule
+def test_a_batch_of_another_kind_is_refused(tmp_path: Path, data: SemiData) -> None:
+    from torch.utils.data import DataLoader, TensorDataset
 
-    module = SemiDataModule(data, labelled_batch=20, unlabelled_batch=60)
-    module.trainer = trainer(tmp_path, 1, devices=2, strategy="ddp")
-    with pytest.raises(ValueError, match=r"same rows to all 2 processes. Train on one device"):
-        module.train_dataloader()
+    from dessl.integrations.lightning import DeSSLModule
+
+    module = DeSSLModule(MLP(2, 2, hidden=(8,)), Entropy(), n_rows=200, n_classes=2)
+    loader = DataLoader(TensorDataset(data.x, data.y), batch_size=20)
+    with quiet(), pytest.raises(TypeError, match="CombinedLoader of two such loaders"):
+        trainer(tmp_path, 1).fit(module, loader)
 
 
 def test_labels_with_propensities_are_weighed(data: SemiData) -> None:
@@ -312,8 +326,7 @@ def test_labels_with_propensities_are_weighed(data: SemiData) -> None:
     module = DeSSLModule(MLP(2, 2, dropout=0.0), "entropy", lam=0.7)
     module.log = lambda *_, **__: None  # type: ignore[method-assign]
     rows = SemiDataModule(weighed, labelled_batch=40, unlabelled_batch=160)
-    (batch,) = rows.train_dataloader()
-    x, ids, y, chance, _ = batch
+    x, ids, y, chance = joint(batch := first_batch(rows))
     assert torch.equal(chance, chances[ids[:40]])
     risk = module.training_step(batch, 0).detach()
     with torch.no_grad():
@@ -323,3 +336,13 @@ def test_labels_with_propensities_are_weighed(data: SemiData) -> None:
     # All rows are in the batch: (1/n) Σ [(r/π)(L − λH) + λH].
     expected = (((loss - 0.7 * h[:40]) / chance).sum() + 0.7 * h.sum()) / 200
     assert float(risk) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    page = (Path(__file__).parents[2] / "docs" / "lightning.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    with quiet():
+        exec("\n".join(blocks), {"__name__": "__main__"})

@@ -18,7 +18,7 @@ def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
 
 def test_every_row_has_one_place_and_keeps_its_own_label() -> None:
     data = rows()
-    train, test = split(data, share=0.25, seed=3)
+    train, test, _ = split(data, share=0.25, seed=3)
     held_out = test.x[:, 0].long()
     places = torch.cat((train.labelled_rows, train.unlabelled_rows, held_out))
     assert places.sort().values.tolist() == list(range(100))
@@ -26,8 +26,19 @@ def test_every_row_has_one_place_and_keeps_its_own_label() -> None:
     assert (int(test.labelled.sum()), len(test.y)) == (15, 25)
 
 
+def test_held_out_labels_keep_their_propensities() -> None:
+    data = rows()
+    assert split(data).propensity is None
+    data.propensity = (1 + torch.arange(100)) / 200
+    _, test, propensity = split(data, share=0.25)
+    assert propensity is not None
+    assert propensity.tolist() == data.propensity[test.x[test.labelled, 0].long()].tolist()
+    own = Part(torch.rand(9, 1), torch.arange(9) % 2)
+    assert split(data, test=own).propensity is None
+
+
 def test_hidden_labels_are_hidden_from_the_test_rows_too() -> None:
-    train, test = split(rows(labelled=100), labels=20, share=0.25)
+    train, test, _ = split(rows(labelled=100), labels=20, share=0.25)
     assert (train.n_labelled, train.n_unlabelled) == (15, 60)
     assert (int(test.labelled.sum()), int((~test.labelled).sum())) == (5, 20)
 
@@ -35,7 +46,7 @@ def test_hidden_labels_are_hidden_from_the_test_rows_too() -> None:
 def test_every_labelled_row_is_held_out_equally_often() -> None:
     counts = torch.zeros(100)
     for seed in range(400):
-        _, test = split(rows(), share=0.2, seed=seed)
+        _, test, _ = split(rows(), share=0.2, seed=seed)
         counts[test.x[:, 0].long()] += 1
     # 12 of 60 labelled and 8 of 40 unlabelled rows at each seed: 80 of 400, deviation 8.
     assert counts.sum() == 400 * 20
@@ -44,7 +55,7 @@ def test_every_labelled_row_is_held_out_equally_often() -> None:
 
 def test_a_test_part_takes_the_place_of_held_out_rows() -> None:
     part = (torch.full((5, 1), -1.0), torch.tensor([0, 1, 0, 1, 0]))
-    train, test = split(rows(test=part))
+    train, test, _ = split(rows(test=part))
     assert (train.n_labelled, train.n_unlabelled, len(test.y)) == (60, 40, 5)
     own = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, 1, -1]))
     assert split(rows(test=part), test=own)[1] is own
@@ -65,13 +76,13 @@ def test_test_rows_that_are_trained_on_are_warned_of() -> None:
 
 def test_a_publishers_validation_part_does_not_enlarge_the_budget() -> None:
     part = (torch.zeros(50, 1), torch.arange(50) % 2)
-    train, _ = split(rows(labelled=100, validation=part, test=part), labels=30)
+    train, _, _ = split(rows(labelled=100, validation=part, test=part), labels=30)
     assert train.validation is not None
     assert (train.n_labelled, len(train.validation.y), train.n_unlabelled) == (24, 6, 70)
 
 
 def test_draws_of_one_seed_are_the_same() -> None:
-    (one, _), (two, _), (other, _) = (split(rows(), seed=seed) for seed in (5, 5, 6))
+    one, two, other = (split(rows(), seed=seed).train for seed in (5, 5, 6))
     assert one.labelled_rows.equal(two.labelled_rows)
     assert not one.labelled_rows.equal(other.labelled_rows)
 
@@ -93,7 +104,7 @@ def test_every_class_with_two_labels_is_trained_on_and_judged() -> None:
     y[:200], y[197:200], y[200:202] = 0, 1, 2
     data = SemiData(torch.arange(400.0)[:, None], y)
     for seed in range(20):
-        train, test = split(data, seed=seed)
+        train, test, _ = split(data, seed=seed)
         held_out = test.y[test.labelled].bincount(minlength=3).tolist()
         assert held_out[1:] == [1, 1]
         assert held_out[0] in (39, 40)  # a fifth of 197
@@ -104,7 +115,7 @@ def test_classes_are_held_out_in_proportion_and_rows_equally_often() -> None:
     y = torch.arange(90) % 3 % 2  # 60 of one class, 30 of the other
     counts, shares = torch.zeros(90), []
     for seed in range(400):
-        _, test = split(SemiData(torch.arange(90.0)[:, None], y), share=0.15, seed=seed)
+        _, test, _ = split(SemiData(torch.arange(90.0)[:, None], y), share=0.15, seed=seed)
         counts[test.x[:, 0].long()] += 1
         shares.append(int(test.y.sum()))
     assert set(shares) == {4, 5}  # 14 of 90: 4.67 of the smaller class
@@ -118,7 +129,7 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     y[:20], y[20] = torch.arange(20) % 2, 2
     data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
     with pytest.warns(UserWarning, match="rare have one label each"):
-        train, _ = split(data)
+        train, _, _ = split(data)
     assert 20 in train.labelled_rows.tolist()
     y[20] = 0
     with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare"):
@@ -133,7 +144,7 @@ def test_a_refit_keeps_what_the_trial_decided() -> None:
     y = torch.arange(120) % 2
     x = torch.randn(120, 3, generator=generator) + 2 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(120) < 50, y, -1))
-    train, test = split(data)
+    train, test, _ = split(data)
     done = run_trial(train, test, recipe_for(train, lam=0.5, steps=30, networks=1), progress=False)
     whole = every_label(data)
     assert (train.n_labelled, whole.n_labelled, whole.n_unlabelled) == (40, 50, 70)
@@ -151,7 +162,7 @@ def test_a_refit_keeps_what_the_trial_decided() -> None:
 def test_every_label_is_those_that_were_split() -> None:
     part = (torch.zeros(50, 1), torch.arange(50) % 2)
     for data in (rows(), rows(labelled=100, validation=part)):
-        train, test = split(data, labels=40, seed=3)
+        train, test, _ = split(data, labels=40, seed=3)
         whole = every_label(data, labels=40, seed=3)
         judged = test.x[test.labelled][:, 0].long().tolist()
         before = [*train.labelled_rows.tolist(), *train.validation_rows.tolist(), *judged]
@@ -162,6 +173,6 @@ def test_every_label_is_those_that_were_split() -> None:
 
 def test_of_many_unlabelled_rows_no_more_are_held_out_than_narrow_an_interval() -> None:
     y = torch.where(torch.arange(80_000) < 100, torch.arange(80_000) % 2, -1)
-    train, test = split(SemiData(torch.arange(80_000).float()[:, None], y))
+    train, test, _ = split(SemiData(torch.arange(80_000).float()[:, None], y))
     assert len(test.y) - int(test.labelled.sum()) == 10_000
     assert train.n_unlabelled == 69_900

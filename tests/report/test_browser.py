@@ -96,7 +96,7 @@ def test_everything_is_visible(
     shown = _check(browser, tmp_path / "report.html", size, dark=dark)
     assert shown["sentence"] == facts.verdict.sentence
     assert shown["table"]["height"] > 200
-    pictures = {"differences": 3, "diagrams": 3, "classes": 2, "λ": 3, "parts": 3, "validation": 2}
+    pictures = {"differences": 3, "diagrams": 3, "classes": 2, "parts": 3, "validation": 2}
     assert len(shown["plots"]) == sum(pictures.values())
     assert shown["facts"] == json.loads(json.dumps([facts.as_dict()]))
     assert (_luminance(shown["paper"]) < 0.1) == dark
@@ -129,8 +129,7 @@ def test_the_checks_find_what_they_look_for(browser: Any, facts: RunFacts, tmp_p
 
 
 def test_it_prints_light_on_a_dark_screen(browser: Any, facts: RunFacts, tmp_path: Path) -> None:
-    once = dataclasses.replace(facts, sweep=())
-    write_report(tmp_path / "report.html", once)
+    write_report(tmp_path / "report.html", facts)
     browser.open(tmp_path / "report.html", width=1280, height=900, dark=True)
     browser.call(
         "Emulation.setEmulatedMedia",
@@ -157,7 +156,7 @@ def test_one_method_fills_the_width(
 ) -> None:
     name = facts.methods[0].name
     runs = tuple(run for run in facts.runs if run.method == name and run.seed == 0)
-    one = dataclasses.replace(facts, methods=facts.methods[:1], runs=runs, comparisons=(), sweep=())
+    one = dataclasses.replace(facts, methods=facts.methods[:1], runs=runs, comparisons=())
     write_report(tmp_path / "report.html", one)
     browser.open(tmp_path / "report.html", width=size[0], height=size[1])
     shown = browser.value(

@@ -62,7 +62,6 @@ def test_of_many_classes_those_that_differ_most_are_drawn_and_all_are_listed(
             dataclasses.replace(run, metrics={"per_class_accuracy": accuracies(run.method)})
             for run in facts.runs
         ),
-        sweep=(),
     )
     page = report_html([many])
     assert "The 24 classes with the largest differences of 59." in page
@@ -86,7 +85,6 @@ def test_of_many_classes_of_one_method_the_worst_are_drawn(facts: RunFacts) -> N
             if run.method == method.name
         ),
         comparisons=(),
-        sweep=(),
     )
     page = report_html([alone])
     assert "The 24 classes with the lowest accuracies of 60." in page

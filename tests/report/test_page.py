@@ -142,7 +142,6 @@ def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> N
         runs=tuple(run for run in facts.runs if run.seed == 0),
         estimates=(Estimate("DePseudoLabel", "accuracy", 0.8, 0.712, 0.9, 0.95, 60, 940),),
         comparisons=(),
-        sweep=(),
         warnings=(),
     )
     page = report_html([single])

@@ -32,7 +32,7 @@ def test_a_run_without_a_pool_has_no_such_section(facts: RunFacts) -> None:
 
 def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> None:
     page = report_html([dataclasses.replace(facts, pool=POOL)])
-    text = text_of(page[page.index("<h3>Pool") : page.index("<h3>Choice of λ")])
+    text = text_of(page[page.index("<h3>Pool") : page.index("<h3>Learning")])
     assert "networks alone 0.500 –" in text
     assert "with other predictors of the labelled rows 0.460 −0.040 ± 0.010" in text
     assert "and with the unlabelled rows: the pool 0.410 −0.050 ± 0.020" in text

@@ -110,7 +110,6 @@ def small_facts() -> Callable[..., RunFacts]:
             made_with=machine_facts(),
             seconds=1.5,
             estimates=(Estimate("DePseudoLabel", "accuracy", 0.8, 0.7, 0.9, 0.95, 60, 0),),
-            sweep=(record(methods[2], 0, {"accuracy": 0.8}, [], lam=2.0),),
             warnings=("a warning",),
         )
 

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from dessl.data import SemiData
-from dessl.evaluation import compare_models, metrics_from_probabilities
+from dessl.evaluation import compare_models, estimate_metric, metrics_from_probabilities
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.evaluation.verdict import OUTCOMES
 from dessl.recipes import recipe_for
@@ -26,13 +26,36 @@ def trial(lam: float, n_unlabelled: int = 200) -> Trial:
     x = torch.randn(120 + n_unlabelled, 3, generator=generator)
     y = (x[:, 0] + 0.5 * torch.randn(len(x), generator=generator) > 0).long()
     y[120:] = -1
-    data, test = split(SemiData(x, y, name="made"), share=0.5)
+    data, test, _ = split(SemiData(x, y, name="made"), share=0.5)
     return run_trial(data, test, recipe_for(data, lam=lam, steps=20, networks=2), progress=False)
+
+
+def test_held_out_labels_are_weighed_by_their_propensities() -> None:
+    plain = trial(0.5)
+    known, y = plain.test.labelled, plain.test.y
+    chances = torch.where(y[known] == 0, 0.6, 0.1)
+    weighed = dataclasses.replace(plain, propensity=chances)
+    facts, without = (
+        trial_facts(one, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+        for one in (weighed, plain)
+    )
+    p = plain.logits.softmax(1)
+    wanted = estimate_metric("brier", p[known], y[known], p[~known], propensity=chances)
+    (*_, found) = (one for one in facts.estimates if one.metric == "brier")
+    assert found.method == "DePseudoLabel"
+    assert (found.value, found.low, found.high) == wanted[:3]
+    changed = [one.difference for one in facts.comparisons]
+    assert changed != [one.difference for one in without.comparisons]
 
 
 def test_metrics_and_comparisons_are_of_the_two_models() -> None:
     done = trial(0.5)
     facts = trial_facts(done, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
+    value = {(one.method, one.metric): one.value for one in facts.estimates}
+    for one in facts.comparisons:  # levels and difference are of one estimator
+        second, first = (value[name, one.metric] for name in (one.method, one.against))
+        assert second - first == pytest.approx(one.difference)
+    assert all(one.low <= one.value <= one.high for one in facts.estimates)
     assert [(one.name, one.lam) for one in facts.methods] == [
         ("complete case", 0.0),
         ("DePseudoLabel", 0.5),
@@ -91,7 +114,7 @@ def test_networks_are_counted_as_trained() -> None:
     done = trial(0.5)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
     assert facts.settings["networks"] == len(done.fitted.model.members) == 2
-    few, test = split(SemiData(done.data.x[:40], torch.arange(40) % 2), share=0.3, labels=12)
+    few, test, _ = split(SemiData(done.data.x[:40], torch.arange(40) % 2), share=0.3, labels=12)
     done = run_trial(few, test, recipe_for(few, lam=0.5, steps=5), progress=False)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
     assert facts.settings["networks"] == len(done.fitted.model.members) == 1
@@ -154,7 +177,7 @@ def test_a_rare_class_is_judged_and_no_number_hides_its_digits() -> None:
     generator = torch.Generator().manual_seed(0)
     y = (torch.arange(400) % 200 >= 197).long()
     x = torch.randn(400, 3, generator=generator) + 3 * y[:, None]
-    data, test = split(SemiData(x, torch.where(torch.arange(400) < 200, y, -1)))
+    data, test, _ = split(SemiData(x, torch.where(torch.arange(400) < 200, y, -1)))
     assert test.y[test.labelled].bincount().tolist() in ([39, 1], [40, 1])
     done = run_trial(data, test, recipe_for(data, lam=0.01, steps=20, networks=1), progress=False)
     facts = trial_facts(done, surrogate="pseudo_label", command="", seconds=1.0)
@@ -181,7 +204,7 @@ def pooled() -> Trial:
     y = torch.arange(400) % 2
     x = torch.randn(400, 3, generator=generator) + 1.5 * y[:, None]
     data = SemiData(x, torch.where(torch.arange(400) < 120, y, -1), name="made")
-    data, test = split(data, share=0.5)
+    data, test, _ = split(data, share=0.5)
     return run_trial(data, test, recipe_for(data, steps=5, networks=5), progress=False)
 
 

@@ -81,7 +81,7 @@ def test_principal_directions_are_those_of_a_singular_value_decomposition(n: int
     rows = torch.randn(n, 90, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rows = (rows - rows.mean(0)) * torch.linspace(3, 0.1, 90, dtype=torch.float64)
     rows[-2:] = rows[0]  # copies
-    found = _principal(rows)
+    found = _principal(rows, torch.zeros(90).double(), torch.ones(90).double())
     k = min(50, n - 1)
     assert found.shape == (90, k)
     _, values, right = torch.linalg.svd(rows, full_matrices=False)

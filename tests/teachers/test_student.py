@@ -7,13 +7,21 @@ from functools import cache
 
 import pytest
 import torch
+from scipy import stats
 from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.teachers import Answers, Taught, debiased_student, learn_from_answers
 from dessl.teachers.base import State
 from dessl.teachers.cross_corrected import CompleteCase, fold_corrections, student_targets
-from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p
+from dessl.teachers.fold_networks import (
+    FOLDS,
+    Lesson,
+    NetworkSetting,
+    ensemble_log_p,
+    network_log_p,
+    trained_networks,
+)
 from dessl.teachers.school import School
 from dessl.teachers.student import pool_weights, pooled_log_p
 
@@ -104,10 +112,12 @@ def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
     assert quality.calibration_error is not None
     assert quality.trust > 0.3
     choice = report.student
-    assert choice.kept == (choice.pooled_loss < choice.gold_only_loss)
+    assert choice.kept == (choice.pooled_loss < choice.without_loss)
+    assert choice.without_loss <= choice.gold_only_loss
+    assert not any(choice.weights_without[2:])  # of members that heard the teacher
     assert choice.accuracy.low < choice.accuracy.value < choice.accuracy.high
     text = str(report)
-    for part in ("60 gold labels", "Without the teacher", "With the teacher", "standard error"):
+    for part in ("60 gold labels", "Without the teacher", "With the teacher", "95 % interval"):
         assert part in text
     more = report.with_answers
     assert more is not None
@@ -116,19 +126,35 @@ def test_the_report_says_what_was_kept_and_how_good_the_teacher_is() -> None:
 
 def test_a_pool_that_is_not_better_is_not_kept() -> None:
     choice = taught("good").report.student
-    worse = dataclasses.replace(choice, pooled_loss=choice.gold_only_loss + 0.01)
+    gold = (1.0, *[0.0] * (len(choice.members) - 1))
+    worse = dataclasses.replace(
+        choice, pooled_loss=choice.without_loss + 0.01, weights_without=gold
+    )
     assert not worse.kept
-    assert "not used" in worse.why
+    assert "The answers brought nothing, so gold labels alone" in worse.why
+    assert "Weights: gold only 1.00." in worse.why
     unsure = dataclasses.replace(
-        choice, pooled_loss=choice.gold_only_loss - 0.01, standard_error=0.02, needed=1.0
+        choice, pooled_loss=choice.without_loss - 0.01, standard_error=0.02, needed=1.0
     )
     assert not unsure.kept
+    assert "no gain by 1 standard error" in unsure.why
     found = taught("good")
     report = dataclasses.replace(found.report, student=worse)
     x = rows()[0][600:]
     kept = dataclasses.replace(found, report=report).predict_log_proba(x)
     expected = ensemble_log_p(found.networks["complete_case"], found.space(x))
     torch.testing.assert_close(kept, expected)
+
+
+def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
+    choice = dataclasses.replace(
+        taught("good").report.student, without_loss=0.6, pooled_loss=0.5, standard_error=0.04, n=21
+    )
+    t = float(stats.t.ppf(0.975, 20))
+    assert choice.gain.low == pytest.approx(0.1 - 0.04 * t)
+    assert choice.gain.high == pytest.approx(0.1 + 0.04 * t)
+    assert "The answers help" in choice.why
+    assert "may be chance" in dataclasses.replace(choice, standard_error=0.06).why
 
 
 @pytest.mark.parametrize("debiased", [False, True])
@@ -234,7 +260,30 @@ def test_networks_never_train_on_what_they_leave_out() -> None:
         assert set(gold.inside(fold).tolist()).isdisjoint(gold.outside(fold).tolist())
     one = school("good")
     assert set(one.pool_rows.tolist()).isdisjoint(one.judged_rows.tolist())
-    assert len(one.networks.pairs) == 10
+    assert len(one.networks.pairs) == 20
+
+
+def test_held_out_predictions_are_at_the_step_that_the_other_rows_select() -> None:
+    """Against training again: a row's own label, when changed, does not change what is said of it.
+
+    The rows that train the networks are the same, so only the selected step could change.
+    """
+    gold = school("good").networks.gold
+    row = int(gold.inside(0)[0])
+    y = gold.y.clone()
+    y[row] = (y[row] + 1) % 3
+    lesson = Lesson(gold.outside(0), gold.inside(0))
+    first, second = (
+        trained_networks(gold.x, labels, [lesson], SHORT, n_classes=3)[0] for labels in (gold.y, y)
+    )
+    place = int((gold.inside(0) == row).nonzero())
+    assert torch.equal(first.held_out[place], second.held_out[place])
+    assert first.held_out.shape == (len(gold.inside(0)), 3)
+    kept = network_log_p(first.network, gold.x[gold.inside(0)])
+    loss_kept, loss_others = (
+        float(-p.gather(1, gold.y[gold.inside(0)][:, None]).mean()) for p in (kept, first.held_out)
+    )
+    assert loss_kept <= loss_others + 1e-6  # the kept step is the best for the fold as a whole
 
 
 def test_pool_weights_are_the_least_of_their_objective() -> None:

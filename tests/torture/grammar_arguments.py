@@ -7,6 +7,8 @@ from cases import Case
 from damage import ODD
 from grammar_saved import CORPUS
 
+from dessl.cli.app import COMMANDS
+
 DATA = ("people.csv", "people.csv", "people.csv", "missing.csv", "fit", "notes.txt", "toy", ".")
 TEXTS = (
     "",
@@ -24,6 +26,9 @@ TEXTS = (
     "'",
 )
 
+# What comes on standard input: a file of the case, mostly.
+PIPED = ("people.csv", "people.csv", "people.csv", "notes.txt", "fit/facts.json", "")
+
 
 @cache
 def files() -> dict[str, bytes]:
@@ -39,7 +44,7 @@ def files() -> dict[str, bytes]:
 def arguments_case(chance: random.Random) -> Case:
     """A command line, with one odd argument in two fifths of the cases."""
     line = chance.choice(
-        (_predict, _predict, _evaluate, _report, _datasets, _reproduce, _help, _fit)
+        (_predict, _piped, _evaluate, _report, _datasets, _reproduce, _help, _fit, _audit, _plan)
     )(chance)
     damaged = chance.random() < 0.35
     if damaged:
@@ -52,7 +57,8 @@ def arguments_case(chance: random.Random) -> Case:
         elif at < len(line):
             del line[at]
     line = [part.replace("\x00", "") for part in line]  # no process can be given one
-    return Case("arguments", files(), {"arguments": line}, 60_000_000, damaged)
+    options = {"arguments": line, "piped": PIPED[chance.randrange(len(PIPED))]}
+    return Case("arguments", files(), options, 60_000_000, damaged)
 
 
 def _data(chance: random.Random) -> str:
@@ -65,9 +71,59 @@ def _predict(chance: random.Random) -> list[str]:
     return ["predict", "fit", _data(chance), "--out", out, *more]
 
 
+def _piped(chance: random.Random) -> list[str]:
+    """Rows from standard input, and often predictions to standard output."""
+    line = ["predict", "fit", "-", "--out", chance.choice(("-", "-", "p.csv", "p.jsonl"))]
+    for name, values in (
+        ("--keep", ("age", "age,site", "outcome", "nothing")),
+        ("--at-least", ("0", "0.9", "1")),
+    ):
+        if chance.random() < 0.3:
+            line += [name, chance.choice(values)]
+    return [*line, *(["--keep-all"] if chance.random() < 0.2 else [])]
+
+
 def _evaluate(chance: random.Random) -> list[str]:
-    more = [flag for flag in ("--json", "--complete-case") if chance.random() < 0.3]
-    return ["evaluate", "fit", _data(chance), *more]
+    line = ["evaluate", "fit", _data(chance)]
+    line += [flag for flag in ("--json", "--complete-case") if chance.random() < 0.3]
+    for name, values in (
+        ("--metric", ("auc", "macro_f1", "brier", "nothing")),
+        ("--class", ("yes", "no", "é")),
+        ("--by", ("site", "age", "nothing")),
+        ("--sets", ("0.9", "0.5", "2")),
+        ("--strata", ("site", "outcome")),
+        ("--propensity", ("dose", "nothing")),
+    ):
+        if chance.random() < 0.12:
+            line += [name, chance.choice(values)]
+    return line
+
+
+def _audit(chance: random.Random) -> list[str]:
+    line = ["audit", _data(chance), "--label", "outcome"]
+    if chance.random() < 0.9:
+        line.append("--cheap")
+    for name, values in (
+        ("--out", ("a.html", "a.txt", "sub/a.html")),
+        ("--ignore", ("age", "site", "nothing")),
+        ("--test-file", ("people.csv", "notes.txt")),
+        ("--seed", ("0", str(2**63 - 1), str(2**63))),
+    ):
+        if chance.random() < 0.25:
+            line += [name, chance.choice(values)]
+    return line
+
+
+def _plan(chance: random.Random) -> list[str]:
+    line = ["plan", _data(chance), "--label", "outcome"]
+    if chance.random() < 0.8:
+        line += chance.choice((["--width", "0.02"], ["--difference", "0.05"], ["--width", "0.5"]))
+    if chance.random() < 0.3:
+        rows = chance.choice(("1", "5", "30", "31", str(10**12)))
+        line += ["--rows", rows, "--out", chance.choice(("next.csv", "next.txt"))]
+    if chance.random() < 0.3:
+        line += ["--metric", chance.choice(("accuracy", "cross_entropy"))]
+    return [*line, *(["--json"] if chance.random() < 0.3 else [])]
 
 
 def _report(chance: random.Random) -> list[str]:
@@ -85,7 +141,7 @@ def _reproduce(chance: random.Random) -> list[str]:
 
 
 def _help(chance: random.Random) -> list[str]:
-    names = ("fit", "predict", "evaluate", "report", "demo", "reproduce", "datasets")
+    names = tuple(COMMANDS)
     return [chance.choice(names), "--help"] if chance.random() < 0.9 else ["--version"]
 
 
@@ -100,6 +156,8 @@ def _fit(chance: random.Random) -> list[str]:
         ("--surrogate", ("entropy", "fixmatch", "nothing")),
         ("--ignore", ("age", "site", "nothing")),
         ("--device", ("cpu", "cuda", "x")),
+        ("--teacher", ("site", "nothing")),
+        ("--propensity", ("estimate-x", "estimate-y", "dose", "nothing")),
     ):
         if chance.random() < 0.3:
             line += [name, chance.choice(values)]

@@ -37,7 +37,7 @@ def npz_case(chance: random.Random) -> Case:
         arrays["class_names"] = names
     if chance.random() < 0.1:
         arrays["other"] = np.zeros(3)
-    members = {f"{name}.npy": _npy(chance, array) for name, array in arrays.items()}
+    members = {f"{name}.npy": npy(chance, array) for name, array in arrays.items()}
     damaged = chance.random() < 0.33
     if damaged and chance.random() < 0.6:
         members = _damaged_members(chance, members)
@@ -62,8 +62,8 @@ def medmnist_case(chance: random.Random) -> Case:
         kind = chance.choice((np.uint8, np.int64))
         # Images column by column are refused: a few, to meet that.
         straight = chance.random() < 0.98
-        members[f"{part}_images.npy"] = _npy(chance, pixels, straight=straight)
-        members[f"{part}_labels.npy"] = _npy(chance, y.astype(kind))
+        members[f"{part}_images.npy"] = npy(chance, pixels, straight=straight)
+        members[f"{part}_labels.npy"] = npy(chance, y.astype(kind))
     damaged = chance.random() < 0.33
     if damaged and chance.random() < 0.6:
         members = _damaged_members(chance, members)
@@ -211,7 +211,8 @@ def _labels(chance: random.Random, n: int) -> tuple[Any, Any]:
     return (codes[:, None] if kind == "column" else codes), None
 
 
-def _npy(chance: random.Random, array: Any, *, straight: bool = False) -> bytes:
+def npy(chance: random.Random, array: Any, *, straight: bool = False) -> bytes:
+    """An array as numpy.save writes it, in one of its versions."""
     buffer = io.BytesIO()
     if not straight and array.ndim > 1 and chance.random() < 0.2:
         array = np.asfortranarray(array)
@@ -220,13 +221,18 @@ def _npy(chance: random.Random, array: Any, *, straight: bool = False) -> bytes:
     return buffer.getvalue()
 
 
+def with_odd_header(chance: random.Random, content: bytes) -> bytes:
+    """An npy file whose header states something odd."""
+    header = chance.choice(ODD_HEADERS).encode("latin1") + b"\n"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    return start + content[128:]
+
+
 def _damaged_members(chance: random.Random, members: dict[str, bytes]) -> dict[str, bytes]:
     name = chance.choice(sorted(members))
     kind = chance.randrange(4)
     if kind == 0:
-        header = chance.choice(ODD_HEADERS).encode("latin1") + b"\n"
-        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
-        return {**members, name: content + members[name][128:]}
+        return {**members, name: with_odd_header(chance, members[name])}
     if kind == 1:
         odd = chance.choice(("x", "y.npy", "../up.npy", "é.npy", "y.npy.npy", "a" * 300))
         return {**members, odd: members[name]}

@@ -15,7 +15,20 @@ WORDS = ("a", "b", "red", "blue", "Oslo", "São Paulo", "x y", "0a", "é", "中"
 ODD_CELLS = (
     "", " ", "NA", "nan", "?", "-", "--", "+", "1e", "e5", ".", "1.2.3", "1,2", "1 000", "0x1f",
     "inf", "-inf", "1e999", "9" * 400, "1" + "0" * 5000 + "x", "=1+1", "\x00", "\u202e", '"', "'",
-    "\ufeff", "1_000", "１", "TRUE", "None", "\t", "a" * 3000, "-1",
+    "\ufeff", "1_000", "１", "TRUE", "None", "\t", "a" * 3000, "-1", "2024-02-30", "0000-00-00",
+    "9999-12-31", "31/31/2024", "1.1.0001", "2024-01-01T25:00", "2024-01-01T00:00:00+99:99",
+)  # fmt: skip
+SENTENCES = (
+    "the patient came back after two weeks ",
+    "no complaints, but tired — see letter ",
+    "Überweisung an die Klinik: später mehr ",
+    "中文 的 一 句 话 ",
+    'wrote: "call me"; (again) <b>now</b> ',
+    "word " * 40,
+)
+DATES = (
+    "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y/%m/%d",
+    "%Y-%m-%d %H:%M:%S+02:00", "%m/%d/%Y %I:%M %p", "%Y-%m-%dT%H:%M:%S.123", "%b %d %Y",
 )  # fmt: skip
 ODD_LINES = ("", ",", ",,,,,,,,,,,,", '"', '"a', "\x00", "\r", "a,b", "é" * 50, "#", ";;;")
 
@@ -25,7 +38,7 @@ def csv_case(chance: random.Random) -> Case:
     name = chance.choice(("data.csv", "data.csv", "data.tsv", "data.txt"))
     comma = name != "data.tsv" and chance.random() < 0.15
     delimiter = "\t" if name == "data.tsv" else ";" if comma else chance.choice(",,,;|\t")
-    columns = _columns(chance, comma=comma)
+    columns = columns_of(chance, comma=comma)
     label = chance.choice(sorted(columns)) if chance.random() < 0.03 else "label"
     rows = [[cell or "" for cell in row] for row in zip(*columns.values(), strict=True)]
     damaged = chance.random() < 0.33
@@ -33,7 +46,7 @@ def csv_case(chance: random.Random) -> Case:
         for _ in range(chance.choice((1, 1, 2, 5))):
             row = chance.choice(rows)
             row[chance.randrange(len(row))] = chance.choice(ODD_CELLS)
-    content = _written(chance, [list(columns), *rows], delimiter)
+    content = written(chance, [list(columns), *rows], delimiter)
     if damaged and chance.random() < 0.6:
         lines = content.split(b"\n")
         lines.insert(chance.randrange(len(lines)), chance.choice(ODD_LINES).encode())
@@ -46,6 +59,13 @@ def csv_case(chance: random.Random) -> Case:
     elif chance.random() < 0.1:
         options["ignore"] = [chance.choice(sorted(set(columns) - {label}))]
     return Case("csv", {name: content}, options, 40 * len(content), damaged)
+
+
+def large_table_case(chance: random.Random) -> Case:
+    """A table that is read in blocks, with damage in a third of the cases."""
+    made = csv_case(chance) if chance.random() < 0.7 else parquet_case(chance)
+    options = {key: value for key, value in made.options.items() if key != "later"}
+    return Case("large table", made.files, options, made.decoded, made.damaged)
 
 
 def parquet_case(chance: random.Random) -> Case:
@@ -76,7 +96,8 @@ def parquet_case(chance: random.Random) -> Case:
     return Case("parquet", {name: content}, options, 40 * len(content), damaged)
 
 
-def _columns(chance: random.Random, *, comma: bool) -> dict[str, list[str | None]]:
+def columns_of(chance: random.Random, *, comma: bool) -> dict[str, list[str | None]]:
+    """Three columns of any kind, and that of the labels."""
     n = chance.choice((4, 8, 12, 20, 40))
     names = chance.sample(("age", "dose", "site", "x1", "naïve", "a b", "id?", "2020"), 3)
     columns = {name: _column(chance, n, comma=comma) for name in names}
@@ -113,16 +134,26 @@ def _column(chance: random.Random, n: int, *, comma: bool) -> list[str | None]:
         lambda: str(chance.randrange(5)),
         word,
         lambda: chance.choice(WORDS[:3]),
-        lambda: f"2020-01-{chance.randrange(1, 29):02d}",
+        lambda: _day(chance, chance.choice(DATES[:1])),
+        lambda: chance.choice(SENTENCES) + chance.choice(WORDS),
         lambda: "".join(chance.choices(string.printable[:95], k=chance.randrange(0, 8))),
     )
     make = chance.choice(makers)
+    if chance.random() < 0.12:  # one way to write dates for the whole column
+        form = chance.choice(DATES)
+        make = lambda: _day(chance, form)  # noqa: E731
     empty = chance.choice((0.0, 0.0, 0.2))
     mark = chance.choice(("", "", "NA", "nan", "?"))
     return [mark if chance.random() < empty else make() for _ in range(n)]
 
 
-def _written(chance: random.Random, rows: list[list[str]], delimiter: str) -> bytes:
+def _day(chance: random.Random, form: str) -> str:
+    seconds = chance.randrange(4 * 10**9) if chance.random() < 0.99 else chance.randrange(10**11)
+    return (datetime.datetime(1950, 1, 1) + datetime.timedelta(seconds=seconds)).strftime(form)
+
+
+def written(chance: random.Random, rows: list[list[str]], delimiter: str) -> bytes:
+    """Rows as a text table, in one of the ways in which programs write it."""
     buffer = io.StringIO()
     quoting = chance.choice((csv.QUOTE_MINIMAL, csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
     end = chance.choice(("\n", "\n", "\r\n"))

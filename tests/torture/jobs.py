@@ -5,6 +5,8 @@ import dataclasses
 import functools
 import hashlib
 import http.server
+import importlib.util
+import io
 import os
 import random
 import shutil
@@ -40,16 +42,14 @@ class Job(NamedTuple):
         inputs: With what it begins, from the corpus of files.
         share: How often it is chosen: long ones less.
         command: Whether it is a command, which has manners when it is interrupted.
+        needs: A package that may be missing; the job is left out then.
     """
 
     run: Callable[[], object]
     inputs: tuple[str, ...] = ()
     share: float = 1.0
     command: bool = True
-
-
-def _command(*arguments: str) -> Callable[[], object]:
-    return functools.partial(main, arguments)
+    needs: str = "torch"
 
 
 def estimator() -> None:
@@ -82,26 +82,74 @@ def training() -> None:
     write_whole(Path("weights.safetensors"), save(result.model.state_dict()))
 
 
-PREDICT = ("predict", "fit", "people.csv", "--out", "p.csv")
+def _npz() -> bytes:
+    """Rows of two classes, a third of them without labels."""
+    y = np.arange(90) % 2
+    x = np.random.default_rng(1).normal(size=(90, 3)) + 1.2 * y[:, None]
+    buffer = io.BytesIO()
+    np.savez(buffer, x=x.astype(np.float32), y=np.where(np.arange(90) < 60, y, -1))
+    return buffer.getvalue()
+
+
+def _answers() -> bytes:
+    """The table of the corpus, with the answers of a teacher who is mostly right."""
+    chance = random.Random(2)
+    head, *rows = (CORPUS / "people.csv").read_text().splitlines()
+    lines = [f"{head},llm"]
+    for row in rows:
+        right = row.rpartition(",")[2] or chance.choice(("no", "yes"))
+        lines.append(f"{row},{right if chance.random() < 0.8 else 'no'}")
+    return "\n".join(lines).encode() + b"\n"
+
+
+MADE: dict[str, Callable[[], bytes]] = {"rows.npz": _npz, "answers.csv": _answers}
 FIT = ("fit", "people.csv", "--label", "outcome", "--out", "out", "--steps", "6", "--networks", "1")
+ROWS = ("fit", "rows.npz", "--out", "out", "--steps", "6", "--networks", "1")
+TAUGHT = ("fit", "answers.csv", "--label", "outcome", "--teacher", "llm", "--out", "out")
+PLAN = ("plan", "people.csv", "--label", "outcome", "--rows", "5", "--out", "next.csv")
+AUDIT = ("audit", "people.csv", "--label", "outcome", "--out", "audit.html")
+RUN = ("fit", "people.csv")
+
+
+def _job(*arguments: str, inputs: tuple[str, ...] = (), share: float, needs: str = "torch") -> Job:
+    return Job(functools.partial(main, arguments), inputs, share, needs=needs)
+
+
+TABLE = {"inputs": ("people.csv",), "needs": "pyarrow"}
+OF_RUN = {"inputs": RUN, "needs": "pyarrow"}
 JOBS = {
-    "fit": Job(_command(*FIT, "--no-pool"), ("people.csv",), 2),
-    "fit with a pool": Job(_command(*FIT, "--pool"), ("people.csv",), 1),
-    "demo": Job(_command("demo", "--out", "out", "--steps", "2"), (), 0.5),
-    "reproduce": Job(_command("reproduce", "toy", "--profile", "smoke", "--out", "out"), (), 0.5),
-    "predict": Job(_command(*PREDICT), ("fit", "people.csv"), 10),
-    "evaluate": Job(_command("evaluate", "fit", "people.csv"), ("fit", "people.csv"), 2),
-    "report": Job(_command("report", "fit"), ("fit",), 2),
-    "datasets": Job(_command("datasets", "fetch", "mnist", "--root", "data"), (), 12),
-    "train": Job(training, (), 10, command=False),
+    "fit": _job(*FIT, "--no-pool", **TABLE, share=2),
+    "fit with a pool": _job(*FIT, "--pool", **TABLE, share=1),
+    "fit an npz file": _job(*ROWS, "--no-pool", inputs=("rows.npz",), share=2),
+    "fit with a teacher": _job(
+        *TAUGHT, "--steps", "6", inputs=("answers.csv",), needs="pyarrow", share=1
+    ),
+    "audit": _job(*AUDIT, **TABLE, share=2),
+    "plan": _job(*PLAN, **TABLE, share=3),
+    "demo": _job("demo", "--out", "out", "--steps", "2", share=0.5),
+    "reproduce": _job("reproduce", "toy", "--profile", "smoke", "--out", "out", share=0.5),
+    "predict": _job("predict", *RUN, "--out", "p.csv", **OF_RUN, share=8),
+    "evaluate": _job("evaluate", *RUN, **OF_RUN, share=2),
+    "export": _job("export", "fit", "--out", "model.onnx", inputs=("fit",), needs="onnx", share=1),
+    "report": _job("report", "fit", inputs=("fit",), share=2),
+    "datasets": _job("datasets", "fetch", "mnist", "--root", "data", share=8),
+    "train": Job(training, (), 8, command=False),
     "estimator": Job(estimator, (), 4, command=False),
 }
+
+
+def available(job: Job) -> bool:
+    """Whether the package that a job needs is installed."""
+    return importlib.util.find_spec(job.needs) is not None
 
 
 def prepare(job: Job, folder: Path) -> None:
     """Put the inputs of a job into its folder."""
     folder.mkdir(parents=True)
     for name in job.inputs:
+        if name in MADE:
+            (folder / name).write_bytes(MADE[name]())
+            continue
         place = CORPUS / name
         copy = shutil.copytree if place.is_dir() else shutil.copyfile
         copy(place, folder / name)

@@ -5,7 +5,9 @@
 Each process is a fork of this one, which has imported everything and computed nothing. A job is
 stopped one to six times by SIGKILL, SIGINT or SIGTERM. After each stop every visible file must be
 whole; SIGINT and SIGTERM must end the process with 130 and 143 and without a traceback. At the end
-the folder must be the same, bit for bit, as that of a job that nothing stopped.
+the folder must be the same, bit for bit, as that of a job that nothing stopped. No process may go
+on for more than 20 s after a signal, take more than three times as long and 20 s more than the
+unbroken job, or more than twice its memory.
 """
 
 import argparse
@@ -27,18 +29,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")  # forks and a GPU do not go together
 
 import torch
 import torch._dynamo
-from counts import add_counts
+from counts import RESULTS, add_counts
 from faults import Fault, Operations
-from jobs import JOBS, Job, prepare, serve, settle
+from jobs import JOBS, Job, available, prepare, serve, settle
+from limits import BASE, resident
 from safetensors.torch import load, load_file
 
 from dessl.training.checkpoint import load_checkpoint
 
-SECONDS = 20  # in which an interrupted process must have ended
-LONGEST = 240  # in which a job must have ended on a busy machine
+SECONDS = 20  # in which a process must have ended after a signal
+SLOWER = 3  # times as long as the unbroken job, on a busy machine
+LONGEST = 240  # seconds of an unbroken job
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 
@@ -48,12 +53,23 @@ class BrokenError(Exception):
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit code, or minus the signal; operations done; what it said."""
+    """How a process ended.
+
+    Attributes:
+        code: Its exit code, or minus the signal.
+        operations: File operations that it did.
+        said: What it wrote to the terminal.
+        seconds: How long it took.
+        lag: Seconds between a signal from outside and its end.
+        grown: Bytes of memory that it took beside those it began with, at most.
+    """
 
     code: int
     operations: int
     said: str
     seconds: float
+    lag: float = 0.0
+    grown: int = 0
 
 
 def run(
@@ -63,10 +79,12 @@ def run(
     fault: Fault | None = None,
     stop: "Stop | None" = None,
     first: Callable[[], object] = lambda: None,
+    like: Ended | None = None,
 ) -> Ended:
     """Run a job in a fork, with a fault at an operation or a signal from outside.
 
-    ``first`` is called in the fork before the job.
+    ``first`` is called in the fork before the job. ``like`` is the unbroken job, which limits time
+    and memory.
     """
     reads, writes = os.pipe()
     said, log = os.pipe()  # not a file: disks are filled here
@@ -79,17 +97,23 @@ def run(
     os.close(writes)
     os.close(log)
     with os.fdopen(reads) as pipe, os.fdopen(said, errors="replace") as words:
-        pipe.readline()  # the job begins
-        began = time.monotonic()
+        before = int(pipe.readline() or 0)  # the job begins
+        began = struck = time.monotonic()
         if stop:
             time.sleep(stop.after)
+            struck = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, stop.number)
-        interrupted = stop is not None or fault is not None
-        code = _waited(process, SECONDS * 3 if interrupted else LONGEST)
+        most = LONGEST if like is None else SLOWER * like.seconds + SECONDS
+        code, peak = _waited(process, SECONDS if stop else most)
+        ended = time.monotonic()
         operations = pipe.readline().strip()
         text = words.read()
-    return Ended(code, int(operations or 0), text, time.monotonic() - began)
+    grown = max(0, peak - before)
+    if like is not None and grown > 2 * (BASE + like.grown):
+        raise BrokenError(f"{grown:,} bytes, where the unbroken job took {like.grown:,}")
+    lag = ended - struck if stop else 0.0
+    return Ended(code, int(operations or 0), text, ended - began, lag, grown)
 
 
 class Stop(NamedTuple):
@@ -119,7 +143,7 @@ def _child(
         operations = Operations(folder, fault)
         operations.arm()
         first()
-        os.write(pipe, b"begins\n")
+        os.write(pipe, f"{resident()}\n".encode())
         try:
             job.run()
             code = 0
@@ -134,12 +158,13 @@ def _child(
         os._exit(code)
 
 
-def _waited(process: int, seconds: float) -> int:
+def _waited(process: int, seconds: float) -> tuple[int, int]:
+    """The exit code of a process and the most memory that it had."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found, status = os.waitpid(process, os.WNOHANG)
+        found, status, used = os.wait4(process, os.WNOHANG)
         if found:
-            return os.waitstatus_to_exitcode(status)
+            return os.waitstatus_to_exitcode(status), 1024 * used.ru_maxrss
         time.sleep(0.002)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
@@ -250,8 +275,9 @@ class Bench:
     """The jobs, each run once unbroken, and the counts."""
 
     def __init__(self, seed: int, only: list[str]) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         self.chance = random.Random(seed)
-        self.names = only or list(JOBS)
+        self.names = [name for name in only or JOBS if available(JOBS[name])]
         self.root = Path(tempfile.mkdtemp(prefix="kills-"))
         self.publisher, self.port = serve()
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in self.names}
@@ -280,7 +306,8 @@ class Bench:
             for _ in range(self.chance.randint(1, 6)):
                 story.append(self._stopped(name, folder, whole))
                 check_whole(folder)
-            ended = run(job, folder, self.port)
+            ended = run(job, folder, self.port, like=whole)
+            self._note(name, ended, whole)
             if ended.code:
                 raise BrokenError(f"it failed when resumed: {ended.said[-600:]}")
             found = tree(folder)
@@ -302,18 +329,28 @@ class Bench:
         if whole.operations and self.chance.random() < 0.6:
             when = self.chance.choice(("before", "after", "torn"))
             fault = Fault(self.chance.randrange(whole.operations), number, when)
-            ended = run(job, folder, self.port, fault, None)
+            ended = run(job, folder, self.port, fault, None, like=whole)
             how, said = "at a file operation", str(fault)
         else:
             stop = Stop(self.chance.uniform(0, whole.seconds), number)
-            ended = run(job, folder, self.port, None, stop)
+            ended = run(job, folder, self.port, None, stop, like=whole)
             how, said = "at a random time", str(stop)
         check_stopped(ended, number, job)
+        self._note(name, ended, whole)
         if ended.code:
             counts["kills"] += 1
             counts[number.name] += 1
             counts[how] += 1
         return said
+
+    def _note(self, name: str, ended: Ended, whole: Ended) -> None:
+        """Keep the longest time after a signal, and the most memory beside the unbroken job's."""
+        share = (BASE + ended.grown) / (BASE + whole.grown)
+        for key, value in (
+            ("most ms after a signal", round(1000 * ended.lag)),
+            ("most % of memory", round(100 * share)),
+        ):
+            self.counts[name][key] = max(self.counts[name][key], value)
 
     def close(self) -> None:
         """End the publisher and remove the folders."""
@@ -330,19 +367,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[], choices=JOBS)
     parser.add_argument("--dry", action="store_true", help="do not add to the counts")
+    parser.add_argument("--counts", type=Path, default=RESULTS, help="where counts are added")
     given = parser.parse_args()
     bench = Bench(given.seed, given.only)
-    end = time.monotonic() + given.seconds
-    while (
-        sum(one["kills"] for one in bench.counts.values()) < given.kills and time.monotonic() < end
-    ):
+    end, sums = time.monotonic() + given.seconds, dict.fromkeys(bench.names, 0)
+    while sum(sums.values()) < given.kills and time.monotonic() < end:
         weights = [JOBS[name].share for name in bench.names]
-        bench.round(bench.chance.choices(bench.names, weights)[0])
+        name = bench.chance.choices(bench.names, weights)[0]
+        bench.counts[name] = Counter()
+        bench.round(name)
+        sums[name] += bench.counts[name]["kills"]
+        if not given.dry:  # saved as it goes
+            add_counts("kills", {name: bench.counts[name]}, given.counts)
     bench.close()
-    for name, counts in bench.counts.items():
-        print(name, dict(counts))
-    if not given.dry:
-        add_counts("kills", bench.counts)
+    print(sums)
 
 
 if __name__ == "__main__":

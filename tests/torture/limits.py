@@ -27,6 +27,11 @@ def _hang(number: int, frame: FrameType | None) -> None:
     raise HangError(f"more than {SECONDS} s")
 
 
+def resident() -> int:
+    """Bytes of memory that this process has now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
 def cap_memory() -> None:
     """Let allocations fail that would take the machine's memory."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
@@ -42,7 +47,9 @@ class Watch:
 
     def __init__(self) -> None:
         signal.signal(signal.SIGALRM, _hang)
-        self.peaks = os.open("/proc/self/clear_refs", os.O_WRONLY)
+        # Where a peak cannot be set back, only growth beyond all earlier peaks is seen.
+        resets = Path("/proc/self/clear_refs")
+        self.peaks = os.open(resets, os.O_WRONLY) if resets.exists() else None
         self.sizes = os.open("/proc/self/statm", os.O_RDONLY)
         self.page = os.sysconf("SC_PAGESIZE")
         self.armed = 0.0
@@ -53,8 +60,11 @@ class Watch:
         if (now := time.monotonic()) > self.armed + SECONDS / 2:  # a thread is made each time
             faulthandler.dump_traceback_later(3 * SECONDS, exit=True)
             self.armed = now
-        os.pwrite(self.peaks, b"5", 0)  # the peak starts again from what is used now
-        before = int(os.pread(self.sizes, 100, 0).split()[1]) * self.page
+        if self.peaks is not None:
+            os.pwrite(self.peaks, b"5", 0)  # the peak starts again from what is used now
+            before = int(os.pread(self.sizes, 100, 0).split()[1]) * self.page
+        else:
+            before = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             yield

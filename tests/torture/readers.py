@@ -3,24 +3,33 @@
 import contextlib
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dessl._entries import EntryError, read_toml
 from dessl.cli.main import main
 from dessl.data import DataError, SemiData
+from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.cifar import read_cifar10, read_cifar100, read_records
 from dessl.data.formats.fitting import read_new_table, read_table
 from dessl.data.formats.folder import read_image_folder, read_new_images
+from dessl.data.formats.frames import frame_encoding, is_numbers, read_frame
 from dessl.data.formats.idx import read_idx, read_mnist
 from dessl.data.formats.medmnist import read_medmnist
+from dessl.data.formats.npy import read_embeddings, read_new_embeddings
 from dessl.data.formats.npz import read_new_npz, read_npz
 from dessl.data.formats.stl10 import read_stl10
 from dessl.data.formats.svhn import read_svhn
+from dessl.data.formats.tables import open_table
 from dessl.data.parts import RawData
+from dessl.data.stored.large import large_embeddings, large_table
 from dessl.results.facts import read_facts
 from dessl.saved import SavedModelError, load_model
+from dessl.teachers import Answers
 from dessl.training.checkpoint import CheckpointError, load_checkpoint
 from dessl.training.folder import _check_identity, _read_identity
 from dessl_paper.catalogue import at_profile, experiment_from
@@ -51,6 +60,76 @@ def table(folder: Path, *, name: str, label: str, later: bool = False, **options
     if later:
         again = read_new_table(folder / name, encoding)
         assert again.x.shape == raw.x.shape
+
+
+def npy(
+    folder: Path, *, names: list[str], labels: str, label: str | None = None, later: bool
+) -> None:
+    """Read embeddings side by side and their labels, and perhaps again for a trained model."""
+    paths = [folder / name for name in names]
+    raw = read_embeddings(paths, labels=folder / labels, label=label)
+    whole(raw)
+    if later:
+        again = read_new_embeddings(paths, raw.class_names, labels=folder / labels, label=label)
+        assert again.x.equal(raw.x)
+
+
+def large_rows(data: SemiData | None) -> None:
+    """Check data of which most rows stay on disk, and read all of them."""
+    if data is None:  # so few are read into memory
+        return
+    assert data.stored is not None
+    rest = data.stored.rows(np.arange(len(data.stored)))
+    assert rest.shape == (len(data.stored), *data.x.shape[1:])
+    assert np.isfinite(rest).all()
+
+
+def large(folder: Path, *, name: str, label: str, **options: Any) -> None:
+    """Read a table in blocks, as if it were larger than memory."""
+    place = folder / "place"
+    large_rows(large_table(folder / name, place=place, label=label, sample=2, **options))
+
+
+def large_npy(folder: Path, *, names: list[str], labels: str, label: str | None = None) -> None:
+    """Read an array from disk row by row, as if it were larger than memory."""
+    path = folder / names[0]
+    large_rows(large_embeddings(path, labels=folder / labels, label=label, sample=2))
+
+
+def answers(folder: Path, *, label: str, teachers: list[str], later: bool) -> None:
+    """Read a table with teachers' answers as ``dessl fit --teacher`` does."""
+    path = folder / "data.csv"
+    opened = open_table(path)
+    known = [*opened.columns, *opened.unread]
+    columns = {name: teacher_columns(known, name, path) for name in teachers}
+    aside = [one for names in columns.values() for one in names]
+    raw, _ = read_table(path, label=label, ignore=aside)
+    whole(raw)
+    found = read_answers(opened, columns, raw.class_names)
+    for name, values in found.items():
+        given = Answers.of(values, raw.class_names, name=name)
+        assert len(given) == len(raw.x)
+        assert bool(given.probabilities.isfinite().all())
+    if later:
+        assert read_answers(opened, columns, raw.class_names).keys() == found.keys()
+
+
+def frame(folder: Path, *, labels: list[int], arrow: bool, later: bool) -> None:
+    """Read a data frame as ``DeSSLClassifier.fit`` does, once its maker could make one."""
+    made = made_frame(json.loads((folder / "frame.json").read_bytes()), arrow=arrow)
+    codes = np.array(labels, np.int64)
+    if made is None or len(made) != len(codes):
+        raise DataError("nobody could make such a frame")
+    if is_numbers(made):
+        return
+    read = read_frame(made)
+    encoding = frame_encoding(
+        read.table(), codes, label="label", class_names=("a", "b"), categorical=read.categorical
+    )
+    x = encoding.features(read.table())
+    assert x.shape == (len(codes), len(encoding.feature_names))
+    if later:
+        assert np.array_equal(x, encoding.features(read_frame(made).table()))
 
 
 def npz(folder: Path, *, later: bool = False) -> None:
@@ -85,6 +164,33 @@ def experiment(folder: Path, *, name: str, profile: Any) -> None:
     experiment_from(name, profile, at_profile(name, profile, entries))
 
 
+def made_frame(columns: list[dict[str, Any]], *, arrow: bool) -> Any:
+    """The data frame of pandas, or of Arrow, that a file describes; None if there is no such."""
+    import pandas as pd
+    import pyarrow as pa
+
+    makers: dict[str, Callable[[Any], Any]] = {
+        "datetime": lambda values: pd.to_datetime(pd.Series(values)),
+        "zoned": lambda values: pd.to_datetime(pd.Series(values)).dt.tz_localize("UTC"),
+        "timedelta": lambda values: pd.to_timedelta(pd.Series(values), unit="s"),
+        "period": lambda values: pd.Series(pd.PeriodIndex(values, freq="M")),
+        "complex": lambda values: pd.Series(values, dtype="complex128"),
+        "bytes": lambda values: pd.Series([str(value).encode() for value in values]),
+        "arrow": lambda values: pd.Series(values, dtype=pd.ArrowDtype(pa.string())),
+        "list": pd.Series,
+    }
+    try:
+        series = []
+        for column in columns:
+            kind, values = column["kind"], column["values"]
+            make = makers.get(kind, lambda values, kind=kind: pd.Series(values, dtype=kind))
+            series.append(make(values).rename(column["name"]))
+        made = pd.concat(series, axis=1)
+        return pa.Table.from_pandas(made, preserve_index=False) if arrow else made
+    except Exception:  # noqa: BLE001 (pandas and Arrow refuse in many ways)
+        return None
+
+
 class BadExitError(Exception):
     """A command that ended otherwise than with 0 or 2."""
 
@@ -93,9 +199,11 @@ class CommandRefusedError(Exception):
     """A command that ended with 2 and one line."""
 
 
-def command(folder: Path, *, arguments: list[str]) -> None:
-    """Run ``dessl`` in this process, in a folder."""
-    out, err = io.StringIO(), io.StringIO()
+def command(folder: Path, *, arguments: list[str], piped: str = "") -> None:
+    """Run ``dessl`` in this process, in a folder, with a file on standard input."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    content = (folder / piped).read_bytes() if piped else b""
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(content))
     with (
         contextlib.chdir(folder),
         contextlib.redirect_stdout(out),
@@ -106,20 +214,29 @@ def command(folder: Path, *, arguments: list[str]) -> None:
             code: object = 0
         except SystemExit as left:
             code = left.code or 0
-    said = err.getvalue()
+        finally:
+            sys.stdin = before
+    out.flush()
+    said, shown = err.getvalue(), out.buffer.getvalue().decode()  # type: ignore[attr-defined]
     if code not in (0, 2) or "Traceback" in said:
         raise BadExitError(f"{arguments}: exit code {code}: {said[-500:]}")
     if code == 2:
-        raise CommandRefusedError(said.strip() or out.getvalue().strip())
-    before = arguments[arguments.index("--json") - 1] if "--json" in arguments[1:] else "--json"
-    if not before.startswith("--") and "--help" not in arguments:  # not the value of an option
-        json.loads(out.getvalue())
+        raise CommandRefusedError(said.strip() or shown.strip())
+    last = arguments[arguments.index("--json") - 1] if "--json" in arguments[1:] else "--json"
+    if not last.startswith("-") and "--help" not in arguments:  # not the value of an option
+        json.loads(shown)
 
 
 READERS = {
     "csv": Reader(table, (DataError,)),
     "parquet": Reader(table, (DataError,)),
     "npz": Reader(npz, (DataError,)),
+    "npy": Reader(npy, (DataError,)),
+    "excel": Reader(table, (DataError,)),
+    "large table": Reader(large, (DataError,)),
+    "large npy": Reader(large_npy, (DataError,)),
+    "answers": Reader(answers, (ValueError,)),
+    "frame": Reader(frame, (DataError,)),
     "idx": Reader(lambda folder: read_idx(folder / "file"), (DataError,)),
     "mnist": Reader(lambda folder: whole(read_mnist(folder)), (DataError,)),
     "cifar": Reader(lambda folder, classes: read_records([folder / "file"], classes), (DataError,)),

@@ -30,6 +30,11 @@ def test_harm_of_other_kinds_is_said_and_survived(capfd: pytest.CaptureFixture[s
     assert "FAILED" not in capfd.readouterr().out
 
 
+def test_starts_that_are_interrupted_end_with_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    run("starts.py", "--signals", 10)
+    assert "FAILED" not in capfd.readouterr().out
+
+
 def run(script: str, *arguments: object) -> None:
     """Run a part of the bench in a process of its own, which forks."""
     place = Path(__file__).with_name(script)

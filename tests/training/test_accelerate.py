@@ -153,16 +153,13 @@ def test_a_captured_run_resumes(make_plan: Any, tmp_path: Any) -> None:
 
 @cuda
 @pytest.mark.cuda
-def test_no_captured_step_waits_for_the_device(make_plan: Any) -> None:
+def test_no_captured_step_waits_for_the_device(make_plan: Any, no_waiting: Any) -> None:
     plan = make_plan(lam=0.5, ema=0.9, graph="on", compile="off")
     run = Run(network(), FixMatch(0.6), images("cuda"), plan, None)
     run.take(0)
-    try:
-        torch.cuda.set_sync_debug_mode("error")
+    with no_waiting():
         for step in range(1, 11):  # some epochs of both streams
             run.take(step)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert run.step.totals.troubles() == [None]
 
 

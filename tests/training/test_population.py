@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData, draw_labels
+from dessl.evaluation import metrics_from_logits
 from dessl.models import MLP, LeNet, MedCNN
 from dessl.surrogates import (
     UPS,
@@ -399,6 +400,16 @@ class BrokenOffError(RuntimeError):
     pass
 
 
+def assert_logits_kept(result: TrainResult, y: Tensor) -> None:
+    """One (n, classes) for each event, whose accuracy and cross-entropy are the event's."""
+    assert result.validation_logits is not None
+    for logits, event in zip(result.validation_logits, result.history, strict=True):
+        metrics = metrics_from_logits(logits, y)
+        assert event.validation is not None
+        assert metrics.accuracy == event.validation["accuracy"]
+        assert metrics.cross_entropy == pytest.approx(event.validation["cross_entropy"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("model", "settings"),
     [(small_mlp, {}), (dropping, {"optimiser": "adamw", "ema": 0.9, "steps": 14})],
@@ -408,7 +419,7 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
 ) -> None:
     data = table()
     runs, plan = sweep(data), plan_of(**settings, select="accuracy")
-    whole = train_population(model, Entropy(), data, runs, plan)
+    whole = train_population(model, Entropy(), data, runs, plan, keep_logits=True)
     monkeypatch.setattr(Population, "save_seconds", 0.0)
     saved = loop.save_checkpoint
 
@@ -422,11 +433,14 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
 
     monkeypatch.setattr(loop, "save_checkpoint", breaking)
     with pytest.raises(BrokenOffError):
-        train_population(model, Entropy(), data, runs, plan, out=tmp_path)
+        train_population(model, Entropy(), data, runs, plan, out=tmp_path, keep_logits=True)
     monkeypatch.setattr(loop, "save_checkpoint", saved)
-    went_on = train_population(model, Entropy(), data, runs, plan, out=tmp_path)
-    for one, other in zip(whole, went_on, strict=True):
+    went_on = train_population(model, Entropy(), data, runs, plan, out=tmp_path, keep_logits=True)
+    for run, one, other in zip(runs, whole, went_on, strict=True):
         assert_same(one, other, 0)
+        assert_logits_kept(one, data.y[run.draw.validation])
+        assert other.validation_logits is not None
+        assert torch.equal(one.validation_logits, other.validation_logits)
     joint = [result.seconds for result in went_on if result.plan.risk != "complete_case"]
     assert sum(joint) > 0.5  # the first session's pause is counted
     other_lam = dataclasses.replace(runs[-1], lam=0.123)

@@ -15,6 +15,7 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", de
 REMEDIES = {
     errno.ENOSPC: "Free some space, or choose a folder on another disk.",
     errno.EDQUOT: "Free some space, or choose a folder on another disk.",
+    errno.EFBIG: "Raise the limit for the size of files (ulimit -f), or choose another disk.",
     errno.EACCES: "Choose a folder that you may read and write.",
     errno.EPERM: "Choose a folder that you may read and write.",
     errno.EROFS: "Choose a folder that you may read and write.",

@@ -107,6 +107,15 @@ Refit = Annotated[
     bool,
     Option(help="Train the winner again on all labels, those held out to judge it included."),
 ]
+Stream = Annotated[
+    bool | None,
+    Option(
+        help="Leave most unlabelled rows on disk: networks read them as they train, and teachers "
+        "learn from 50,000 of them. If not given: yes for a CSV or Parquet file above 128 MiB, a "
+        ".npy file above 1 GiB, and a folder of more than 100,000 unlabelled images.",
+        show_default=False,
+    ),
+]
 Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
 
 
@@ -134,6 +143,7 @@ def fit(
     networks: Networks = None,
     margin: Margin = MARGIN,
     refit: Refit = True,
+    stream: Stream = None,
     seed: Seed = 0,
     device: Device = "auto",
     resume: Resume = True,
@@ -173,9 +183,10 @@ def fit(
 
 def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
     from dessl.cli.teaching import check_alone, fit_taught
+    from dessl.training.ranks import from_first
 
     if not options["teacher"]:
         raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
     check_alone(options, defaults)
-    fit_taught(options, asked)
+    from_first(lambda: fit_taught(options, asked))  # over too soon to be shared

@@ -19,7 +19,6 @@ from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
 from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
-TAUGHT = "taught.json"  # what a run with teachers found
 FINISHED_ALREADY = (
     "{out} is finished already: nothing was trained. To train again, choose another --out."
 )
@@ -142,7 +141,7 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
 
 def _check_free(out: Path) -> None:
     """Refuse a folder where something that is not ours has one of our names."""
-    taken = [name for name in (MODEL, TWIN, FACTS, REPORT, TAUGHT) if os.path.lexists(out / name)]
+    taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
     if _holds_something(out / TRAINING):
         taken.append(TRAINING)
     if taken:

@@ -3,11 +3,12 @@
 ``dessl.cli.fit`` has the options, which come here as a dict by name.
 """
 
+import copy
 import re
 import shlex
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,8 +39,9 @@ from dessl.cli.sources import (
     training_data,
 )
 from dessl.data import DataError, Part, SemiData
+from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import DEFAULT_SURROGATE, Architecture, Lam, Teachers
+from dessl.recipes.defaults import Architecture, Lam, Teachers
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
@@ -49,6 +51,7 @@ from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 from dessl.training.progress import whole_bar
+from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
 
 REFIT = "refit"  # its runs, within those of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
@@ -56,11 +59,12 @@ Options = Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows; those to train on; those to judge by; and the share held out for that, if any."""
+    """All rows; those to train on; those to judge by, π of their labels; the share held out."""
 
     every: SemiData
     train: SemiData
     test: Part
+    propensity: Tensor | None
     held_out: dict[str, float]
 
 
@@ -80,42 +84,63 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
         asked: Of :func:`asked_for`; a finished run of the same is shown again, not trained.
     """
     started, out = time.perf_counter(), options["out"]
-    if options["resume"] and is_finished(out, asked):
+    if ranks() > 1:
+        check_alike({**asked, "out": str(out)}, "the options and files of dessl fit")
+    if options["resume"] and from_first(partial(is_finished, out, asked)):
         say(FINISHED_ALREADY.format(out=out))
-        _show(out, read_facts(out), as_json=options["as_json"])
+        _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
     with resumable(out), noted_warnings() as notes:
         rows = _rows(options)
-        found = audit(rows.train, cheap=True, seed=options["seed"])
-        rows = rows._replace(train=rows.train.to(device_named(options["device"])))
+        found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
+        rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
-        if not rows.train.is_image:
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
         again = options["refit"] and bool(rows.held_out)
         with (
-            own_folder(out, _settings(recipe), resume=options["resume"]),
+            held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
-            trial = run_trial(rows.train, rows.test, recipe, out=out / TRAINING)
-            facts = trial_facts(
-                trial,
-                surrogate=options["surrogate"] or DEFAULT_SURROGATE,
-                command=command(),
-                seconds=time.perf_counter() - started,
-                settings={"lam_asked_for": options["lam"], **rows.held_out},
-                warnings=tuple(notes),
-                margin=options["margin"],
-                share=rows.held_out.get("hold_out", 1.0),
+            trial = run_trial(
+                rows.train, rows.test, recipe, propensity=rows.propensity, out=out / TRAINING
             )
+            seconds = time.perf_counter() - started
+            facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
             if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
                 fitted = last.fitted
                 facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
-            _write(out, rows.train, fitted, facts, source=options["data"])
-            mark_finished(out, asked)
-            drop_large_checkpoints(out)
+            if rank() == 0:
+                _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
+                mark_finished(out, asked)
+                drop_large_checkpoints(out)
+                if isinstance(rows.every.stored, TableRows):
+                    rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
+
+
+def _on(rows: Rows, device: torch.device) -> Rows:
+    """The rows to train on, on a device; all rows share that copy of the features."""
+    train, every = rows.train.to(device), copy.copy(rows.every)
+    if rows.train.x is rows.every.x:
+        every.x = train.x
+    return rows._replace(every=every.to(device), train=train)
+
+
+def _facts(
+    trial: Trial, rows: Rows, options: Options, notes: Sequence[str], seconds: float
+) -> RunFacts:
+    """What the trial found, before anything is trained again."""
+    return trial_facts(
+        trial,
+        surrogate=options["surrogate"] or trial.fitted.recipe.default_surrogate,
+        command=command(),
+        seconds=seconds,
+        settings={"lam_asked_for": options["lam"], **rows.held_out},
+        warnings=tuple(notes),
+        margin=options["margin"],
+        share=rows.held_out.get("hold_out", 1.0),
+    )
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
@@ -148,7 +173,7 @@ def _refitted(
 ) -> Refitted | None:
     """Train what won again on all labels; None where that failed, and the trial's is kept."""
     keep, _ = _labels(options["labels"])
-    whole = every_label(rows.every, labels=keep, seed=options["seed"]).to(rows.train.device)
+    whole = every_label(rows.every, labels=keep, seed=options["seed"])
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
@@ -169,13 +194,38 @@ def _rows(options: Options) -> Rows:
         all_classes=options["all_classes"],
         labels=labels_file,
         sheet=options["sheet"],
+        stream=options["stream"],
+        place=options["out"] / TRAINING,
+        seed=seed,
     )
+    if every.stored is not None:
+        _say_stored(every, options)
     if options["propensity"] is not None:
         every = _weighed(every, data, options["propensity"], seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
-    train, test = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
-    return Rows(every, train, test, held_out)
+    divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
+    if divided.propensity is not None:
+        warnings.warn(
+            "estimates and comparisons weigh the held-out labels by 1/π. Sections of the report on "
+            "calibration and on single classes do not: they describe the labelled rows.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Rows(every, *divided, held_out)
+
+
+def _say_stored(every: SemiData, options: Options) -> None:
+    """Say what stays on disk; refuse what cannot be done with such rows."""
+    if options["propensity"] is not None:
+        raise ValueError(
+            "--propensity needs all rows in memory, and this file is read in blocks. Pass "
+            "--no-stream."
+        )
+    say(
+        f"{every.n_stored:,} unlabelled rows stay on disk; {len(every.unlabelled_rows):,}, drawn "
+        "at random, are in memory for teachers, the audit and the test."
+    )
 
 
 def _labels(text: str | None) -> tuple[int | None, str | None]:
@@ -200,13 +250,6 @@ def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiDat
     )
     found = propensity_of(rows, given, seed=seed)
     say(found.sentence)
-    if rows.test is None:
-        warnings.warn(
-            "test rows are held out of the labelled rows, and metrics on them are not weighed by "
-            "1/π: they describe the labelled rows. Pass --test-file with rows labelled at random.",
-            UserWarning,
-            stacklevel=2,
-        )
     return found.on(rows)
 
 
@@ -280,14 +323,16 @@ def _of_all_labels(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
     return replace(facts, model=model, seconds=round(seconds, 2))
 
 
-def _write(out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, source: str) -> None:
+def _write(
+    out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
+) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
     details = {
         "surrogate": facts.methods[-1].surrogate,
-        "data_sha256": fingerprint(source),
+        "data_sha256": sha256,
         "verdict": facts.verdict.sentence,
     }
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):

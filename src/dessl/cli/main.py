@@ -17,24 +17,30 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     Args:
         arguments: The arguments after ``dessl``; by default those of the process.
     """
-    from dessl.cli.stopping import CODES, farewell, stop_at_once, stoppable
+    from dessl.cli.stopping import CODES, code_of_interrupt, farewell, stop_at_once, stoppable
 
     if arguments is None:
         stop_at_once()
     from dessl.cli.app import app_for
     from dessl.cli.errors import MENDABLE, TYPED, complaint, from_home
     from dessl.cli.output import any_letter, say
+    from dessl.cli.together import is_said_here, joined
 
     any_letter()
     try:
         typed = tuple(map(from_home, sys.argv[1:] if arguments is None else arguments))
         TYPED.set(typed)
-        with stoppable():
+        with stoppable(), joined(typed):
             app_for(typed)(typed)
     except MENDABLE as error:
-        say(f"dessl: {complaint(error)}", style="red")
+        if is_said_here(line := complaint(error)):
+            say(f"dessl: {line}", style="red")
         sys.exit(2)
+    except KeyboardInterrupt:  # as the block was left
+        code = code_of_interrupt()
+        say(farewell())
+        sys.exit(code)
     except SystemExit as end:
-        if end.code in CODES:
+        if end.code in CODES and is_said_here("stopped"):
             say(farewell())
         raise

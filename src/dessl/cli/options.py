@@ -41,7 +41,14 @@ def device_named(name: str) -> "torch.device":
     import torch
 
     from dessl import _checks
+    from dessl.training.ranks import ranks
 
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return _checks.device("--device", name)
+    device = _checks.device("--device", name)
+    if ranks() > 1 and device.index is not None:
+        raise ValueError(
+            f"--device {name} is one GPU, but there are {ranks()} ranks, each with its own. Use "
+            "--device auto; CUDA_VISIBLE_DEVICES says which GPUs there are."
+        )
+    return device

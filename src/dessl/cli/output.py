@@ -69,6 +69,8 @@ def show_facts(facts: "RunFacts") -> None:
         console.print(_comparison_table(facts.comparisons))
     if facts.pool:
         console.print(_pool_table(facts.pool))
+    for line in facts.taught.about_teachers if facts.taught else ():
+        show(line)
     show(facts.verdict.sentence)
     if facts.model:
         show(expected_accuracy(facts, facts.model))

@@ -1,6 +1,7 @@
 """What DATA is: a table, an npz file, npy files, a folder of images, or a name of the catalogue."""
 
 import hashlib
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from dessl._checks import quoted
 from dessl.data import DATASETS, DataError, Part, SemiData, load
 from dessl.data.errors import did_you_mean, few
 from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.fitting import read_new_table
 from dessl.data.formats.folder import SUFFIXES, read_new_images
 from dessl.data.formats.npy import read_new_embeddings
@@ -23,6 +25,16 @@ from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 from dessl.data.parts import RawData
+from dessl.data.stored.large import (
+    ARRAY_BYTES,
+    IMAGES,
+    TABLE_BYTES,
+    large_embeddings,
+    large_folder,
+    large_table,
+    unlabelled_folders,
+)
+from dessl.data.stored.tables import SAMPLE
 from dessl.saved import SavedModel
 
 if TYPE_CHECKING:
@@ -127,13 +139,15 @@ def fingerprint(source: str) -> str | None:
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Of the images alone: hidden and other files are skipped."""
+    """Of the images alone: hidden and other files are skipped; of very many, their sizes."""
     paths = [*folder.glob("*"), *folder.glob("*/*")]
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     digest = hashlib.sha256()
+    large = len(files) > IMAGES
     for name in sorted(files):
         if files[name].suffix.lower() in SUFFIXES and "/." not in f"/{name}":
-            digest.update(f"{name}\0{_sha256(files[name])}\0".encode())
+            what = files[name].stat().st_size if large else _sha256(files[name])
+            digest.update(f"{name}\0{what}\0".encode())
     return digest.hexdigest()
 
 
@@ -153,6 +167,9 @@ def training_data(
     all_classes: bool = False,
     labels: str | None = None,
     sheet: str | None = None,
+    stream: bool | None = False,
+    place: Path | None = None,
+    seed: int = 0,
 ) -> SemiData:
     """Read DATA to train on.
 
@@ -166,6 +183,9 @@ def training_data(
         all_classes: Whether other labels are classes even if they look like such a mark.
         labels: The file of the labels, for npy files.
         sheet: The sheet, for an Excel workbook.
+        stream: Whether most unlabelled rows stay on disk; None for large files alone.
+        place: Folder for a file of such rows.
+        seed: Of the draw of those that are kept in memory.
     """
     kind = kind_of(source)
     _check_labels_file(source, kind, labels)
@@ -180,6 +200,19 @@ def training_data(
         no_missing_label=kind != "npy" and all_classes,
     )
     ask = _no_marks if all_classes else partial(_missing_among, labels or source, label)
+    streamed = _is_streamed(source, kind, stream)
+    if kind == "npy" and labels is not None and streamed:
+        found = large_embeddings(
+            source,
+            labels=labels,
+            label=label,
+            missing_labels=missing_labels,
+            ask=ask,
+            sample=SAMPLE,
+            seed=seed,
+        )
+        if found is not None:
+            return found
     if kind == "npy" and labels is not None:
         return SemiData.from_file(
             *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
@@ -187,11 +220,26 @@ def training_data(
     if kind == "catalogue":
         return load(source)
     if kind == "images":
-        return SemiData.from_folder(source, size=size)
+        large = large_folder(source, size=size, sample=SAMPLE, seed=seed) if streamed else None
+        return SemiData.from_folder(source, size=size) if large is None else large
     if kind == "npz":
         return SemiData.from_file(source)
     if label is None:
         raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
+    if streamed and place is not None:
+        found = large_table(
+            source,
+            place=place,
+            label=label,
+            ignore=ignore,
+            categorical=categorical,
+            missing_labels=missing_labels,
+            ask=ask,
+            sample=SAMPLE,
+            seed=seed,
+        )
+        if found is not None:
+            return found
     return SemiData.from_file(
         source,
         label=label,
@@ -201,6 +249,24 @@ def training_data(
         missing_labels=missing_labels,
         ask=ask,
     )
+
+
+def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
+    """Whether most rows of DATA stay on disk."""
+    path = Path(source)
+    if kind == "images":
+        places = unlabelled_folders(path) if stream is None else []
+        return bool(stream) or sum(1 for one in places for _ in os.scandir(one)) > IMAGES
+    excel = path.suffix.lower() in EXCEL
+    able = path.is_file() and kind in ("table", "npy") and not excel
+    if stream and not able:
+        raise ValueError(
+            "--stream is for one CSV, Parquet or .npy file or a folder of images, but DATA is none "
+            "of these. Convert it, or omit the option."
+        )
+    least = TABLE_BYTES if kind == "table" else ARRAY_BYTES
+    large = able and path.stat().st_size > least
+    return bool(stream) or (stream is None and large)
 
 
 def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all are classes)

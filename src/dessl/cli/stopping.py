@@ -18,6 +18,7 @@ AGAIN = 1.0  # seconds after which an interrupt that was swallowed is raised aga
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 IMPORTING = "<frozen importlib._bootstrap>"
 CODES = tuple(128 + number for number in NUMBERS)
+_codes: list[int] = []  # of the interrupts that came
 _lines = ["Interrupted."]  # what to say: that of the innermost block
 _last = ""  # what is going to be said, once that block is left
 
@@ -48,6 +49,12 @@ def saying(line: str) -> Iterator[None]:
         _lines.pop()
 
 
+def code_of_interrupt() -> int:
+    """Return the exit code after an interrupt that came as a block was entered or left."""
+    calm()
+    return _codes[0] if _codes else CODES[0]
+
+
 def farewell() -> str:
     """Return the line to say after an interrupt, once."""
     global _last
@@ -64,13 +71,13 @@ def stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return
-    codes: list[int] = []
+    _codes.clear()
 
     def stop(number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
-            codes.append(128 + number)
+            _codes.append(128 + number)
         if _importing(frame):
-            _leave(codes[0] - 128, frame)
+            _leave(_codes[0] - 128, frame)
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise KeyboardInterrupt
 
@@ -82,16 +89,18 @@ def stoppable() -> Iterator[None]:
             if before[number] != signal.SIG_IGN:
                 signal.signal(number, stop)
         yield
+    except GeneratorExit:  # an interrupt came between the block and this
+        raise
     except BaseException:
-        if not codes:
+        if not _codes:
             raise
     finally:
         calm()
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
-    if codes:
-        raise SystemExit(codes[0])
+    if _codes:
+        raise SystemExit(_codes[0])
 
 
 def _without_interrupts(

@@ -1,38 +1,44 @@
 """``dessl fit --teacher``: few gold labels, and the answers of somebody who may be wrong.
 
 RUN/model/        the student, and what takes the teachers' answers if they will answer new rows
-RUN/taught.json   how good each teacher is, what was kept and why
+RUN/facts.json    how good each teacher is, what was kept and why; RUN/report.html shows it
+RUN/training/     checkpoints, from which a killed run is resumed
 """
 
-import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from dessl._files import write_whole
-from dessl.cli.errors import command
+from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
-    TAUGHT,
+    drop_large_checkpoints,
     is_finished,
     mark_finished,
     own_folder,
     put_model,
 )
-from dessl.cli.output import noted_warnings, say, show, show_json
-from dessl.cli.sources import fingerprint, kind_of, training_data
-from dessl.cli.stopping import saying
-from dessl.data import DataError, SemiData
+from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
+from dessl.cli.sources import kind_of, training_data
+from dessl.data import SemiData
 from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.tables import open_table
 from dessl.recipes.predictor import TaughtPredictor
-from dessl.results.facts import MODEL
-from dessl.results.machine import machine_facts
+from dessl.report.page import write_report
+from dessl.results.facts import (
+    FACTS,
+    MODEL,
+    REPORT,
+    TRAINING,
+    RunFacts,
+    read_facts,
+    write_facts,
+)
+from dessl.results.taught import taught_facts
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.training.progress import whole_bar
@@ -60,56 +66,42 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     started, out, source = time.perf_counter(), options["out"], options["data"]
     if kind_of(source) != "table":
         raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
-    if options["resume"] and is_finished(out, asked, (TAUGHT,), (MODEL,)):
+    if options["resume"] and is_finished(out, asked, (FACTS, REPORT), (MODEL,)):
         say(FINISHED_ALREADY.format(out=out))
-        _show(out, read_taught(out), as_json=options["as_json"])
+        _show(out, read_facts(out), as_json=options["as_json"])
         return
-    line = f"Interrupted. Nothing was kept; to start over: {command()}"
-    with saying(line), noted_warnings() as notes:
+    with resumable(out), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
         with own_folder(out, SETTINGS, resume=options["resume"]):
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
-            steps, listens = options["steps"], bool(options["teacher_at_prediction"])
-            setting = NetworkSetting(**{"steps": steps, "student_steps": steps} if steps else {})
-            with whole_bar(3, shown=True):
-                taught = learn_from_answers(
-                    data, at_prediction=listens, seed=options["seed"], setting=setting
-                )
-            details = {"teachers": columns, "data_sha256": fingerprint(source)}
-            put_model(out / MODEL, _saved(taught, data, details))
-            entries = {
-                "command": command(),
-                "report": taught.report.as_dict(),
-                "sentences": str(taught.report).splitlines(),
-                "seconds": round(time.perf_counter() - started, 2),
-                "made_with": machine_facts(),
-                "warnings": list(notes),
-            }
-            write_whole(out / TAUGHT, json.dumps(entries, indent=1, allow_nan=False) + "\n")
+            taught = _taught(data, options, out / TRAINING)
+            sha256 = asked["files"][source]
+            put_model(
+                out / MODEL, _saved(taught, data, {"teachers": columns, "data_sha256": sha256})
+            )
+            facts = taught_facts(
+                taught,
+                data,
+                command=command(),
+                seconds=time.perf_counter() - started,
+                settings={"teachers": columns},
+                warnings=tuple(notes),
+                seed=options["seed"],
+            )
+            write_facts(out, facts)
+            write_report(out / REPORT, facts)
             mark_finished(out, asked)
-    _show(out, entries, as_json=options["as_json"])
+            drop_large_checkpoints(out)
+    _show(out, facts, as_json=options["as_json"])
 
 
-def read_taught(out: Path) -> dict[str, Any]:
-    """Read what a run with teachers found.
-
-    Raises:
-        DataError: The file is damaged.
-    """
-    place = out / TAUGHT
-    try:
-        found = json.loads(place.read_bytes())
-        if all(isinstance(line, str) for line in found["sentences"]):
-            return dict(found)
-    except (ValueError, RecursionError, LookupError, TypeError):
-        pass
-    raise DataError.of(
-        place,
-        expected="what a run with teachers found, as JSON",
-        got="something else",
-        do="Remove it and run the command again.",
-    )
+def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
+    steps, listens = options["steps"], bool(options["teacher_at_prediction"])
+    setting = NetworkSetting(**{"steps": steps, "student_steps": steps} if steps else {})
+    with whole_bar(3, shown=True):
+        return learn_from_answers(
+            data, at_prediction=listens, seed=options["seed"], setting=setting, out=out
+        )
 
 
 def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> list[Answers] | None:
@@ -171,11 +163,11 @@ def _saved(taught: Taught, data: SemiData, details: dict[str, Any]) -> SavedMode
     )
 
 
-def _show(out: Path, entries: Mapping[str, Any], *, as_json: bool) -> None:
+def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
     if as_json:
-        show_json(entries)
+        show_json(facts.as_dict())
         return
-    for sentence in entries["sentences"]:
-        show(sentence)
-    show(f"Model: {out / MODEL}")
-    show(f"Next:  dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+    show_facts(facts)
+    show(f"Model:  {out / MODEL}")
+    show(f"Report: {out / REPORT}")
+    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

@@ -7,6 +7,9 @@ from dessl.data.errors import DataError
 from dessl.data.parts import Part
 from dessl.data.publishers import DATASETS
 from dessl.data.semi import SemiData
+from dessl.data.stored.opening import open_rows
+from dessl.data.stored.rows import StoredRows
+from dessl.data.stored.stream import StoredStream
 
 __all__ = [
     "DATASETS",
@@ -17,8 +20,11 @@ __all__ = [
     "Part",
     "RowNumbers",
     "SemiData",
+    "StoredRows",
+    "StoredStream",
     "draw_labels",
     "draw_labels_by_class",
     "load",
+    "open_rows",
     "redraw_labels",
 ]

@@ -129,6 +129,11 @@ class Batches(Iterator[Batch]):
         unlabelled_size = _checks.whole_number("unlabelled_size", unlabelled_size)
         if data.n_labelled == 0:
             raise ValueError("data must have labelled rows to draw from; it has none.")
+        if unlabelled_size and data.stored is not None:
+            raise ValueError(
+                "these batches are drawn from rows in memory, and data has its unlabelled rows in "
+                f"{data.stored.source}. Train with dessl.train, or draw from a StoredStream."
+            )
         pool = data.unlabelled_rows
         if include_labelled:
             pool = torch.cat([data.labelled_rows, pool])

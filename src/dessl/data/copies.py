@@ -2,30 +2,30 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl.data.labels import MISSING
 from dessl.data.row_keys import row_digests
 
 
-def copy_groups(x: Tensor, y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
+def copy_groups(keys: NDArray[np.void], y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
     """Return a number for each row, (n,), the same for rows that are copies of one.
 
     Equal rows are copies, unless their labels differ or they are many: such are cases of their own
     that have the same few values, and each has its own number.
 
     Args:
-        x: (n, ...).
+        keys: (n,) of :func:`dessl.data.row_keys.row_digests`, equal if the rows are.
         y: (n,) class numbers, -1 for a missing label.
         labelled: The most labelled rows that may be copies of one.
         unlabelled: The most unlabelled rows that may be.
 
-    >>> x = torch.tensor([[1.0], [2.0], [1.0], [3.0], [3.0]])
-    >>> copy_groups(x, torch.tensor([0, 1, -1, 0, 1]), labelled=2, unlabelled=2).tolist()
+    >>> keys = row_digests(np.array([[1.0], [2.0], [1.0], [3.0], [3.0]]))
+    >>> copy_groups(keys, torch.tensor([0, 1, -1, 0, 1]), labelled=2, unlabelled=2).tolist()
     [0, 1, 0, 3, 4]
     """
     codes = y.numpy(force=True)
-    keys = row_digests(x.numpy(force=True))
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     known = codes != MISSING
     n_labelled, n_rows = np.bincount(group[known], minlength=len(first)), np.bincount(group)

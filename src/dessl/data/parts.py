@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from dessl.data.features import shared_tensor
 from dessl.data.labels import MISSING
+from dessl.data.stored.rows import StoredRows
 
 LARGEST_ID = 2**31 - 1
 
@@ -112,6 +113,22 @@ def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
             "Omit those rows."
         )
     return Part(x, as_long_as(f"{name} y", y, x))
+
+
+def like_rows(stored: Any, like: Tensor) -> StoredRows:
+    """The stored rows; those of another shape or type than ``like`` are refused."""
+    if not isinstance(stored, StoredRows):
+        raise TypeError(
+            f"stored must be rows of dessl.data.open_rows; got {type(stored).__name__}. Arrays "
+            "in memory go into x, with the label -1."
+        )
+    kind = torch.uint8 if stored.dtype == np.uint8 else torch.float32
+    if stored.shape != tuple(like.shape[1:]) or kind != like.dtype:
+        raise ValueError(
+            f"stored rows must be like those of x, {tuple(like.shape[1:])} of {like.dtype}; got "
+            f"{stored.shape} of {kind} in {stored.source}."
+        )
+    return stored
 
 
 def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -22,14 +23,17 @@ from dessl.data.parts import (
     as_pair,
     dataset_arrays,
     labelled_part,
+    like_rows,
     named_answers,
     row_ids,
     row_propensity,
 )
+from dessl.data.row_keys import row_digests
 
 if TYPE_CHECKING:
     from dessl.data.formats.encoding import TableEncoding
     from dessl.data.parts import RawData
+    from dessl.data.stored.rows import StoredRows
 
 
 class SemiData:
@@ -56,6 +60,9 @@ class SemiData:
             :func:`dessl.teachers.learn_from_answers` learns from; nothing else looks at them.
         name: What the data is called in reports.
         layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
+        stored: More unlabelled rows, which stay on disk, of :func:`dessl.data.open_rows`. Networks
+            then draw their unlabelled rows from these alone; unlabelled rows of x are for teachers
+            and the audit. Their ids follow the largest of ``ids``.
 
     Example:
         >>> data = SemiData(torch.rand(5, 2), ["a", None, "b", None, "a"])
@@ -78,6 +85,7 @@ class SemiData:
         teachers: "Mapping[str, Any] | Sequence[Any] | None" = None,
         name: str = "",
         layout: str | None = None,
+        stored: "StoredRows | None" = None,
     ) -> None:
         parts = {"validation": validation, "test": test}
         pairs = {key: as_pair(key, pair) for key, pair in parts.items() if pair is not None}
@@ -96,6 +104,7 @@ class SemiData:
         self.test = read.get("test")
         self._validation = read.get("validation")
         self.ids = row_ids(ids, self.x)
+        self.stored = None if stored is None else like_rows(stored, self.x)
         self.name = name
         self.row_names: tuple[str, ...] | None = None  # of x's rows, where files have one each
         self.encoding: TableEncoding | None = None  # how a table became x, for later tables
@@ -106,6 +115,7 @@ class SemiData:
         self.teachers = named_answers(teachers, len(self.x))
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
+        self._digests: tuple[Tensor, NDArray[np.void]] | None = None  # of an x
 
     @classmethod
     def from_dataset(cls, dataset: "Dataset[Any]", **options: Any) -> Self:
@@ -198,8 +208,18 @@ class SemiData:
 
     @property
     def n_unlabelled(self) -> int:
-        """How many rows have no label; rows held out for validation are not among them."""
-        return len(self.unlabelled_rows)
+        """How many rows have no label, stored ones included; validation rows are not among them."""
+        return len(self.unlabelled_rows) + self.n_stored
+
+    @property
+    def n_stored(self) -> int:
+        """How many unlabelled rows are not in memory."""
+        return 0 if self.stored is None else len(self.stored)
+
+    @property
+    def first_stored_id(self) -> int:
+        """The id of the first stored row; those after it count on."""
+        return int(self.ids.max()) + 1
 
     @property
     def is_image(self) -> bool:
@@ -248,6 +268,39 @@ class SemiData:
         new._validation_y = self.y[draw.validation]
         return new
 
+    def row_digests(self) -> NDArray[np.void]:
+        """A few bytes for each row, (n,), equal if the rows are; computed once for the same x."""
+        if self._digests is None or self._digests[0] is not self.x:
+            self._digests = self.x, row_digests(self.x.numpy(force=True))
+        return self._digests[1]
+
+    def labelled_alone(self) -> Self:
+        """The rows with a label, copied, and the validation part: what a complete case needs.
+
+        Rows keep their ids.
+
+        Example:
+            >>> data = SemiData(torch.arange(3.0)[:, None], [1, -1, 0])
+            >>> alone = data.labelled_alone()
+            >>> alone.x.tolist(), alone.y.tolist(), alone.ids.tolist(), alone.n_unlabelled
+            ([[0.0], [2.0]], [1, 0], [0, 2], 0)
+        """
+        new, rows = copy.copy(self), self.labelled_rows
+        new.x, new.y, new.ids = self.x[rows], self.y[rows], self.ids[rows]
+        new.propensity = None if self.propensity is None else self.propensity[rows]
+        new.row_names, new.teachers = None, {}
+        new._validation = self.validation
+        new.labelled_rows = torch.arange(len(rows), device=self.device)
+        new.unlabelled_rows, new.validation_rows = rows[:0], rows[:0]
+        new.stored = None
+        return new
+
+    def with_stored(self, stored: "StoredRows | None") -> Self:
+        """The same rows in memory, with other unlabelled rows on disk, or none."""
+        new = copy.copy(self)
+        new.stored = None if stored is None else like_rows(stored, self.x)
+        return new
+
     def to(self, device: "torch.device | str") -> Self:
         """The data on another device; tensors already there are shared."""
         new = copy.copy(self)
@@ -265,6 +318,7 @@ class SemiData:
         shape = tuple(self.x.shape[1:])
         kind = "images of shape" if self.is_image else "rows of shape"
         counts = f"{self.n_labelled} labelled, {self.n_unlabelled} unlabelled"
+        counts += f" ({self.n_stored} of them stored)" if self.stored is not None else ""
         for key, part in (("validation", self.validation), ("test", self.test)):
             counts += f", {len(part.y)} {key}" if part is not None else ""
         name = f"{self.name}: " if self.name else ""
@@ -279,6 +333,7 @@ class SemiData:
         entries: dict[str, str | None] = {
             kind: f"{len(self):,} of shape {tuple(self.x.shape[1:])}",
             "labelled": f"{self.n_labelled:,} ({few(classes)})",
-            "unlabelled": f"{self.n_unlabelled:,}",
+            "unlabelled": f"{self.n_unlabelled:,}"
+            + (f" ({self.n_stored:,} stored)" if self.stored is not None else ""),
         }
         return card(f"SemiData {self.name}".rstrip(), entries | sizes)

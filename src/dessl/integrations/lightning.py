@@ -4,24 +4,32 @@ Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies a
 as they are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch import Tensor, distributed, nn
+from torch.utils.data import DataLoader, IterableDataset
 
 from dessl import _checks
 from dessl.data import Batches, SemiData
+from dessl.data.batches import Stream
+from dessl.data.parts import Part
 from dessl.functional import cross_entropy, log_probabilities
-from dessl.objective import RiskKind, objective
-from dessl.risk import RISKS, risk_named
+from dessl.objective import RiskKind
+from dessl.risk import RISKS, Risk, risk_named
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 from dessl.surrogates.state import device_of
+from dessl.training.ranks import lost_ranks, ranks
+from dessl.training.whole_step import WholeStep
 
 try:
     import lightning
     from lightning.pytorch.core.optimizer import LightningOptimizer
+    from lightning.pytorch.utilities import CombinedLoader
+    from torchmetrics import MeanMetric
+    from torchmetrics.utilities.distributed import gather_all_tensors
 except ImportError as error:
     raise ImportError(
         "Lightning is not installed. Install it with pip install 'dessl[lightning]'."
@@ -30,6 +38,10 @@ except ImportError as error:
 
 class DeSSLModule(lightning.LightningModule):
     """A model trained with an unlabelled term; batches are those of :class:`SemiDataModule`.
+
+    Loaders of your own, in a ``CombinedLoader``, may give such batches too. Under the strategies of
+    DistributedDataParallel (``"ddp"``) the means of the risk, and the state of the surrogate, are
+    those of the rows of all processes, whatever their numbers.
 
     Args:
         model: From rows, as the surrogate's views show them, to logits (n, classes).
@@ -41,6 +53,8 @@ class DeSSLModule(lightning.LightningModule):
         learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
         transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
             rows as they are otherwise, if not given.
+        n_rows: One more than the largest row id. Only for loaders of your own, which need it.
+        n_classes: Number of classes; likewise.
     """
 
     def __init__(
@@ -52,6 +66,8 @@ class DeSSLModule(lightning.LightningModule):
         risk: RiskKind = "debiased",
         learning_rate: float = 1e-3,
         transform: Callable[[Tensor], Tensor] | None = None,
+        n_rows: int | None = None,
+        n_classes: int | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -61,6 +77,9 @@ class DeSSLModule(lightning.LightningModule):
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
+        # Lightning averages plain numbers wrongly where processes have different numbers of rows.
+        self._accuracy, self._cross_entropy = MeanMetric("disable"), MeanMetric("disable")
+        self._given_sizes = n_rows, n_classes
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
         self._ready = False  # prepared for the fit that is about to start
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
@@ -93,15 +112,20 @@ class DeSSLModule(lightning.LightningModule):
         if self._ready:
             return
         module = self.trainer.datamodule  # type: ignore[attr-defined]
-        if not isinstance(module, SemiDataModule):
+        n_rows, n_classes = self._given_sizes
+        if isinstance(module, SemiDataModule):
+            data = module.data
+            self._prepare(int(data.ids.max()) + 1, data.n_classes)
+            drawn = torch.cat([data.labelled_rows, data.unlabelled_rows])
+            self.surrogate.draws_from(data.ids[drawn].to(device_of(self.model)))
+        elif n_rows is None or n_classes is None:
             raise TypeError(
                 f"a DeSSLModule is trained on a SemiDataModule; got {type(module).__name__}. Call "
-                "trainer.fit(module, SemiDataModule(data))."
+                "trainer.fit(module, SemiDataModule(data)), or pass n_rows and n_classes to the "
+                "module to train on loaders of your own."
             )
-        data = module.data
-        self._prepare(int(data.ids.max()) + 1, data.n_classes)
-        drawn = torch.cat([data.labelled_rows, data.unlabelled_rows])
-        self.surrogate.draws_from(data.ids[drawn].to(device_of(self.model)))
+        else:
+            self._prepare(n_rows, n_classes)
         self._seen.clear()
         self._ready = True
 
@@ -119,31 +143,56 @@ class DeSSLModule(lightning.LightningModule):
         if self._sizes is None and "dessl_sizes" in checkpoint:
             self._prepare(*checkpoint["dessl_sizes"])
 
-    def training_step(self, batch: tuple[Tensor, ...], batch_idx: int) -> Tensor:
-        """Return the risk of a batch, labelled rows first, and log its parts.
+    def on_train_start(self) -> None:
+        """Let each process draw views of its own, once a checkpoint has been read."""
+        if self.trainer.world_size > 1 and self.global_rank:
+            for part in self.surrogate.parts():
+                drawn = (part.seed, self.global_rank, self.trainer.global_step)
+                part.generator(self.device).manual_seed(hash(drawn) % 2**63)
 
-        A batch is (x, ids, y), and (x, ids, y, π, weights of unlabelled rows) with propensities.
+    def training_step(self, batch: dict[str, Any], batch_idx: int) -> Tensor:
+        """Return the risk of a batch, and log it and its parts, over all processes.
+
+        ``batch["labelled"]`` is (x, ids, y), with propensities (x, ids, y, π);
+        ``batch["unlabelled"]`` is (x, ids), with propensities (x, ids, weights).
         """
-        x, ids, y, *weighed = batch
-        # Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
-        seen = len(x) if RISKS[self.risk].unlabelled else len(y)
-        rows = Rows(x[:seen], ids[:seen])
+        (x, ids, y, *chance), (others, other_ids, *weights) = self._streams(batch)
+        rows = Rows(torch.cat([x, others]), torch.cat([ids, other_ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
-        risk = objective(scores, y, self.lam, **self._risk_options(weighed))
-        for name, value in risk._asdict().items():
-            self.log("risk" if name == "value" else name, value.detach(), batch_size=len(y))
+        options = self._risk_options(chance, weights)
+        counted = options.get("weights_unlabelled")
+        added = len(others) if counted is None else counted.sum()
+        whole = WholeStep(len(y), added, device=self.device)
+        risk = whole.objective(scores, y, self.lam, **options)
+        for name, value in zip(Risk._fields, _mean_of_ranks(risk), strict=True):
+            self.log("risk" if name == "value" else name, value, batch_size=len(y))
         return risk.value
 
-    def _risk_options(self, weighed: list[Tensor]) -> dict[str, Any]:
+    def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+        """The labelled and the unlabelled part of a batch.
+
+        The complete case has no unlabelled part: nothing of it may reach even BatchNorm.
+        """
+        unlabelled = RISKS[self.risk].unlabelled
+        needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}
+        if not isinstance(batch, dict) or not needed <= batch.keys():
+            came = sorted(batch) if isinstance(batch, dict) else type(batch).__name__
+            raise TypeError(
+                'a batch must be {"labelled": (x, ids, y), "unlabelled": (x, ids)}; got '
+                f"{came}. Train on a SemiDataModule, or on a CombinedLoader of two such loaders."
+            )
+        labelled = batch["labelled"]
+        return labelled, batch["unlabelled"] if unlabelled else [part[:0] for part in labelled[:2]]
+
+    def _risk_options(self, chance: list[Tensor], weights: list[Tensor]) -> dict[str, Any]:
         """The debiased risk takes its inverse-propensity form where π came with the batch."""
-        if self.risk not in ("debiased", "inverse_propensity") or not weighed:
+        if self.risk not in ("debiased", "inverse_propensity") or not chance:
             return {"risk": self.risk}
-        propensity, weights = weighed
         return {
             "risk": "inverse_propensity",
-            "propensity": propensity,
-            "weights_unlabelled": weights,
+            "propensity": chance[0],
+            "weights_unlabelled": weights[0] if weights else None,
         }
 
     def optimizer_step(
@@ -155,44 +204,81 @@ class DeSSLModule(lightning.LightningModule):
     ) -> None:
         """Take the step, then update the surrogate's teachers, memories and thresholds.
 
-        They move once for each step, by the rows of all batches whose gradients went into it, and
-        before any callback saves a checkpoint.
+        They move once for each step, by the rows of all batches whose gradients went into it, on
+        all processes, and before any callback saves a checkpoint.
         """
         super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
         rows, scores = zip(*self._seen.values(), strict=True)
         self._seen.clear()
-        x, ids = (torch.cat(parts) for parts in zip(*rows, strict=True))
-        h = torch.cat([its.h for its in scores])
-        logits = torch.cat([its.logits for its in scores], dim=1)
-        with torch.no_grad():
+        if not any(part.moves for part in self.surrogate.parts()):
+            return
+        with torch.no_grad(), self._same_draws():
+            x, ids = (_of_all(parts) for parts in zip(*rows, strict=True))
+            h = _of_all([its.h for its in scores])
+            logits = _of_all([its.logits.transpose(0, 1) for its in scores]).transpose(0, 1)
             self.surrogate.after_step(self.model, Rows(x, ids), Scores(h, logits))
 
+    @contextmanager
+    def _same_draws(self) -> Iterator[None]:
+        """Draw the same numbers in every process: what moves by them must be the same in all."""
+        parts = self.surrogate.parts() if ranks() > 1 else []
+        own = [part.generator(self.device).get_state() for part in parts]
+        for part in parts:
+            drawn = (part.seed, self.trainer.global_step)
+            part.generator(self.device).manual_seed(hash(drawn) % 2**63)
+        try:
+            yield
+        finally:
+            for part, state in zip(parts, own, strict=True):
+                part.generator(self.device).set_state(state)
+
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
-        """Log accuracy and cross-entropy of fully labelled rows."""
+        """Log accuracy and cross-entropy of fully labelled rows, over all processes."""
         x, y = batch
         logits = self(x)
         # One logit stands for two classes.
-        hits = (log_probabilities(logits).argmax(-1) == y).float().mean()
-        self.log("validation_accuracy", hits, batch_size=len(y))
-        self.log("validation_cross_entropy", cross_entropy(logits, y).mean(), batch_size=len(y))
+        hits = (log_probabilities(logits).argmax(-1) == y).float()
+        self._accuracy.update(hits)
+        self._cross_entropy.update(cross_entropy(logits, y))
+        self.log("validation_accuracy", self._accuracy, batch_size=len(y))
+        self.log("validation_cross_entropy", self._cross_entropy, batch_size=len(y))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """AdamW on all of the model."""
         return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
 
 
-class SemiDataModule(lightning.LightningDataModule):
-    """Two streams of a :class:`dessl.SemiData` as batches, labelled rows first.
+def _mean_of_ranks(risk: Risk) -> Tensor:
+    """Return the whole step's values, shape (4,), from each process's part."""
+    values = torch.stack(risk).detach()
+    if ranks() > 1:
+        with lost_ranks():
+            distributed.all_reduce(values)
+        values /= ranks()
+    return values
 
-    A training batch is (x, ids, y): x and ids of labelled_batch + unlabelled_batch rows, y of the
-    first labelled_batch; with propensities also those of the labelled rows and the weights of the
-    others. An epoch is one pass through the labelled rows. One process draws them:
-    several would draw the same rows.
+
+def _of_all(batches: Sequence[Tensor]) -> Tensor:
+    """Return the rows of all batches on all processes, whose numbers may differ."""
+    mine = torch.cat(list(batches))
+    if ranks() == 1:
+        return mine
+    with lost_ranks():
+        return torch.cat(gather_all_tensors(mine))
+
+
+class SemiDataModule(lightning.LightningDataModule):
+    """Two streams of a :class:`dessl.SemiData` as a ``CombinedLoader`` of two loaders.
+
+    A training batch is ``{"labelled": (x, ids, y), "unlabelled": (x, ids)}``; with propensities
+    there are those of the labelled rows, and the weights of the others, too. An epoch is one pass
+    through the labelled rows. Several processes share the rows of each batch, every N-th to each:
+    they see the batches that one process would.
 
     Args:
         data: With its labels drawn; its validation part, where there is one, is for validation.
-        labelled_batch: Labelled rows in a batch.
-        unlabelled_batch: Unlabelled rows in a batch.
+        labelled_batch: Labelled rows in a batch, over all processes.
+        unlabelled_batch: Unlabelled rows in a batch, over all processes.
         seed: Of both streams.
     """
 
@@ -209,24 +295,58 @@ class SemiDataModule(lightning.LightningDataModule):
         self.batches = Batches(data, labelled_batch, unlabelled_batch, seed=seed)
         self.steps = max(1, data.n_labelled // labelled_batch)
 
-    def train_dataloader(self) -> "DataLoader[Any]":
+    def train_dataloader(self) -> CombinedLoader:
         """Batches without end, cut into epochs."""
-        if self.trainer is not None and self.trainer.world_size > 1:
-            raise ValueError(
-                f"SemiDataModule would give the same rows to all {self.trainer.world_size} "
-                "processes. Train on one device: lightning.Trainer(devices=1)."
-            )
-        return DataLoader(_Epoch(self), batch_size=None)
+        streams = self.batches.labelled, self.batches.unlabelled
+        for name, stream in zip(("labelled_batch", "unlabelled_batch"), streams, strict=True):
+            self._check_shared(f"{name}={stream.size}", stream.size)
+        loaders = {
+            "labelled": DataLoader(_Epoch(self, streams[0], self._labelled), batch_size=None),
+            "unlabelled": DataLoader(_Epoch(self, streams[1], self._unlabelled), batch_size=None),
+        }
+        return CombinedLoader(loaders, "min_size")
+
+    def _labelled(self, rows: Tensor) -> tuple[Tensor, ...]:
+        data = self.data
+        chance = () if data.propensity is None else (data.propensity[rows],)
+        return (data.x[rows], data.ids[rows], data.y[rows], *chance)
+
+    def _unlabelled(self, rows: Tensor) -> tuple[Tensor, ...]:
+        data, n_l, n_u = self.data, self.batches.labelled.size, self.batches.unlabelled.size
+        batch = data.x[rows], data.ids[rows]
+        if data.propensity is None:
+            return batch
+        # As many rows as each unlabelled one stands for beside a labelled one.
+        stands = data.n_unlabelled / n_u * n_l / data.n_labelled
+        return (*batch, torch.full((len(rows),), stands, device=data.device))
 
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
-        """The validation part, 512 rows at a time; nothing if the data has none."""
+        """The validation part, at most 512 rows at a time; nothing if the data has none."""
         part = self.data.validation
         if part is None:
             return []
-        return DataLoader(TensorDataset(part.x, part.y), batch_size=512)
+        self._check_shared(f"a validation part of {len(part.y)} rows", len(part.y))
+        return DataLoader(_Validation(self, part), batch_size=None)
+
+    def _check_shared(self, what: str, rows: int) -> None:
+        if 0 < rows < self.processes:
+            raise ValueError(
+                f"{what} is too small for {self.processes} processes, each of which needs a row. "
+                f"Pass at least {self.processes}, or train on fewer devices."
+            )
+
+    @property
+    def process(self) -> int:
+        """The number of this process."""
+        return 0 if self.trainer is None else self.trainer.global_rank
+
+    @property
+    def processes(self) -> int:
+        """How many processes share the rows."""
+        return 1 if self.trainer is None else self.trainer.world_size
 
     def state_dict(self) -> dict[str, Any]:
-        """Where both streams are, for a checkpoint."""
+        """Where both streams are, for a checkpoint; the same in every process."""
         return self.batches.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -236,22 +356,42 @@ class SemiDataModule(lightning.LightningDataModule):
 
 
 class _Epoch(IterableDataset[tuple[Tensor, ...]]):
-    def __init__(self, module: SemiDataModule) -> None:
-        self.module = module
+    """This process's rows of each batch of one stream, until an epoch ends.
+
+    Every process draws the whole batch's row numbers and looks up its own rows alone. An iterable
+    data set keeps Lightning from putting a sampler of its own before it.
+    """
+
+    def __init__(
+        self,
+        module: SemiDataModule,
+        stream: Stream,
+        look_up: Callable[[Tensor], tuple[Tensor, ...]],
+    ) -> None:
+        self.module, self.stream, self.look_up = module, stream, look_up
 
     def __len__(self) -> int:
         return self.module.steps
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        data, batches = self.module.data, self.module.batches
         for _ in range(self.module.steps):
-            drawn = batches.draw()
-            rows = torch.cat(tuple(drawn))
-            batch = (data.x[rows], data.ids[rows], data.y[drawn[0]])
-            if data.propensity is None:
-                yield batch
-                continue
-            # As many rows as each unlabelled one stands for beside a labelled one.
-            stands = data.n_unlabelled / len(drawn[1]) * len(drawn[0]) / data.n_labelled
-            weights = torch.full((len(drawn[1]),), stands, device=data.device)
-            yield (*batch, data.propensity[drawn[0]], weights)
+            rows = self.stream.draw()
+            yield self.look_up(rows[self.module.process :: self.module.processes])
+
+
+class _Validation(IterableDataset[tuple[Tensor, Tensor]]):
+    """This process's rows of the validation part, each row once, in as many batches as the others.
+
+    Lightning's own sampler would repeat rows to give every process as many.
+    """
+
+    def __init__(self, module: SemiDataModule, part: Part) -> None:
+        self.module, self.part = module, part
+
+    def __len__(self) -> int:
+        return max(1, -(-len(self.part.y) // 512))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in torch.arange(len(self.part.y)).tensor_split(len(self)):
+            mine = rows[self.module.process :: self.module.processes]
+            yield self.part.x[mine], self.part.y[mine]

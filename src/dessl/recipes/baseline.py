@@ -180,9 +180,9 @@ def _frequency_losses(parts: HeldOutParts) -> Tensor:
 
 def _regression(data: SemiData, parts: HeldOutParts, strength: float) -> Tensor:
     """Log-probabilities (n, classes) of held-out rows by a regression on the other labels."""
-    x, y = as_columns(data.x[data.labelled_rows]), data.y[data.labelled_rows].cpu()
+    x, y = as_columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     if data.validation is not None:
         fitted = Linear(strength).fit(x, y, x[:0], data.n_classes)
-        return fitted.predict_log_proba(as_columns(data.validation.x))
+        return fitted.predict_log_proba(as_columns(data.validation.x).cpu())
     log_p = out_of_fold(Linear(strength), x, y, x[:0], parts.folds, data.n_classes)
     return torch.cat([log_p[parts.folds == fold] for fold in range(len(parts.data))])

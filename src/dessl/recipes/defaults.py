@@ -33,6 +33,12 @@ PATIENCE = 4  # evaluations without a better one
 IMPATIENT_AFTER = 0.25  # of the steps, at the earliest
 DEFAULT_SURROGATE = "pseudo_label"
 
+# Images on a GPU: FixMatch, debiased, about a minute of an H200 for 32 × 32 pixels.
+STRONG_SURROGATE, STRONG_LAM = "fixmatch", 0.5  # up to which its debiased risk is bounded below
+STRONG_STEPS, STRONG_ROWS = 8_000, 448  # unlabelled rows in a step, of 32 × 32 pixels
+STRONG_WIDTH, STRONG_SIDE = 64, 32
+LEAST_STRONG_SIDE = 8
+
 # Teachers by default: above these, they cost more than the networks.
 LARGEST_POOLED = 32  # side of images
 MOST_COLUMNS = 4096
@@ -64,6 +70,8 @@ class Recipe:
         networks: Networks to train, each with a different fifth of the labels held out; one if
             :func:`fit` holds none out.
         teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
+        strong: Whether it is the recipe of images on a GPU: λ is tried as it is in the plan, and
+            mirror images are shown if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
     """
 
     model: Callable[[], nn.Module]
@@ -73,6 +81,12 @@ class Recipe:
     lam: Lam
     networks: int
     teachers: tuple[object, ...] = ()
+    strong: bool = False
+
+    @property
+    def default_surrogate(self) -> str:
+        """The name of its term, where the user named none."""
+        return STRONG_SURROGATE if self.strong else DEFAULT_SURROGATE
 
     @property
     def transform(self) -> Callable[[Tensor], Tensor]:
@@ -103,16 +117,20 @@ def recipe_for(
     grey ≤ 32    LeNet; five of them, trained longer          shifts up to 12.5 %, no flips
     other images FastCifar, width 16 (64 on CUDA); up to 16   shifts up to 12.5 %, no flips
                  pixels a side five of them, trained longer
+    on a GPU     FastCifar, width 64, 8,000 steps of FixMatch weak and strong views; mirror images
+                                                              if a probe finds them safe
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images of up
     to 32 pixels a side, the networks learn from the labelled rows and are pooled with teachers, of
-    which the graph uses all rows. With a ``surrogate``, a number for ``lam`` or ``teachers=None``,
-    the networks are trained on the debiased risk, and there is no pool unless you pass
-    ``teachers`` as well: then it is made around those networks.
+    which the graph uses all rows. Images on a GPU (``data.to("cuda")``) are different: strong views
+    are where the gains are, and there they are affordable, so that one network learns by FixMatch,
+    debiased, beside its complete case. With a ``surrogate``, a number for ``lam`` or
+    ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
+    you pass ``teachers`` as well: then it is made around those networks.
 
-    There are no flips because they change the class of digits, writing and some organs; where they
-    are safe, pass a surrogate with views of your own.
+    On a CPU there are no flips because they change the class of digits, writing and some organs;
+    where they are safe, pass a surrogate with views of your own.
 
     Args:
         data: With the labels to use; :func:`fit` holds some of them out. If it has propensities,
@@ -151,6 +169,8 @@ def recipe_for(
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
     asked = asked or data.propensity is not None  # teachers learn from labels as they come
+    if not asked and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
+        return strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE
@@ -167,6 +187,79 @@ def recipe_for(
         lam=lam,
         networks=networks or (NETWORKS if data.x.ndim == 2 or _small_images(data) else 1),
         teachers=pool,
+    )
+
+
+def _suits_strong(data: SemiData) -> bool:
+    """Whether strong views can be made of the rows, and there are rows to teach by them."""
+    shape = data.x.shape[1:]
+    return (
+        data.is_image
+        and data.n_unlabelled > 0
+        and shape[0] in (1, 3)
+        and min(shape[1:]) >= LEAST_STRONG_SIDE
+    )
+
+
+def strong_recipe(
+    data: SemiData,
+    *,
+    steps: int | None = None,
+    seed: int = 0,
+    model: str | Callable[[], nn.Module] | None = None,
+    networks: int | None = None,
+) -> Recipe:
+    """Return FixMatch, debiased, for images on a GPU; works, slowly, on any device.
+
+    The λ of ½ is the largest for which the risk is bounded below. Nothing is selected: averaged
+    weights of the last step are kept, so that held-out labels judge without optimism. Teachers look
+    at what the network's last layer sees of a row, and are pooled with it.
+
+    Args:
+        data: uint8 images with one or three channels, with unlabelled rows.
+        steps: Of the network; 8,000 if not given.
+        seed: As in :func:`recipe_for`.
+        model: Likewise; by default FastCifar of width 64.
+        networks: Likewise; one if not given.
+    """
+    length = STRONG_STEPS if steps is None else steps
+    area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
+    rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # of larger images, fewer fit
+    rows = min(rows, data.n_unlabelled)
+    cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
+    scaling = scaling_of(data.x)
+    options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
+    return Recipe(
+        model=Architecture("fast_cifar", options) if model is None else _architecture(data, model),
+        surrogate=named_surrogate(
+            STRONG_SURROGATE, views=_views(scaling), seed=seed, targets="apart"
+        ),
+        plan=TrainPlan(
+            steps=length,
+            labelled_batch=64,
+            unlabelled_batch=rows,
+            include_labelled=True,
+            optimiser="muon",
+            learning_rate=5e-3,
+            weight_decay=0.2,
+            schedule={
+                "name": "warm_up",
+                "warm_up": min(500, max(1, length // 16)),
+                "then": "cosine",
+            },
+            ema=0.999 if length >= STRONG_STEPS // 4 else 0.9,
+            precision="bf16" if cuda and torch.cuda.is_bf16_supported() else "float32",
+            lam=STRONG_LAM,
+            risk="debiased",
+            evaluate_every=max(1, length // EVALUATIONS),
+            seed=seed,
+        ),
+        scaling=scaling,
+        lam="auto",
+        networks=networks or 1,
+        # Of several networks each has seen labels that another is judged by, and so have features.
+        teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
+        strong=True,
     )
 
 
@@ -279,6 +372,7 @@ def _plan(
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
         patience_after=int(IMPATIENT_AFTER * length),
+        compile="off" if data.x.ndim == 2 else "auto",  # it takes longer than a table's steps
         seed=seed,
     )
 

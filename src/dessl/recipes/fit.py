@@ -5,6 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -30,16 +31,22 @@ from dessl.recipes.held_out import (
     losses_and_h,
     weighted_lambda,
 )
+from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
 from dessl.recipes.pool import Networks, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
 from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
+from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.folder import data_identity
 from dessl.training.progress import doing
+from dessl.training.ranks import check_alike, from_first, rank, ranks
+from dessl.training.spreading import Trained, spread_trainings
+from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -60,6 +67,7 @@ class Fitted:
         complete_results: Of the networks of ``complete_case``.
         recipe: What was trained.
         baseline: Whether the complete case trained; None where labels are too few to tell.
+        mirrors: What a probe said of mirror images; None where none was made.
     """
 
     model: Predictor | PooledPredictor
@@ -71,6 +79,7 @@ class Fitted:
     complete_results: tuple[TrainResult, ...]
     recipe: Recipe
     baseline: Baseline | None = None
+    mirrors: Mirrors | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -91,7 +100,7 @@ class Fitted:
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
-        if self.pool:
+        if self.pool and not self.lam:  # else its anchor is not the complete case
             gain = self.pool.total
             compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
         if compared is None:
@@ -136,9 +145,10 @@ class Fitted:
             return f"{kept}."
         rule = "a fall" if self.lam else "not a fall"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
+        mirrors = "" if self.mirrors is None else f" {self.mirrors}"
         return (
             f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
-            f"{change} (± standard error), {rule} of more than one standard error."
+            f"{change} (± standard error), {rule} of more than one standard error.{mirrors}"
         )
 
 
@@ -152,6 +162,9 @@ def fit(
     progress: bool = True,
 ) -> Fitted:
     """Train a recipe and its complete-case twin on the same labels, folds, seeds and draws.
+
+    Under ``torchrun`` the networks are spread over the ranks, rank 0 fits the teachers, and every
+    rank gets the same result.
 
     By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
     of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
@@ -181,31 +194,56 @@ def fit(
     >>> fitted.model(x).exp().sum(1).allclose(torch.ones(80)), fitted.lam
     (True, 0.5)
     """
-    # Floats are standardised once, here; uint8 images by their views.
-    seen = data if data.is_image else standardised_data(data, recipe.scaling)
+    if ranks() > 1:
+        check_alike(data_identity(data), "the data")
+    seen = _seen(data, recipe)
     _check_logits(seen, recipe)
+    mirrors = None
+    if recipe.strong:
+        mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
+        recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
-    training = _Training(recipe, parts.data, tuple(callbacks), out, progress)
-    training, complete, baseline = _complete_case(training, data, parts)
-    fitted, networks = _networks(training, complete, parts)
-    fitted = dataclasses.replace(fitted, baseline=baseline)
+    training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
+    table = data.x.ndim == 2
+    with one_thread(when=table):
+        training, complete, baseline = _complete_case(training, data, parts)
+        fitted, networks = _networks(training, complete, parts)
+    fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())
     del seen, training  # the networks' copy of the rows, which may be large
-    pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
+    predictor = _predictor(networks.results, recipe)
+    with one_thread(when=table and len(data) <= EXACT_UP_TO):
+        pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+
+
+def _seen(data: SemiData, recipe: Recipe) -> SemiData:
+    """What the networks see: labelled rows alone where no others are trained on, who may be many.
+
+    Floats are standardised once, here; uint8 images by their views.
+    """
+    if data.is_image:
+        return data
+    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
+
+
+def _trains_unlabelled(recipe: Recipe) -> bool:
+    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
 
 
 def _complete_case(
     training: "_Training", data: SemiData, parts: HeldOutParts
 ) -> tuple["_Training", Networks, Baseline | None]:
     """Train the complete case, again if it failed; what comes after is trained in the same way."""
-    references, first = References.of(data, parts), training
+    references, first = from_first(partial(References.of, data, parts)), training
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
-    found = references.judged(_held_out_logits(complete.results, parts, training.recipe))
+    logits = _held_out_logits(complete.results, parts, training.recipe)
+    found = from_first(partial(references.judged, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -214,7 +252,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = references.judged(logits, found.failures)
+        found = from_first(partial(references.judged, logits, found.failures))
     return training, complete, found
 
 
@@ -225,7 +263,7 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not RISKS[recipe.plan.risk].unlabelled or recipe.lam == 0:
+    if not _trains_unlabelled(recipe):
         return kept, twins
     held_out = parts.data[0].validation is not None
     propensity = held_out_propensity(parts.data)
@@ -235,17 +273,21 @@ def _networks(
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
         loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = (
-            held_out_lambda(loss, h, parts.data[0], _bound(recipe), parts.groups)
+        estimate = from_first(
+            partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
             if propensity is None
-            else weighted_lambda(loss, h, propensity, _bound(recipe))
+            else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
         )
         lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+        if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
+            lam = recipe.plan.lam
         kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins
     ours = training.members(recipe.plan.risk, lam)
-    check = _check(complete, ours.results, parts, recipe) if held_out else None
+    check = None
+    if held_out:
+        check = from_first(partial(_check, complete, ours.results, parts, recipe))
     kept = dataclasses.replace(kept, check=check)
     if recipe.lam == "auto" and not (check and check.helped):
         return kept, twins
@@ -263,23 +305,30 @@ class _Training:
 
     def members(self, risk: RiskKind, lam: float) -> Networks:
         """Train one network for each part, watched where its held-out rows are asked for later."""
-        watched = bool(self.recipe.teachers) and self.parts[0].validation is not None
-        results, logits = [], []
-        for number, part in enumerate(self.parts):
-            folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-            plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
-            plan = self._plan(plan, number, part)
-            if not watched:
-                results.append(self._train(self.recipe.model, part, plan, (), folder))
-                continue
-            steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
-            results.append(self._train(steps.build, part, plan, (steps,), folder))
-            found = steps.of(results[-1])
-            if found is None:  # a resumed run that lost one: the same run again, from its start
-                steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
-                found = steps.of(self._train(steps.build, part, plan, (steps,), None))
-            logits += [] if found is None else [found]
-        return Networks(tuple(results), tuple(logits))
+        jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
+        if len(jobs) == 1:  # by all ranks together
+            found = [jobs[0]()]
+        else:
+            found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
+        logits = tuple(one.beside for one in found if one.beside is not None)
+        return Networks(tuple(result for one in found for result in one.results), logits)
+
+    def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
+        """Train a network; beside it, logits of its held-out rows if they are asked for later."""
+        part = self.parts[number]
+        folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
+        plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
+        plan = self._plan(plan, number, part)
+        if not self.recipe.teachers or self.parts[0].validation is None:
+            return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
+        steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
+        result = self._train(steps.build, part, plan, (steps,), folder)
+        found = from_first(partial(steps.of, result))  # rank 0 alone was called back
+        if found is None:  # a resumed run that lost one: the same run again, from its start
+            steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
+            again = self._train(steps.build, part, plan, (steps,), None)
+            found = from_first(partial(steps.of, again))
+        return Trained((result,), found)
 
     def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
         """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""

@@ -1,5 +1,6 @@
 """A pool of the networks and teachers, judged on the labels held out of each of them."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,8 +11,10 @@ from dessl.data import SemiData
 from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
-from dessl.teachers import pooled, selected_by_others
+from dessl.teachers import Pooled, pooled, selected_by_others
+from dessl.teachers.pooling import as_columns
 from dessl.training import TrainResult
+from dessl.training.ranks import from_first
 
 
 class Networks(NamedTuple):
@@ -43,15 +46,24 @@ def with_teachers(
         recipe: With the teachers to try.
     """
     anchor = _out_of_fold(logits, data, parts)
-    pool = pooled(
-        data,
-        parts.folds,
-        anchor,
-        networks,
-        teachers=recipe.teachers,
-        groups=parts.all_groups,
-        seed=recipe.plan.seed,
+
+    def fit_pool() -> Pooled:
+        return pooled(
+            data,
+            parts.folds,
+            anchor,
+            networks,
+            teachers=recipe.teachers,
+            columns=networks.features if recipe.strong else None,
+            groups=parts.all_groups,
+            seed=recipe.plan.seed,
+        )
+
+    # Every rank has the networks: what is sent is the rest.
+    rest = from_first(
+        lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns, columns=as_columns)
     )
+    pool = dataclasses.replace(rest, anchor_predict=networks, on_features=recipe.strong)
     return networks if pool.report is None else PooledPredictor(networks, pool)
 
 

@@ -5,13 +5,15 @@ Both are computed from all rows, labelled or not. The rule for columns is that o
 """
 
 import copy
+import hashlib
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from dessl.augment import Weak
-from dessl.data import Part, SemiData
+from dessl.data import Part, SemiData, StoredRows
+from dessl.data.stored.rows import Changed
 from dessl.surrogates import Surrogate
 from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
@@ -75,4 +77,17 @@ def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
     for name, value in vars(data).items():
         if isinstance(value, Part):
             setattr(new, name, Part(scaling.standardised(value.x), value.y))
+    if data.stored is not None:
+        new.stored = _standardised_rows(data.stored, scaling)
     return new
+
+
+def _standardised_rows(stored: StoredRows, scaling: Scaling) -> StoredRows:
+    """The rows, standardised as they are read."""
+    there = Scaling(*(part.cpu() for part in scaling))
+    digits = [part.numpy().tobytes() for part in there]
+    return Changed(
+        stored,
+        lambda x: there.standardised(torch.from_numpy(x)).numpy(),
+        name=hashlib.sha256(b"".join(digits)).hexdigest(),
+    )

@@ -16,6 +16,7 @@ import dataclasses
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ from dessl.data import DataError, LabelDraw, Part, SemiData
 from dessl.data.copies import copy_groups, shared_rows, whole_groups
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
+from dessl.data.row_keys import row_digests
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
@@ -40,13 +42,29 @@ MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
 
 @dataclass(frozen=True)
 class Trial:
-    """What was trained on what, and the logits of both models on the test rows, (n, classes)."""
+    """What was trained on what, and the logits of both models on the test rows, (n, classes).
+
+    ``propensity`` has π of the labelled test rows where they were held out of data with
+    propensities.
+    """
 
     data: SemiData
     test: Part
     fitted: Fitted
     logits: Tensor
     twin_logits: Tensor
+    propensity: Tensor | None = None
+
+
+class Division(NamedTuple):
+    """Rows to train on, test rows, and π of the labelled test rows, (m,), up to a factor.
+
+    ``propensity`` is None where the data has none, or the test rows are from elsewhere.
+    """
+
+    train: SemiData
+    test: Part
+    propensity: Tensor | None
 
 
 def split(
@@ -56,8 +74,8 @@ def split(
     share: float = 0.2,
     labels: int | None = None,
     seed: int = 0,
-) -> tuple[SemiData, Part]:
-    """Return the data to train on and the test rows, drawn completely at random.
+) -> Division:
+    """Divide data into rows to train on and test rows, drawn completely at random.
 
     Args:
         data: All of it, with every label there is.
@@ -71,7 +89,7 @@ def split(
         DataError: The labels are too few, or all of one class.
 
     >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
-    >>> train, test = split(data, labels=40, share=0.25)
+    >>> train, test, _ = split(data, labels=40, share=0.25)
     >>> train.n_labelled, train.n_unlabelled, int(test.labelled.sum()), len(test.y)
     (30, 45, 10, 25)
     """
@@ -80,6 +98,7 @@ def split(
     known, unknown = _drawn(data, labels, generator)
     _check_labels(data, known)
     data = _thinned(data, len(known))
+    propensity: Tensor | None = None
     if test is not None:
         _check_shared(data, known, test)
     elif data.test is not None:
@@ -91,6 +110,8 @@ def split(
         y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
         test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
         _check_judged(data, known, test)
+        if data.propensity is not None:
+            propensity = data.propensity.cpu()[known[labelled]]
         known, unknown = known[~labelled], unknown[~beside]
     else:
         _check_single(data, known)
@@ -108,7 +129,8 @@ def split(
         watch = whole_groups(known, groups, len(known) // 5)
         unknown = _beside(data, unknown, watch)
     parts = (known[~watch], known[watch], unknown)
-    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts))), test
+    train = data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+    return Division(train, test, propensity)
 
 
 def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -143,7 +165,7 @@ def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
     y = torch.full((len(data),), MISSING)
     y[known] = data.y.cpu()[known]
     labelled, unlabelled = _counts(len(known), len(data) - len(known), share)
-    return copy_groups(data.x, y, labelled=labelled, unlabelled=unlabelled)
+    return copy_groups(data.row_digests(), y, labelled=labelled, unlabelled=unlabelled)
 
 
 def _test_rows(
@@ -282,7 +304,7 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
         seed: As in :func:`split`.
 
     >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
-    >>> train, test = split(data, labels=40)
+    >>> train, test, _ = split(data, labels=40)
     >>> whole = every_label(data, labels=40)
     >>> whole.n_labelled, train.n_labelled + int(test.labelled.sum()), whole.n_unlabelled
     (40, 40, 60)
@@ -302,6 +324,7 @@ def run_trial(
     test: Part,
     recipe: Recipe,
     *,
+    propensity: Tensor | None = None,
     out: Path | None = None,
     progress: bool = True,
 ) -> Trial:
@@ -311,6 +334,7 @@ def run_trial(
         data: To train on.
         test: Rows held out of it, or from elsewhere.
         recipe: Of :func:`dessl.recipes.recipe_for`.
+        propensity: π of the labelled test rows, by which estimates weigh them; of :func:`split`.
         out: Folder for checkpoints, from which training is resumed.
         progress: Whether to show a progress bar, where there is a terminal.
     """
@@ -319,7 +343,8 @@ def run_trial(
     logits = {  # the model may be its own twin: then the rows are gone through once
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
-    return Trial(data, test, fitted, logits[fitted.model], logits[fitted.complete_case])
+    own, twin = logits[fitted.model], logits[fitted.complete_case]
+    return Trial(data, test, fitted, own, twin, propensity)
 
 
 def parts(recipe: Recipe) -> float:
@@ -368,6 +393,7 @@ def refitted(
 def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:
     x, y = data.x[data.labelled_rows], data.y[data.labelled_rows]
     most, _ = _counts(len(y), 0, 1 / FOLDS)
-    groups = copy_groups(x, y, labelled=most, unlabelled=0)
+    keys = row_digests(x.numpy(force=True))
+    groups = copy_groups(keys, y, labelled=most, unlabelled=0)
     with whole_bar(parts(recipe), shown=progress):
         return fit(data, recipe, groups=groups, out=out, progress=progress)

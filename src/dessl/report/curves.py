@@ -1,125 +1,33 @@
-"""Curves: metrics over λ, and over the steps of training the parts of the risk and validation.
+"""Curves over the steps of training: the parts of the risk, and validation metrics.
 
 risk = mean_L L + λ · mean_U H − λ · mean_L H
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text, written
+from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text
 from dessl.report.chart import (
     COLOURS,
     INK,
-    SERIES,
     Chart,
     Look,
     filling,
     inside,
-    lambda_axis,
     legend,
     magnitude_axis,
-    zero_place,
 )
 from dessl.report.html import Markup, figure, named, section, table
 from dessl.report.scores import looks
-from dessl.results.averages import Average, average, number, over_steps
+from dessl.results.averages import number, over_steps
 from dessl.results.facts import MethodFacts, RunFacts
 from dessl.results.record import Record
 from dessl.risk import COMPLETE_CASE
 
-RISKS = {
-    COMPLETE_CASE: ("complete case", SERIES[0]),
-    "ssl": ("usual SSL", SERIES[1]),
-    "debiased": ("debiased", SERIES[2]),
-}
-OVER_LAMBDA = ("accuracy", "cross_entropy", "ece")
 OVER_STEPS = ("cross_entropy", "accuracy")
 
-Curves: TypeAlias = dict[str, dict[float, Average]]  # by risk and λ
 Line: TypeAlias = list[tuple[float, float]]  # step and value
-
-
-def sweep_section(facts: RunFacts) -> Markup | None:
-    """A chart for each metric over λ, means over seeds with their intervals."""
-    if not facts.sweep:
-        return None
-    records = [run for run in (*facts.runs, *facts.sweep) if run.risk in ("ssl", "debiased")]
-    pictures, rows = [], []
-    for metric in OVER_LAMBDA:
-        curves = over_lambda(records, metric)
-        if curves:
-            pictures.append(_sweep(metric, curves, _complete_case(facts, metric)))
-            rows += list(_sweep_rows(metric, curves))
-    risks = dict.fromkeys([COMPLETE_CASE, *(record.risk for record in records)])
-    caption = (
-        "Over λ: means over seeds; bands are 95 % t-intervals where there are two seeds or more."
-    )
-    headings = ("metric", "risk", "λ", "mean", "95 % interval")
-    numbers = table(headings, rows, label="The λ-sweep")
-    key = legend({RISKS[risk][0]: RISKS[risk][1] for risk in risks})
-    return section("Choice of λ", figure(caption, *pictures, legend=key, numbers=numbers))
-
-
-def over_lambda(records: Iterable[Record], metric: str) -> Curves:
-    """For each risk and λ, the metric's mean over seeds with its interval."""
-    found: defaultdict[str, defaultdict[float, list[float]]]
-    found = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        if record.metrics.get(metric) is not None:
-            found[record.risk][record.lam].append(number(record.metrics[metric]))
-    return {
-        risk: {lam: average(values) for lam, values in sorted(by_lam.items())}
-        for risk, by_lam in found.items()
-    }
-
-
-def _complete_case(facts: RunFacts, metric: str) -> float:
-    """The mean of the complete case, which has no λ; NaN where unknown."""
-    names = [method.name for method in facts.methods if method.risk == COMPLETE_CASE]
-    return facts.average(names[0], metric).mean if names else math.nan
-
-
-def _sweep(metric: str, curves: Curves, complete_case: float) -> Markup:
-    unit, (low, high) = metric_named(metric).unit, metric_named(metric).range
-    positive = [lam for curve in curves.values() for lam in curve if lam > 0] or [1.0]
-    chart = Chart.of("λ", metric_text(metric))
-    axes = chart.axes
-    if math.isfinite(complete_case):
-        look = SERIES[0]
-        axes.axhline(unit * complete_case, color=look.colour, linestyle=look.line)
-    for risk, curve in curves.items():
-        look = RISKS[risk][1]
-        finite = {lam: one for lam, one in curve.items() if math.isfinite(one.mean)}
-        places = [lam or zero_place(positive) for lam in finite]
-        means = [unit * one.mean for one in finite.values()]
-        if all(one.half_width is not None for one in finite.values()):
-            # An interval may reach past what a metric can be.
-            lows, highs = (
-                [min(max(unit * end, low), high) for end in ends]
-                for ends in zip(*((one.low, one.high) for one in finite.values()), strict=True)
-            )
-            axes.fill_between(places, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
-        axes.plot(places, means, color=look.colour, marker="o", markersize=6)
-    lambda_axis(axes, positive)
-    axes.set_ylim(inside(axes.get_ylim(), metric))
-    axes.locator_params(axis="y", nbins=6)
-    described = "; ".join(_sweep_ends(metric, risk, curve) for risk, curve in curves.items())
-    return chart.svg(f"{metric_named(metric).words} over λ", described)
-
-
-def _sweep_ends(metric: str, risk: str, curve: dict[float, Average]) -> str:
-    ends = [(lam, written(metric, curve[lam].mean)) for lam in (min(curve), max(curve))]
-    return f"{RISKS[risk][0]}: " + ", ".join(f"{value} at λ = {lam:g}" for lam, value in ends)
-
-
-def _sweep_rows(metric: str, curves: Curves) -> Iterable[tuple[str, ...]]:
-    for risk, curve in curves.items():
-        for lam, one in curve.items():
-            interval = f"[{written(metric, one.low)}, {written(metric, one.high)}]"
-            mean = written(metric, one.mean)
-            yield metric_text(metric), RISKS[risk][0], f"{lam:g}", mean, interval
 
 
 def _times_lam(part: str, sign: int) -> Callable[[dict[str, Any]], float | None]:

@@ -14,11 +14,12 @@ from dessl.report.audit import audit_article, audit_section
 from dessl.report.calibration import calibration_section
 from dessl.report.chart import IN_PAGE, SETTINGS, drawing
 from dessl.report.classes import classes_section
-from dessl.report.curves import learning_section, sweep_section
+from dessl.report.curves import learning_section
 from dessl.report.decision import advice, decision
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
 from dessl.report.pool import pool_section
 from dessl.report.scores import differences, metrics_section
+from dessl.report.taught import taught_section
 from dessl.results.facts import RunFacts
 from dessl.safety import Audit
 
@@ -156,7 +157,7 @@ def _run(facts: RunFacts, number: int, title: str, *, alone: bool) -> Markup:
         calibration_section(facts),
         classes_section(facts),
         pool_section(facts),
-        sweep_section(facts),
+        taught_section(facts),
         learning_section(facts),
         audit_section(facts.audit),
         repeat_section(facts),

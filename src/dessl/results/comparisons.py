@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from dessl.evaluation.metrics.vocabulary import MAIN, higher_is_better
+from dessl.evaluation.metrics.vocabulary import higher_is_better
 from dessl.evaluation.statistics import paired_t_test, wilcoxon_test
 from dessl.evaluation.verdict import OVER_SEEDS, Comparison
 from dessl.results.averages import number
@@ -56,21 +56,3 @@ def over_seeds(
 def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
     """A metric of one method's records, by seed."""
     return {record.seed: number(record.metrics.get(metric)) for record in records}
-
-
-def method_comparisons(
-    records: Sequence[Record], methods: Sequence[str], metrics: Sequence[str] = MAIN
-) -> tuple[Comparison, ...]:
-    """Compare each method with the first, metric by metric, where two seeds or more allow it."""
-    baseline, *others = methods
-    found = []
-    for method in others:
-        for metric in metrics:
-            one, other = (
-                by_seed([record for record in records if record.method == name], metric)
-                for name in (method, baseline)
-            )
-            comparison = over_seeds(metric, method, baseline, one, other)
-            if not math.isnan(comparison.p_value):
-                found.append(comparison)
-    return tuple(found)

@@ -23,7 +23,7 @@ from dessl.recipes.baseline import Baseline
 from dessl.results.averages import Average, average, values_of
 from dessl.results.record import Record
 from dessl.safety import Audit
-from dessl.teachers import PoolReport
+from dessl.teachers import PoolReport, TaughtReport
 
 VERSION = 3
 OLD_OUTCOMES = {  # of version 2
@@ -81,7 +81,7 @@ class DataFacts:
         encoding = data.encoding
         return cls(
             name=data.name,
-            rows=len(data),
+            rows=len(data) + data.n_stored,
             labelled=data.n_labelled,
             unlabelled=data.n_unlabelled,
             validation=0 if data.validation is None else len(data.validation.y),
@@ -156,7 +156,6 @@ class RunFacts:
         comparisons: Of each method with the complete case.
         estimates: Metrics on the test rows with intervals; debiased where some rows have no label.
             () where runs of several seeds give the intervals.
-        sweep: Records of the same methods at other λ, where there are any; () otherwise.
         pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
             pool.
         verdict: The main comparison in words.
@@ -168,6 +167,7 @@ class RunFacts:
         seconds: Time taken.
         warnings: Shown on the way, one line each.
         audit: What was looked at before training; None if nothing was.
+        taught: How good the teachers are, and what became of their answers; None without them.
     """
 
     title: str
@@ -181,12 +181,12 @@ class RunFacts:
     made_with: dict[str, Any]
     seconds: float
     estimates: tuple[Estimate, ...] = ()
-    sweep: tuple[Record, ...] = ()
     pool: PoolReport | None = None
     baseline: Baseline | None = None
     model: ModelFacts | None = None
     warnings: tuple[str, ...] = ()
     audit: Audit | None = None
+    taught: TaughtReport | None = None
     version: int = VERSION
 
     @property
@@ -225,6 +225,8 @@ class RunFacts:
                 raise ValueError(f"version {entries['version']!r}")
             if entries["version"] == 2:
                 entries = _renamed(entries)
+            if not entries.get("sweep", True):  # written empty until 0.1.0.dev0
+                entries = {name: entry for name, entry in entries.items() if name != "sweep"}
             facts = read_as(cls, entries)
             _check_whole(facts)
         except (TypeError, ValueError, KeyError) as error:
@@ -292,7 +294,6 @@ def _check_whole(facts: RunFacts) -> None:
     for name in used:
         if name not in names:
             raise ValueError(f"method {name!r}, which is not one of {', '.join(names)}")
-    runs = (*facts.runs, *facts.sweep)
-    for event in (event for run in runs for event in run.history):
+    for event in (event for run in facts.runs for event in run.history):
         shown = {key: event[key] for key in ("step", "risk", "loss")}
         read_as(_Evaluation, shown | {"validation": event.get("validation") or {}})

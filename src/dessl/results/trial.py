@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from dessl.data.labels import MISSING
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
+from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.verdict import (
     MARGIN,
     OVER_ROWS,
@@ -30,6 +33,81 @@ from dessl.training import TrainResult
 TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
 POOL = "pool"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows that judge two models.
+
+    Attributes:
+        y: (n,) class numbers, −1 for rows without a label, which sharpen the estimates.
+        twin: Logits (n, classes) of the complete case.
+        ours: Those of the other model.
+        propensity: π of the labelled rows, by which they are weighed; None if all are equal.
+    """
+
+    y: Tensor
+    twin: Tensor
+    ours: Tensor
+    propensity: Tensor | None = None
+
+    @property
+    def labelled(self) -> Tensor:
+        """Which rows have a label, (n,)."""
+        return self.y != MISSING
+
+    @property
+    def metrics(self) -> list[MetricName]:
+        """What is compared: the cross-entropy only from many labels, and where it is finite."""
+        found: list[MetricName] = ["accuracy", PRIMARY]
+        if int(self.labelled.sum()) < FEW_LABELS:
+            return found
+        # Where a probability is zero it may be infinite.
+        finite = all(bool((logits.softmax(1) > 0).all()) for logits in (self.ours, self.twin))
+        return [*found, "cross_entropy"] if finite else found
+
+    def comparisons(self, name: str) -> Iterator[Comparison]:
+        """Compare the other model, by its name, with the complete case."""
+        known = self.labelled
+        ours, twins = self.ours.softmax(1), self.twin.softmax(1)
+        for metric in self.metrics:
+            found = compare_models(
+                metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
+                propensity=self.propensity,
+            )  # fmt: skip
+            yield Comparison(
+                metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
+                found.confidence, OVER_ROWS, found.n_labelled,
+            )  # fmt: skip
+
+    def estimates(
+        self, names: Sequence[str], comparisons: Sequence[Comparison]
+    ) -> Iterator[Estimate]:
+        """Each model's metrics; the second one's value is the twin's plus the paired difference.
+
+        From few labels, its own estimate and that of the difference may disagree even in sign,
+        since each debiases with a λ of its own. Both are unbiased, and the difference is the more
+        precise.
+
+        Args:
+            names: Of the complete case and, if there is one, the other model.
+            comparisons: Of the two.
+        """
+        known, twins = self.labelled, dict[str, float]()
+        differences = {one.metric: one.difference for one in comparisons}
+        for name in names:
+            p = (self.twin if name == TWIN else self.ours).softmax(1)
+            for metric in self.metrics:
+                found = estimate_metric(
+                    metric, p[known], self.y[known], p[~known], propensity=self.propensity
+                )
+                value = found.value if name == TWIN else twins[metric] + differences[metric]
+                value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
+                twins.setdefault(metric, value)
+                yield Estimate(
+                    name, metric, value, min(value, found.low), max(value, found.high),
+                    found.confidence, found.n_labelled, found.n_unlabelled,
+                )  # fmt: skip
 
 
 def trial_facts(
@@ -56,6 +134,7 @@ def trial_facts(
         share: Of new labels that would be held out to judge by.
     """
     fitted, test = trial.fitted, trial.test
+    judged = JudgedRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
     methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]
@@ -66,7 +145,7 @@ def trial_facts(
         name, risk = (POOL, "pool") if fitted.pool else (name, plan.risk)
         methods.append(MethodFacts(name, risk, term, fitted.lam))
         runs.append(_record(trial, methods[1], trial.logits, fitted.results))
-        comparisons = tuple(_comparisons(trial, name))
+        comparisons = tuple(judged.comparisons(name))
     n_test = int(test.labelled.sum())
     found = _verdict(trial, comparisons, margin, share)
     kept = methods[0 if found.outcome == "not used" else -1].name
@@ -91,7 +170,7 @@ def trial_facts(
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(_estimates(trial, methods)),
+        estimates=tuple(judged.estimates([one.name for one in methods], comparisons)),
         pool=fitted.pool,
         baseline=fitted.baseline,
         warnings=warnings,
@@ -133,44 +212,6 @@ def _record(
         made_with={},
         history=[] if method.risk == "pool" else thinned(first.history),
     )
-
-
-def _compared(trial: Trial) -> Iterator[MetricName]:
-    yield "accuracy"
-    yield PRIMARY
-    both = (trial.logits, trial.twin_logits)
-    if int(trial.test.labelled.sum()) < FEW_LABELS:
-        return
-    # Where a probability is zero it may be infinite.
-    if all(bool((logits.softmax(1) > 0).all()) for logits in both):
-        yield "cross_entropy"
-
-
-def _comparisons(trial: Trial, name: str) -> Iterator[Comparison]:
-    known = trial.test.labelled
-    ours, twins = trial.logits.softmax(1), trial.twin_logits.softmax(1)
-    for metric in _compared(trial):
-        found = compare_models(
-            metric, ours[known], twins[known], trial.test.y[known], ours[~known], twins[~known]
-        )
-        yield Comparison(
-            metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
-            found.confidence, OVER_ROWS, found.n_labelled,
-        )  # fmt: skip
-
-
-def _estimates(trial: Trial, methods: Sequence[MethodFacts]) -> Iterator[Estimate]:
-    known = trial.test.labelled
-    metrics = tuple(_compared(trial))
-    for method in methods:
-        logits = trial.twin_logits if method.name == TWIN else trial.logits
-        p = logits.softmax(1)
-        for metric in metrics:
-            found = estimate_metric(metric, p[known], trial.test.y[known], p[~known])
-            yield Estimate(
-                method.name, metric, found.value, found.low, found.high, found.confidence,
-                found.n_labelled, found.n_unlabelled,
-            )  # fmt: skip
 
 
 def _verdict(

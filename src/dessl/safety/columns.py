@@ -71,7 +71,7 @@ def columns_of(data: SemiData, rows: Tensor) -> Columns:
         step = max(1, AT_ONCE // max(1, data.x[0].numel()))
         blocks = [image_columns(data.x[part.to(data.device)]) for part in torch.split(rows, step)]
         return Columns(torch.cat(blocks).cpu(), image_names(data.x.shape[1]))
-    values = as_columns(data.x[rows.to(data.device)]).float()
+    values = as_columns(data.x[rows.to(data.device)]).float().cpu()
     names = data.encoding.feature_names if data.encoding else ()
     if len(names) != values.shape[1]:
         names = tuple(f"column {number + 1}" for number in range(values.shape[1]))

@@ -23,7 +23,6 @@ TEACHERS = ("graph", "kernel", "trees")
 MOST_LABELS = 2_000  # cross-fitted: more would not change ρ by more than its interval
 MOST_UNLABELLED = 4_000
 Z = 1.959964  # of a 95 % interval
-BASE = "logistic regression"
 
 
 @dataclass(frozen=True)

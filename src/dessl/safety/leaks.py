@@ -78,7 +78,7 @@ def copies_in(data: SemiData, *, near: bool = True, seed: int = 0) -> CopyFacts:
     """
     known, unknown = data.labelled_rows.cpu(), data.unlabelled_rows.cpu()
     test = data.test.x if data.test is not None else data.x[:0]
-    keys = row_digests(data.x.numpy(force=True))
+    keys = data.row_digests()
     test_keys = row_digests(test.numpy(force=True)) if len(test) else keys[:0]
     own, other = keys[known.numpy()], keys[unknown.numpy()]
     in_labelled = np.isin(test_keys, own)
@@ -128,7 +128,7 @@ def _pairs(
 ) -> list[CopyPair]:
     """The first few copies of labelled rows, by name."""
     known = data.labelled_rows.cpu().numpy()
-    own = row_digests(data.x[data.labelled_rows].numpy(force=True))
+    own = data.row_digests()[known]
     found = []
     for place in np.flatnonzero(copied)[:EXAMPLES]:
         first = known[int(np.flatnonzero(own == keys[place])[0])]

@@ -146,7 +146,7 @@ def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
     >>> len(drawn.rows), bool((drawn.propensity > 0).all())
     (20, True)
     """
-    n = _checks.whole_number("n", n, low=1, high=data.n_unlabelled)
+    n = _checks.whole_number("n", n, low=1, high=len(data.unlabelled_rows))
     _check_labels(data)
     unknown = data.unlabelled_rows.cpu()
     rows = torch.cat([data.labelled_rows.cpu(), unknown])

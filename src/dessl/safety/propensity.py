@@ -337,7 +337,7 @@ def _columns(data: SemiData, rows: Tensor) -> Tensor:
     """Small rows as they are, large images by their summaries."""
     if data.is_image and data.x[0].numel() > 4096:
         return columns_of(data, rows).values
-    return as_columns(data.x[rows.to(data.device)]).float()
+    return as_columns(data.x[rows.to(data.device)]).float().cpu()
 
 
 def _check_both(data: SemiData) -> None:

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dessl.evaluation.statistics.signed_ranks import average_ranks
 from dessl.safety.permutation import PERMUTATIONS, Floats, choices, max_test
 from dessl.teachers.neighbours import Index
 from dessl.teachers.space import Space
@@ -174,9 +175,7 @@ def auc(first: NDArray[np.floating], second: NDArray[np.floating]) -> float:
     >>> auc(np.array([1.0, 2.0]), np.array([0.0, 2.0]))
     0.625
     """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([first, second]))
+    ranks = average_ranks(np.concatenate([first, second]))
     n, m = len(first), len(second)
     return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
 
@@ -242,13 +241,11 @@ def _labelled_neighbours(z: Tensor, drawn: NDArray[np.float32]) -> Floats:
 
 def _centred_ranks(values: NDArray[np.floating], strata: NDArray[np.int64] | None) -> Floats:
     """Ranks (n, d) within strata, each column of mean 0 in each stratum and of variance 1."""
-    from scipy.stats import rankdata
-
     groups = np.zeros(len(values), np.int64) if strata is None else strata
     ranks = np.zeros(values.shape)
     for group in np.unique(groups):
         rows = groups == group
-        own = rankdata(values[rows], axis=0) / rows.sum()
+        own = average_ranks(values[rows]) / rows.sum()
         ranks[rows] = own - own.mean(0)
     spread = ranks.std(0)
     return ranks / np.where(spread > 0, spread, 1.0)

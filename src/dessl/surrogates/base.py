@@ -111,6 +111,11 @@ class Surrogate(nn.Module, ABC):
             n_classes: Number of classes.
         """
 
+    @property
+    def counts_rows(self) -> bool:
+        """Whether this term, or one inside it, wants to know which row ids may be drawn."""
+        return any(type(part).draws_from is not Surrogate.draws_from for part in self.parts())
+
     def draws_from(self, ids: Tensor) -> None:
         """Take note, once prepared, of the row ids that steps may draw; others are only evaluated.
 

@@ -1,21 +1,24 @@
 """Gold-only networks without one fold and without two, and corrections that no judged label made.
 
 For student k, which fold k judges, nothing may come from fold k; and the answer to a gold row of
-fold j may not come from fold j either. So with cc_jk the network without folds j and k,
+fold j may not come from fold j either. So with cc_jk the network without folds j and k, its step
+selected by fold j,
 
     w_jk = correction fitted on gold rows of folds i other than j and k, by cc_ik,
     q̃_k[fold j] = w_jk(cc_jk, answers),
 
-and an unlabelled row has q̃_k by w_jk and cc_jk of one j ≠ k drawn for it: the law of a gold row.
+and an unlabelled row has q̃_k by w_jk and cc_jk of one j ≠ k drawn for it: the law of a gold row. A
+gold row of fold j is predicted at the step that the others of its fold select.
 """
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import permutations
+from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dessl.teachers.answers import Answers, calibrated_confusion
 from dessl.teachers.correction import Correction, centred_log, fitted_correction
@@ -23,6 +26,7 @@ from dessl.teachers.fold_networks import (
     FOLDS,
     Lesson,
     NetworkSetting,
+    Trained,
     network_log_p,
     stratified_folds,
     trained_networks,
@@ -48,6 +52,11 @@ class GoldRows:
         wanted = torch.tensor(folds, dtype=torch.int64)
         return (~torch.isin(self.folds, wanted)).nonzero().flatten()
 
+    @property
+    def others(self) -> list[Tensor]:
+        """Numbers of the rows outside each fold."""
+        return [self.outside(fold) for fold in range(FOLDS)]
+
     def confusion(self, teacher: int, without: Set[int]) -> Tensor | None:
         """A teacher's calibrated confusion, of rows outside some folds; None for soft answers."""
         rows = self.outside(*without)
@@ -59,34 +68,36 @@ class GoldRows:
         for fold in range(FOLDS):
             rows = self.inside(fold)
             found[:, rows] = self.log_answers_to(
-                tuple(one.taken(rows) for one in self.answers), {*without, fold}
+                tuple(one.taken(rows) for one in self.answers), len(rows), {*without, fold}
             )
         return found
 
-    def log_answers_to(self, answers: tuple[Answers, ...], without: Set[int]) -> Tensor:
+    def log_answers_to(self, answers: tuple[Answers, ...], rows: int, without: Set[int]) -> Tensor:
         """Centred log-answers to other rows (teachers, rows, classes)."""
-        tables = [
-            centred_log(one.calibrated(self.confusion(number, without)))
-            for number, one in enumerate(answers)
-        ]
-        return torch.stack(tables)
+        found = torch.zeros(len(answers), rows, self.n_classes, dtype=torch.float64)
+        for number, one in enumerate(answers):
+            found[number] = centred_log(one.calibrated(self.confusion(number, without)))
+        return found
 
 
 @dataclass(frozen=True)
 class CompleteCase:
-    """The gold-only networks: cc_k in ``singles``, cc_jk in ``pairs`` by {j, k}."""
+    """The gold-only networks: cc_k in ``singles``, cc_jk in ``pairs`` by (j, k)."""
 
     gold: GoldRows
-    singles: tuple[nn.Module, ...]
-    pairs: dict[frozenset[int], nn.Module]
+    singles: tuple[Trained, ...]
+    pairs: dict[tuple[int, int], Trained]
+
+    def without_answers(self) -> "CompleteCase":
+        """The same where no teacher has said anything."""
+        return replace(self, gold=replace(self.gold, answers=()))
 
     @cached_property
     def out_of_fold(self) -> Tensor:
         """Log-probabilities of gold rows by the network without their fold, (n, classes)."""
         found = torch.zeros(len(self.gold.y), self.gold.n_classes, dtype=torch.float64)
-        for fold, network in enumerate(self.singles):
-            rows = self.gold.inside(fold)
-            found[rows] = network_log_p(network, self.gold.x[rows])
+        for fold, trained in enumerate(self.singles):
+            found[self.gold.inside(fold)] = trained.held_out
         return found
 
     def out_of_fold_without(self, fold: int) -> Tensor:
@@ -94,9 +105,7 @@ class CompleteCase:
         found = torch.zeros_like(self.out_of_fold)
         for other in range(FOLDS):
             if other != fold:
-                rows = self.gold.inside(other)
-                network = self.pairs[frozenset((other, fold))]
-                found[rows] = network_log_p(network, self.gold.x[rows])
+                found[self.gold.inside(other)] = self.pairs[other, fold].held_out
         return found
 
 
@@ -108,8 +117,9 @@ def complete_case(
     *,
     n_classes: int,
     seed: int,
+    out: Path | None = None,
 ) -> CompleteCase:
-    """Train the five networks without one fold and the ten without two, stopped on what they miss.
+    """Train the five networks without one fold, and without two, stopped on the one or the other.
 
     Args:
         x: Standardised gold rows, (n, features).
@@ -118,13 +128,14 @@ def complete_case(
         setting: Of the networks.
         n_classes: Number of classes.
         seed: Of folds, weights and draws.
+        out: Folder for checkpoints.
     """
     gold = GoldRows(x, y, answers, n_classes, stratified_folds(y, seed=seed))
-    pairs = list(combinations(range(FOLDS), 2))
+    pairs = list(permutations(range(FOLDS), 2))
     missed: list[tuple[int, ...]] = [*((fold,) for fold in range(FOLDS)), *pairs]
-    lessons = [Lesson(gold.outside(*folds), gold.inside(*folds)) for folds in missed]
-    networks = trained_networks(x, y, lessons, setting, n_classes=n_classes, seed=seed)
-    by_pair = {frozenset(pair): net for pair, net in zip(pairs, networks[FOLDS:], strict=True)}
+    lessons = [Lesson(gold.outside(*folds), gold.inside(folds[0])) for folds in missed]
+    networks = trained_networks(x, y, lessons, setting, n_classes=n_classes, seed=seed, out=out)
+    by_pair = dict(zip(pairs, networks[FOLDS:], strict=True))
     return CompleteCase(gold, tuple(networks[:FOLDS]), by_pair)
 
 
@@ -149,7 +160,7 @@ def student_targets(
         networks: The complete case.
         fold: k.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
-        answers: Of each teacher, to these rows.
+        answers: Of each teacher, to these rows; none for :meth:`CompleteCase.without_answers`.
         generator: Draws the fold j of each unlabelled row.
     """
     gold = networks.gold
@@ -163,8 +174,9 @@ def student_targets(
         rows = gold.inside(other)
         on_gold[rows] = correction(log_p[rows], said[:, rows]).exp()
         rows = (drawn == place).nonzero().flatten()
-        believed = network_log_p(networks.pairs[frozenset((fold, other))], x_unlabelled[rows])
-        heard = gold.log_answers_to(tuple(one.taken(rows) for one in answers), {fold, other})
+        believed = network_log_p(networks.pairs[other, fold].network, x_unlabelled[rows])
+        taken = tuple(one.taken(rows) for one in answers)
+        heard = gold.log_answers_to(taken, len(rows), {fold, other})
         on_rest[rows] = correction(believed, heard).exp()
     return StudentTargets(on_gold.float(), on_rest.float())
 

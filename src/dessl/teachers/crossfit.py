@@ -9,12 +9,30 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from dessl.teachers.base import OwnFolds, Teacher, checked_rows
-from dessl.teachers.graph import Graph, settings_out_of_fold
+from dessl.teachers.base import OwnFolds, Teacher
+from dessl.teachers.graph import Graph, labelled_rows, settings_out_of_fold
+from dessl.teachers.rows import SomeRows
+
+
+def rows_for(teacher: Teacher, x_l: Tensor, x_u: Tensor | SomeRows) -> Tensor:
+    """Return unlabelled rows as a teacher takes them: none where it does not look at them.
+
+    A graph takes those that have yet to be gathered as they are; other teachers need a copy.
+    """
+    if getattr(teacher, "ignores_x_u", False):
+        return x_l[:0]
+    if isinstance(x_u, SomeRows) and not isinstance(teacher, Graph):
+        return x_u.gathered().cpu()
+    return x_u  # type: ignore[return-value]  # of the teachers, a graph alone takes SomeRows
 
 
 def out_of_fold(
-    teacher: Teacher, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
+    teacher: Teacher,
+    x_l: Tensor,
+    y_l: Tensor,
+    x_u: Tensor | SomeRows,
+    folds: Tensor,
+    n_classes: int,
 ) -> Tensor:
     """Return log-probabilities (n_l, n_classes), float64, of labelled rows.
 
@@ -24,7 +42,7 @@ def out_of_fold(
         teacher: With a ``predict_log_proba`` of shape (n, n_classes).
         x_l: (n_l, d).
         y_l: (n_l,) class numbers.
-        x_u: (n_u, d), none where n_u is 0.
+        x_u: (n_u, d), none where n_u is 0; or rows that have yet to be gathered.
         folds: (n_l,) numbers from 0, −1 for rows that are always trained on.
         n_classes: How many classes there are.
 
@@ -35,14 +53,16 @@ def out_of_fold(
     [0, 0, 0, 0, 1, 1, 1, 1]
     """
     _check_folds(folds, y_l)
+    others = rows_for(teacher, x_l, x_u)
     if isinstance(teacher, OwnFolds):
-        return teacher.out_of_fold(x_l, y_l, x_u, folds, n_classes)
+        return teacher.out_of_fold(x_l, y_l, others, folds, n_classes)
     found = torch.full((len(y_l), n_classes), torch.nan, dtype=torch.float64)
+    ignores = getattr(teacher, "ignores_x_u", False)
     for fold in torch.unique(folds[folds >= 0]).tolist():
         held = folds == fold
         # Rows that a teacher does not look at are not copied: there may be a million.
-        others = x_u if getattr(teacher, "ignores_x_u", False) else torch.cat([x_u, x_l[held]])
-        own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], others, n_classes)
+        unlabelled = others if ignores else torch.cat([others, x_l[held]])
+        own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], unlabelled, n_classes)
         found[held] = _checked(
             own.predict_log_proba(x_l[held]), teacher, int(held.sum()), n_classes
         )
@@ -53,7 +73,7 @@ def each_out_of_fold(
     teachers: Sequence[Teacher],
     x_l: Tensor,
     y_l: Tensor,
-    x_u: Tensor,
+    x_u: Tensor | SomeRows,
     folds: Tensor,
     n_classes: int,
 ) -> dict[str, Tensor]:
@@ -67,7 +87,7 @@ def each_out_of_fold(
     _check_folds(folds, y_l)
     alphas = sorted({graph.alpha for graph in graphs})
     smoothings = sorted({graph.smoothing for graph in graphs})
-    rows, edges = checked_rows(x_l, y_l, x_u, n_classes), graphs[0].shared.of(x_l, x_u)
+    rows, edges = labelled_rows(x_l, y_l, x_u, n_classes), graphs[0].shared.of(x_l, x_u)
     together = iter(settings_out_of_fold(edges, rows, folds, alphas, smoothings))
     by_setting = {(alpha, s): next(together) for alpha in alphas for s in smoothings}
     return {

@@ -59,7 +59,7 @@ def debiased_student(
     """
     school = School.of(data, answers, setting or NetworkSetting(), seed)
     lessons, lams = debiased_lessons(school, lam=lam)
-    networks = school.students(lessons)
+    networks = [one.network for one in school.students(lessons)]
     return DebiasedStudent(networks, lams, school.space)
 
 

@@ -6,6 +6,7 @@ the steps draw. Networks of one number of rows are one population (:func:`dessl.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,8 @@ from dessl.functional import cross_entropy_to, log_probabilities
 from dessl.models import MLP
 from dessl.objective import RiskKind
 from dessl.surrogates import Model, Rows, Scores, Surrogate
-from dessl.training import PopulationRun, TrainPlan, train_population
+from dessl.teachers.selection import selected_by_others
+from dessl.training import PopulationRun, TrainPlan, TrainResult, train_population
 
 FOLDS = 5
 LARGEST_COPY = 2**27  # numbers: each student has its own copy of its rows
@@ -75,7 +77,7 @@ class NetworkSetting:
     def most_rows(self, width: int) -> int:
         """Unlabelled rows that a student can make use of: what its steps draw."""
         drawn = self.student_steps * self.unlabelled_batch
-        return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (2 * FOLDS * width)))
+        return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (3 * FOLDS * width)))
 
     def network(self, n_features: int, n_classes: int) -> nn.Module:
         """Build one network; its weights come from PyTorch's global generator."""
@@ -126,6 +128,19 @@ class Lesson(NamedTuple):
     risk: RiskKind = "complete_case"
 
 
+class Trained(NamedTuple):
+    """A network, and what it says of the rows that selected its step.
+
+    Attributes:
+        network: At the step that its held-out rows select, in evaluation mode.
+        held_out: Log-probabilities (n, classes), float64, of its held-out rows, each at the step
+            that the others of them select: no label has a say in what is said of its own row.
+    """
+
+    network: nn.Module
+    held_out: Tensor
+
+
 class GivenTargets(Surrogate):
     """Cross-entropy to targets looked up by row id, shared by the networks of a population."""
 
@@ -150,8 +165,9 @@ def trained_networks(
     n_classes: int,
     x_unlabelled: Tensor | None = None,
     seed: int = 0,
-) -> list[nn.Module]:
-    """Train one network for each lesson, and return them in order, in evaluation mode.
+    out: Path | None = None,
+) -> list[Trained]:
+    """Train one network for each lesson, and return them in order.
 
     Args:
         x: Standardised gold rows, (n_l, features).
@@ -161,12 +177,13 @@ def trained_networks(
         n_classes: Number of classes.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
         seed: Of the first network; the others count on.
+        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for number, lesson in enumerate(lessons):
         groups.setdefault((len(lesson.labelled), len(lesson.held_out)), []).append(number)
-    networks: dict[int, nn.Module] = {}
-    for members in groups.values():
+    trained: dict[int, Trained] = {}
+    for sizes, members in groups.items():
         its = [lessons[number] for number in members]
         data, draws, targets = _population_data(x, y, x_unlabelled, its, n_classes)
         term = GivenTargets(targets)
@@ -181,10 +198,26 @@ def trained_networks(
             for number, draw, lesson in zip(members, draws, its, strict=True)
         ]
         results = train_population(
-            lambda: setting.network(x.shape[1], n_classes), term, data, runs, plan, progress=False
+            lambda: setting.network(x.shape[1], n_classes),
+            term,
+            data,
+            runs,
+            plan,
+            out=None if out is None else out / "-".join(map(str, sizes)),
+            progress=False,
+            keep_logits=True,
         )
-        networks |= {n: r.model for n, r in zip(members, results, strict=True)}
-    return [networks[number] for number in range(len(lessons))]
+        for number, lesson, result in zip(members, its, results, strict=True):
+            trained[number] = _trained(result, x[lesson.held_out], y[lesson.held_out])
+    return [trained[number] for number in range(len(lessons))]
+
+
+def _trained(result: TrainResult, x: Tensor, y: Tensor) -> Trained:
+    """A network with its word on its held-out rows x (n, features) of classes y (n,)."""
+    logits = result.validation_logits
+    if logits is None:  # nothing held out, or diverged before the first evaluation
+        return Trained(result.model, network_log_p(result.model, x))
+    return Trained(result.model, selected_by_others(logits, y))
 
 
 def _population_data(

@@ -12,11 +12,11 @@ has rows.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -32,6 +32,7 @@ from dessl.teachers.base import (
     under,
 )
 from dessl.teachers.neighbours import Index, Neighbours
+from dessl.teachers.rows import SomeRows, blocks_of
 from dessl.teachers.space import Space
 
 NEIGHBOURS = 8
@@ -51,7 +52,7 @@ class Edges:
         node: (n,) the node of each row, labelled rows first.
         sigma: (nodes,) distance of the last neighbour.
         count: (nodes,) rows that a node stands for.
-        walk: (nodes, nodes) P, float32, sparse.
+        walk: (nodes, nodes) P, float32, sparse: SciPy's on the CPU, PyTorch's on a GPU.
     """
 
     space: Space
@@ -59,27 +60,34 @@ class Edges:
     node: Tensor
     sigma: Tensor
     count: Tensor
-    walk: Any  # scipy.sparse.csr_array
+    walk: Any  # scipy.sparse.csr_array, or a tensor
 
 
 class SharedEdges:
-    """The graph of the rows last asked for, so that teachers with other settings share it.
+    """The graphs of the rows last asked for, so that teachers with other settings share them.
 
     Args:
         space: In which distances are measured; learnt from the rows if not given.
     """
 
+    MOST = 2  # with unlabelled rows and without
+
     def __init__(self, space: Space | None = None) -> None:
         self._space = space
-        self._of: tuple[object, object] | None = None
-        self._edges: Edges | None = None
+        self._known: list[tuple[object, object, Edges]] = []
 
-    def of(self, x_l: Tensor, x_u: Tensor) -> Edges:
-        """Return the graph of labelled and unlabelled rows; these very tensors have one graph."""
-        same = self._of is not None and self._of[0] is x_l and self._of[1] is x_u
-        if self._edges is None or not same:
-            self._of, self._edges = (x_l, x_u), graph_of(x_l, x_u, self._space)
-        return self._edges
+    def of(self, x_l: Tensor, x_u: Tensor | SomeRows) -> Edges:
+        """Return the graph of labelled and unlabelled rows; these very objects have one graph."""
+        for labelled, unlabelled, edges in self._known:
+            if labelled is x_l and unlabelled is x_u:
+                return edges
+        edges = graph_of(x_l, x_u, self._space)
+        self._known = [*self._known[1 - self.MOST :], (x_l, x_u, edges)]
+        return edges
+
+    def forget(self) -> None:
+        """Release the graphs and their rows, which may be large."""
+        self._known = []
 
 
 class Graph:
@@ -108,9 +116,9 @@ class Graph:
         self.shared = edges or SharedEdges()
         self._memory: _Memory | None = None
 
-    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
+    def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Self:
         """Diffuse all labels."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        rows = labelled_rows(x_l, y_l, x_u, n_classes)
         edges = self.shared.of(x_l, x_u)
         y = one_hot(rows.y_l, n_classes).float()
         mass = diffused(edges, y, [self.alpha])[0]
@@ -120,7 +128,8 @@ class Graph:
         else:  # what labelled rows have from themselves does not count
             median = _median_mass(mass.sum(1)[labelled] - 1)
         prior = class_prior(rows.y_l, n_classes)
-        self._memory = _Memory(edges.space, edges.index, edges.sigma, mass, prior, median)
+        sigma, mass = edges.sigma.cpu(), mass.cpu()
+        self._memory = _Memory(edges.space, edges.index.cpu(), sigma, mass, prior, median)
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -137,10 +146,10 @@ class Graph:
         return smoothed(mass, seen.prior, self.smoothing * seen.median)
 
     def out_of_fold(
-        self, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
+        self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, folds: Tensor, n_classes: int
     ) -> Tensor:
         """Return each labelled row's log-probabilities by the labels outside its fold."""
-        rows = checked_rows(x_l, y_l, x_u, n_classes)
+        rows = labelled_rows(x_l, y_l, x_u, n_classes)
         edges = self.shared.of(x_l, x_u)
         return settings_out_of_fold(edges, rows, folds, [self.alpha], [self.smoothing])[0]
 
@@ -177,27 +186,62 @@ class _Memory:
     median: float
 
 
-def graph_of(x_l: Tensor, x_u: Tensor, space: Space | None = None) -> Edges:
-    """Return the graph of labelled and unlabelled rows."""
-    from scipy.sparse import coo_array
+def labelled_rows(x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Rows:
+    """Return the rows checked, without unlabelled ones that have yet to be gathered."""
+    return checked_rows(x_l, y_l, None if isinstance(x_u, SomeRows) else x_u, n_classes)
 
+
+def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) -> Edges:
+    """Return the graph of labelled and unlabelled rows, where the unlabelled rows are."""
     space = space or Space.of(x_l, x_u)
-    z = torch.cat([space(x_l), space(x_u)])
+    z = torch.cat([space(x_l).to(x_u.device), space(x_u)])
     first, node, count = _distinct(z)
     index, n = Index(z[first]), len(first)
     if n == 1:  # a walk that cannot leave ends
-        alone = coo_array((1, 1), dtype=np.float32).tocsr()
-        return Edges(space, index, node, torch.ones(1), count, alone)
+        nowhere = torch.zeros(2, dtype=torch.long, device=z.device)
+        alone = _sparse(nowhere, nowhere[:0], z.new_zeros(0))
+        return Edges(space, index, node, z.new_ones(1), count, alone)
     found = index.nearest_others(min(NEIGHBOURS, n - 1))
     sigma = found.squares[:, -1].sqrt()
-    weights = edge_weights(found, sigma, sigma).double().flatten().numpy()
-    starts = torch.arange(n).repeat_interleave(found.numbers.shape[1]).numpy()
-    one_way = coo_array((weights, (starts, found.numbers.flatten().numpy())), shape=(n, n)).tocsr()
-    walk: Any = one_way.maximum(one_way.T).tocsr()
-    walk.data *= count.numpy()[walk.indices]
-    total = walk.sum(1)
-    walk.data /= total.repeat(np.diff(walk.indptr))
-    return Edges(space, index, node, sigma, count, walk.astype(np.float32))
+    weights = edge_weights(found, sigma, sigma).double()
+    return Edges(space, index, node, sigma, count, _walk(found.numbers, weights, count))
+
+
+def _walk(numbers: Tensor, weights: Tensor, count: Tensor) -> Any:
+    """P of neighbours (n, k) with their weights: an edge counts both ways, the larger one."""
+    n, k = numbers.shape
+    starts, ends = torch.arange(n, device=numbers.device).repeat_interleave(k), numbers.flatten()
+    edge, place = torch.unique(
+        torch.cat([starts * n + ends, ends * n + starts]), return_inverse=True
+    )
+    both = weights.flatten().repeat(2)
+    larger = both.new_zeros(len(edge)).scatter_reduce_(0, place, both, "amax")
+    del place, both
+    start, end = edge // n, edge % n
+    larger *= count[end]
+    lengths = start.bincount(minlength=n)
+    larger /= torch.segment_reduce(larger, "sum", lengths=lengths)[start]
+    return _sparse(torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]), end, larger.float())
+
+
+def _sparse(firsts: Tensor, ends: Tensor, chances: Tensor) -> Any:
+    """Rows of chances, (n, n): row i has those from its first to the next one's first."""
+    n = len(firsts) - 1
+    if firsts.is_cuda:
+        with warnings.catch_warnings():  # that PyTorch may change them in a later version
+            warnings.simplefilter("ignore", UserWarning)
+            return torch.sparse_csr_tensor(firsts.int(), ends.int(), chances, (n, n))
+    from scipy.sparse import csr_array
+
+    arrays = (chances.numpy(), ends.int().numpy(), firsts.int().numpy())
+    return csr_array(arrays, shape=(n, n))
+
+
+def _stepped(walk: Any, mass: Tensor) -> Tensor:
+    """P times masses (nodes, columns)."""
+    if isinstance(walk, Tensor):
+        return walk @ mass
+    return torch.from_numpy(walk @ mass.numpy())
 
 
 def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:
@@ -208,12 +252,13 @@ def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:
 
 def diffused(edges: Edges, y: Tensor, alphas: Sequence[float]) -> list[Tensor]:
     """Return Σ_t α^t P^t y for each α, (nodes, columns) each, from y (n_l, columns)."""
-    start = torch.zeros(len(edges.count), y.shape[1]).index_add_(0, edges.node[: len(y)], y.float())
+    y = y.float().to(edges.node.device)
+    start = y.new_zeros(len(edges.count), y.shape[1]).index_add_(0, edges.node[: len(y)], y)
     totals = [start.clone() for _ in alphas]
     here = start
     lengths = [math.ceil(math.log(LEFT_OUT) / math.log(alpha)) for alpha in alphas]
     for step in range(1, max(lengths) + 1):
-        here = torch.from_numpy(edges.walk @ here.numpy())
+        here = _stepped(edges.walk, here)
         for total, alpha, length in zip(totals, alphas, lengths, strict=True):
             if step <= length:
                 total.add_(here, alpha=alpha**step)
@@ -261,12 +306,12 @@ def _mass_by_part(
     """
     n, n_parts = len(parts), int(parts.max()) + 1
     at = torch.zeros(len(alphas), n_parts, n, rows.n_classes)
-    totals = torch.zeros(len(alphas), n_parts, len(edges.count))
+    totals = torch.zeros(len(alphas), n_parts, len(edges.count), device=edges.node.device)
     y = one_hot(rows.y_l, rows.n_classes).float()
     for part in torch.unique(parts).tolist():
         own = y * (parts == part)[:, None]
         for number, mass in enumerate(diffused(edges, own, alphas)):
-            at[number, part] = mass[edges.node[:n]]
+            at[number, part] = mass[edges.node[:n]].cpu()
             totals[number, part] = mass.sum(1)
     return at, totals
 
@@ -293,8 +338,9 @@ def _distinct(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Rows are told apart by a random combination of their columns in float64.
     """
     generator = torch.Generator().manual_seed(0)
-    key = z.double() @ torch.randn(z.shape[1], generator=generator, dtype=torch.float64)
+    mixed = torch.randn(z.shape[1], generator=generator, dtype=torch.float64).to(z.device)
+    key = torch.cat([rows.double() @ mixed for rows in blocks_of(z)])
     _, node, count = torch.unique(key, return_inverse=True, return_counts=True)
-    first = torch.empty(len(count), dtype=torch.long)
-    first[node.flip(0)] = torch.arange(len(z)).flip(0)
+    rows = torch.arange(len(z), device=z.device)
+    first = torch.full_like(count, len(z)).scatter_reduce_(0, node, rows, "amin")
     return first, node, count

@@ -25,6 +25,7 @@ from dessl.teachers.space import Space
 WIDTHS = (0.5, 1.0)
 STRENGTH = 10.0
 LANDMARKS = 500
+ROWS_AT_ONCE = 4096  # predicted
 LEAST_EIGENVALUE = 1e-6  # of the largest: below it lies rounding
 
 
@@ -77,7 +78,10 @@ class Kernel:
         """Return log-probabilities (n, n_classes)."""
         if self._space is None:
             raise not_fitted(self)
-        z = self._space(checked_columns("x", x)).double()
+        blocks = torch.split(self._space(checked_columns("x", x)), ROWS_AT_ONCE)
+        return torch.cat([self._of_block(z.double()) for z in blocks])
+
+    def _of_block(self, z: Tensor) -> Tensor:
         features = self._similarities(z) @ self._basis
         return linear_log_proba(features, self._weights, self._classes)
 

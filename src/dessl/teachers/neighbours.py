@@ -1,9 +1,10 @@
 """Nearest neighbours: exact up to 20,000 rows, in cells of a k-means partition above, in PyTorch.
 
 Above, each query looks at the rows of the cells nearest to its own. Memory is linear in the rows,
-time about n^1.5, and the result is the same on every run.
+time about n^1.5, and the result is the same on every run. All of it is on the device of the rows.
 """
 
+import copy
 import math
 from typing import NamedTuple
 
@@ -52,6 +53,13 @@ class Index:
             exact = len(rows) <= EXACT_UP_TO
         self.cells = None if exact else partition(self.rows, seed)
 
+    def cpu(self) -> "Index":
+        """Return the same index in the host's memory."""
+        new = copy.copy(self)
+        new.rows = self.rows.cpu()
+        new.cells = self.cells and Cells(*(part.cpu() for part in self.cells))
+        return new
+
     def nearest(self, queries: Tensor, k: int) -> Neighbours:
         """Return the k nearest rows of each query (m, d), k at most the number of rows."""
         queries = queries.to(self.rows)
@@ -80,7 +88,9 @@ def partition(rows: Tensor, seed: int) -> Cells:
     for _ in range(ROUNDS):
         cell = _nearest_centre(sample, centres)
         sizes = cell.bincount(minlength=n_cells)
-        sums = torch.zeros_like(centres).index_add_(0, cell, sample)
+        # Cell by cell: adding at random places, the GPU would round differently on every run.
+        ordered = sample[cell.argsort(stable=True)]
+        sums = torch.segment_reduce(ordered, "sum", lengths=sizes, axis=0)
         centres = torch.where(sizes[:, None] > 0, sums / sizes.clamp(min=1)[:, None], centres)
     cell = _nearest_centre(rows, centres)
     ends = cell.bincount(minlength=n_cells).cumsum(0)
@@ -107,7 +117,7 @@ def _nearest_in_cells(queries: Tensor, rows: Tensor, cells: Cells, k: int) -> Ne
     cell = _nearest_centre(queries, cells.centres)
     near = _nearest_of_all(cells.centres, cells.centres, min(PROBES, len(cells.centres))).numbers
     found = torch.empty(len(queries), k, dtype=torch.long, device=rows.device)
-    order, ends = cells.order, [0, *cells.ends.tolist()]
+    order, ends, nearby = cells.order, [0, *cells.ends.tolist()], near.tolist()
     in_cell = cell.argsort(stable=True)
     first = 0
     for number, count in enumerate(cell.bincount(minlength=len(cells.centres)).tolist()):
@@ -115,7 +125,7 @@ def _nearest_in_cells(queries: Tensor, rows: Tensor, cells: Cells, k: int) -> Ne
         first += count
         if not count:
             continue
-        candidates = _candidates(near[number].tolist(), order, ends, k)
+        candidates = _candidates(nearby[number], order, ends, k)
         for block in torch.split(asked, max(1, ENTRIES // len(candidates))):
             some = rows[candidates]
             distances = torch.addmm(some.square().sum(1) / 2, queries[block], some.T, alpha=-1)

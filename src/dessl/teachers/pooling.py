@@ -9,10 +9,12 @@ from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.teachers.base import Saveable, State, Teacher
-from dessl.teachers.crossfit import each_out_of_fold
+from dessl.teachers.crossfit import each_out_of_fold, rows_for
 from dessl.teachers.families import DEFAULT, KINDS, named_families
+from dessl.teachers.graph import Graph
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
+from dessl.teachers.rows import SomeRows
 from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
@@ -35,6 +37,7 @@ class Pooled:
         anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
         columns: From rows as they are in the data to the teachers' columns (n, d).
         report: What was found on held-out labels; None where they were too few.
+        on_features: Whether the columns are features of the anchor's network.
     """
 
     weights: PoolWeights
@@ -42,6 +45,7 @@ class Pooled:
     anchor_predict: Predict
     columns: Predict
     report: PoolReport | None
+    on_features: bool = False
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes), float64, of rows as they are in the data."""
@@ -49,7 +53,7 @@ class Pooled:
         return torch.cat([self._of_block(block) for block in blocks])
 
     def _of_block(self, x: Tensor) -> Tensor:
-        columns = self.columns(x)
+        columns = self.columns(x).cpu()
         found = {name: teacher.predict_log_proba(columns) for name, teacher in self.members.items()}
         if self.weights.weights[self.weights.anchor]:
             found[self.weights.anchor] = self.anchor_predict(x)
@@ -75,6 +79,7 @@ class Pooled:
             members.append({"name": name, "kind": kind, "settings": saved.settings})
         settings = {"members": members, **self.weights._asdict()}
         settings["report"] = self.report and self.report.as_dict()
+        settings |= {"on_features": True} if self.on_features else {}
         return State(tensors, settings)
 
     @classmethod
@@ -94,17 +99,18 @@ class Pooled:
             members[entry["name"]] = kind.from_state(State(own, entry["settings"]))
         weights = PoolWeights(*(state.settings[name] for name in PoolWeights._fields))
         report = state.settings["report"] and PoolReport.from_dict(state.settings["report"])
-        return cls(weights, members, anchor_predict, columns or as_columns, report)
+        on_features = bool(state.settings.get("on_features"))
+        return cls(weights, members, anchor_predict, columns or as_columns, report, on_features)
 
 
 def as_columns(x: Tensor) -> Tensor:
-    """Return rows as columns (n, d): images as levels from 0 to 1, pixel after pixel.
+    """Return rows as columns (n, d), where they are: images as levels from 0 to 1, pixel by pixel.
 
     >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
     tensor([[1., 1., 1., 1.],
             [1., 1., 1., 1.]])
     """
-    flat = x.detach().flatten(1).cpu()
+    flat = x.detach().flatten(1)
     return flat.float() / 255 if x.dtype == torch.uint8 else flat
 
 
@@ -149,15 +155,28 @@ def pooled(
     candidates |= {name: scores[family][name] for family, name in chosen.items()}
     weights = fit_pool(candidates, y, n=labels)
     report = _report(candidates, weights, scores, without, rows, families)
-    known = rows.trained
     with doing("pool, on all labels", POOL_PARTS):
-        members = {
-            teacher.name: teacher.fit(rows.x[known], rows.y[known], rows.x_u, data.n_classes)
-            for family in families.values()
-            for teacher in family
-            if teacher.name in weights.kept
-        }
+        members = _fitted(families, weights, rows)
     return Pooled(weights, members, anchor_predict, columns, report)
+
+
+def _fitted(
+    families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: "_Judged"
+) -> dict[str, Teacher]:
+    """The candidates with a weight, fitted on all labels; what they shared is released."""
+    teachers = [teacher for family in families.values() for teacher in family]
+    x, y = rows.x, rows.y
+    if not bool(rows.trained.all()):  # else the same tensors, whose graph is known
+        x, y = x[rows.trained], y[rows.trained]
+    members = {
+        teacher.name: teacher.fit(x, y, rows_for(teacher, x, rows.x_u), rows.n_classes)
+        for teacher in teachers
+        if teacher.name in weights.kept
+    }
+    for teacher in teachers:
+        if isinstance(teacher, Graph):
+            teacher.shared.forget()
+    return members
 
 
 @dataclass(frozen=True)
@@ -166,7 +185,7 @@ class _Judged:
 
     x: Tensor
     y: Tensor
-    x_u: Tensor
+    x_u: Tensor | SomeRows
     n_classes: int
     folds: Tensor
     anchor: Tensor
@@ -181,14 +200,16 @@ class _Judged:
 def _judged_rows(
     data: SemiData, folds: Tensor, anchor: Tensor, groups: Tensor | None, columns: Predict
 ) -> _Judged:
-    x, y = columns(data.x[data.labelled_rows]), data.y[data.labelled_rows].cpu()
-    x_u = columns(data.x[data.unlabelled_rows]) if data.n_unlabelled else x[:0]
+    x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
+    x_u: Tensor | SomeRows = x[:0]
+    if data.n_unlabelled:
+        x_u = SomeRows(data.x, data.unlabelled_rows, columns)
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
     if data.validation is not None:
         held, n = data.validation, len(data.validation.y)
-        x, y = torch.cat([x, columns(held.x)]), torch.cat([y, held.y.cpu()])
+        x, y = torch.cat([x, columns(held.x).cpu()]), torch.cat([y, held.y.cpu()])
         nothing = torch.full((len(trained), data.n_classes), torch.nan, dtype=torch.float64)
         anchor = torch.cat([nothing, anchor])
         folds = torch.cat([torch.full((len(trained),), -1), torch.zeros(n, dtype=torch.long)])
@@ -204,7 +225,7 @@ def _judged_rows(
 
 
 def _scores(
-    families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor
+    families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor | SomeRows
 ) -> dict[str, dict[str, Tensor]]:
     """Out-of-fold log-probabilities of the judged rows, by family and candidate."""
     found = {}

@@ -7,6 +7,7 @@ has seen.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from dessl.teachers.fold_networks import (
     FOLDS,
     Lesson,
     NetworkSetting,
+    Trained,
     ensemble_log_p,
     network_log_p,
     trained_networks,
@@ -39,7 +41,7 @@ IMITATION = 3.0  # weight of whole answers beside drawn ones: one row counts as 
 class Parts(NamedTuple):
     """What is pooled with the gold-only networks: kinds of students, each with one a fold."""
 
-    students: Sequence[Sequence[nn.Module]]
+    students: Sequence[Sequence[Trained]]
     imitators: Sequence[Sequence[nn.Module]]
     corrections: Sequence[Sequence[Correction]]
     names: tuple[str, ...]
@@ -62,9 +64,17 @@ class School:
     class_names: tuple[str, ...]
     n_unlabelled: int
     networks: CompleteCase
+    out: Path | None = None  # folder for checkpoints
 
     @classmethod
-    def of(cls, data: SemiData, answers: Any, setting: NetworkSetting, seed: int) -> "School":
+    def of(
+        cls,
+        data: SemiData,
+        answers: Any,
+        setting: NetworkSetting,
+        seed: int,
+        out: Path | None = None,
+    ) -> "School":
         """Split the rows, scale them, and train the gold-only networks.
 
         Args:
@@ -72,6 +82,7 @@ class School:
             answers: As in :func:`dessl.teachers.learn_from_answers`.
             setting: Of the networks.
             seed: Of folds, weights and draws.
+            out: Folder for checkpoints, from which training is resumed; None to keep nothing.
         """
         _check(data)
         _checks.whole_number("seed", seed)
@@ -80,7 +91,7 @@ class School:
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
         space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
-        order = data.unlabelled_rows[torch.randperm(data.n_unlabelled, generator=generator)]
+        order = data.unlabelled_rows[torch.randperm(len(data.unlabelled_rows), generator=generator)]
         judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
         pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
         with doing("gold-only networks"):
@@ -91,27 +102,34 @@ class School:
                 setting,
                 n_classes=data.n_classes,
                 seed=seed,
+                out=None if out is None else out / "gold-only",
             )
         rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
         parts = (read, gold, y, rest, pool, seen, order[:judged], space)
-        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks)
+        return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks, out)
 
     def heard(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
         return tuple(one.taken(rows) for one in self.answers)
 
-    def lessons(self) -> list[Lesson]:
-        """What the student of each fold learns from: corrected answers."""
-        gold, generator = self.networks.gold, torch.Generator().manual_seed(self.seed + 1)
-        heard = self.heard(self.pool_rows)
+    def lessons(self, *, answers: bool = True) -> list[Lesson]:
+        """What the student of each fold learns from: corrected answers.
+
+        Args:
+            answers: Whether teachers are heard. If not, students learn what the gold-only networks
+                say of unlabelled rows: what can be gained without any teacher.
+        """
+        networks = self.networks if answers else self.networks.without_answers()
+        gold, generator = networks.gold, torch.Generator().manual_seed(self.seed + 1)
+        heard = self.heard(self.pool_rows) if answers else ()
         found = []
         for fold in range(FOLDS):
-            targets = student_targets(self.networks, fold, self.x_pool, heard, generator)
+            targets = student_targets(networks, fold, self.x_pool, heard, generator)
             rows = (gold.outside(fold), gold.inside(fold))
             found.append(Lesson(*rows, targets.unlabelled, targets.gold, risk="ssl"))
         return found
 
-    def students(self, lessons: Sequence[Lesson]) -> list[nn.Module]:
+    def students(self, lessons: Sequence[Lesson]) -> list[Trained]:
         """Train one student for each lesson, all at once."""
         gold = self.networks.gold
         return trained_networks(
@@ -122,34 +140,51 @@ class School:
             n_classes=gold.n_classes,
             x_unlabelled=self.x_pool,
             seed=self.seed + 100,
+            out=None if self.out is None else self.out / "students",
         )
 
     def imitators(self) -> list[list[nn.Module]]:
         """Two networks for each teacher, taught by its answers as they are."""
         return [
             imitating_networks(
-                self.x_pool, one, self.setting, seed=self.seed + 200 + IMITATORS * number
+                self.x_pool,
+                one,
+                self.setting,
+                seed=self.seed + 200 + IMITATORS * number,
+                out=None if self.out is None else self.out / f"imitators-{number}",
             )
             for number, one in enumerate(self.heard(self.pool_rows))
         ]
 
-    def members(self, fold: int, x: Tensor, heard: tuple[Answers, ...], parts: Parts) -> Tensor:
-        """Log-probabilities (members, n, classes) by what has not seen one fold."""
-        cc = network_log_p(self.networks.singles[fold], x)
-        found = [cc, *(network_log_p(kind[fold], x) for kind in parts.students)]
+    def members(self, fold: int, parts: Parts, rows: Tensor | None = None) -> Tensor:
+        """Log-probabilities (members, n, classes) by what has not seen one fold.
+
+        Args:
+            fold: Which one.
+            parts: What is pooled.
+            rows: Places (n,) among the unlabelled rows that no network trains on; if not given,
+                the gold rows of the fold, each at the step that the others of it select.
+        """
+        gold = self.networks.gold
+        trained = [self.networks.singles[fold], *(kind[fold] for kind in parts.students)]
+        if rows is None:
+            its = gold.inside(fold)
+            x, heard = gold.x[its], tuple(one.taken(its) for one in gold.answers)
+            found = [one.held_out for one in trained]
+        else:
+            x, heard = self.x_judged[rows], self.heard(self.judged_rows[rows])
+            found = [network_log_p(one.network, x) for one in trained]
+        cc = found[0]
         found += [ensemble_log_p(pair, x) for pair in parts.imitators]
         if parts.corrections:
-            said = self.networks.gold.log_answers_to(heard, {fold})
+            said = gold.log_answers_to(heard, len(x), {fold})
             found += [kind[fold](cc, said) for kind in parts.corrections]
         return torch.stack(found)
 
     def out_of_fold(self, parts: Parts) -> Tensor:
         """Log-probabilities (members, n_gold, classes) of gold rows, each out of fold."""
-        gold, found = self.networks.gold, []
-        rows = [gold.inside(fold) for fold in range(FOLDS)]
-        for fold, its in enumerate(rows):
-            heard = tuple(one.taken(its) for one in gold.answers)
-            found.append(self.members(fold, gold.x[its], heard, parts))
+        rows = [self.networks.gold.inside(fold) for fold in range(FOLDS)]
+        found = [self.members(fold, parts) for fold in range(FOLDS)]
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()]
 
     def drawn(self, parts: Parts) -> tuple[Tensor, Tensor]:
@@ -160,10 +195,7 @@ class School:
         generator = torch.Generator().manual_seed(self.seed + 2)
         folds = torch.randint(FOLDS, (len(self.judged_rows),), generator=generator)
         rows = [(folds == fold).nonzero().flatten() for fold in range(FOLDS)]
-        found = [
-            self.members(fold, self.x_judged[its], self.heard(self.judged_rows[its]), parts)
-            for fold, its in enumerate(rows)
-        ]
+        found = [self.members(fold, parts, its) for fold, its in enumerate(rows)]
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()], folds
 
     def confusions(self) -> tuple[Tensor | None, ...]:
@@ -177,7 +209,7 @@ class School:
 
 
 def imitating_networks(
-    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int
+    x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int, out: Path | None = None
 ) -> list[nn.Module]:
     """Train two networks on a teacher's answers as they are, without any gold label.
 
@@ -189,6 +221,7 @@ def imitating_networks(
         answers: To these rows; those without an answer are left out.
         setting: Of the networks.
         seed: Of the first network and of the drawn labels.
+        out: Folder for checkpoints.
     """
     there = answers.answered
     q = answers.probabilities[there]
@@ -201,7 +234,7 @@ def imitating_networks(
     drawn = torch.multinomial(q, 1, generator=generator).flatten()
     every, none = torch.arange(len(q)), torch.empty(0, dtype=torch.int64)
     lessons = [Lesson(every, none, q, lam=IMITATION, risk="ssl")] * IMITATORS
-    return trained_networks(
+    trained = trained_networks(
         x[there],
         drawn,
         lessons,
@@ -209,7 +242,9 @@ def imitating_networks(
         n_classes=answers.n_classes,
         x_unlabelled=x[there],
         seed=seed,
+        out=out,
     )
+    return [one.network for one in trained]
 
 
 def _check(data: SemiData) -> None:
@@ -223,7 +258,7 @@ def _check(data: SemiData) -> None:
             f"a teacher is judged by gold labels, of which {FEWEST_GOLD} are the least; got "
             f"{data.n_labelled}. Label more rows, drawn at random."
         )
-    if data.n_unlabelled < FEWEST_UNLABELLED:
+    if len(data.unlabelled_rows) < FEWEST_UNLABELLED:
         raise ValueError(
             f"a student learns from rows without a gold label, of which {FEWEST_UNLABELLED} are "
             f"the least; got {data.n_unlabelled}. Hold fewer labels, or use the gold labels alone."

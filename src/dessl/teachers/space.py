@@ -12,12 +12,14 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from dessl.teachers.rows import SomeRows, blocks_of
+
 LEAST_DEVIATION = 1e-6  # of the largest entry: a smaller one is only rounding
 LEAST_SHARE = 0.2  # deviation of a 0/1 column at least, so that a rare one does not outweigh all
 MOST_COLUMNS = 64
 COMPONENTS = 50
 ROWS = 20_000  # that the space is learnt from: a mean needs no more
-AT_ONCE = 2**24  # entries that may be float64 at one time
+AT_ONCE = 2**22  # entries that may be float64 at one time
 
 
 class Space(NamedTuple):
@@ -33,25 +35,32 @@ class Space(NamedTuple):
     directions: Tensor
 
     @classmethod
-    def of(cls, *parts: Tensor) -> Self:
-        """Learn the space from rows (n, d), in one or several parts."""
+    def of(cls, *parts: Tensor | SomeRows) -> Self:
+        """Learn the space from rows (n, d), in one or several parts, on the CPU."""
         n = sum(len(part) for part in parts)
         step = -(-n // ROWS)
-        rows = torch.cat([part[::step].double() for part in parts])
-        mean, scale = rows.mean(0), column_scale(rows)
-        directions = rows.new_empty(rows.shape[1], 0)
+        rows = torch.cat([part[::step].cpu() for part in parts])
+        mean, scale = column_mean(rows), column_scale(rows)
+        directions = mean.new_empty(rows.shape[1], 0)
         if rows.shape[1] > MOST_COLUMNS and len(rows) > 1:
-            directions = _principal((rows - mean) / scale)
+            directions = _principal(rows, mean, scale)
         return cls(mean.float(), scale.float(), directions.float())
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return rows (n, d) in this space, float32."""
-        if x.shape[1] != len(self.mean):
-            raise ValueError(
-                f"x must have the {len(self.mean)} columns of training; got {x.shape[1]}."
-            )
-        scaled = (x.float() - self.mean).div_(self.scale)  # in place: rows may be many
-        return scaled @ self.directions if self.directions.shape[1] else scaled
+    def __call__(self, x: Tensor | SomeRows) -> Tensor:
+        """Return rows (n, d) in this space, float32, where they are; a block at a time."""
+        mean, scale, directions = (part.to(x.device) for part in self)
+        width = directions.shape[1] or len(mean)
+        found = torch.empty(len(x), width, device=x.device)
+        first = 0
+        for rows in blocks_of(x):
+            if rows.shape[1] != len(mean):
+                raise ValueError(
+                    f"x must have the {len(mean)} columns of training; got {rows.shape[1]}."
+                )
+            scaled = (rows.float() - mean).div_(scale)
+            found[first : first + len(rows)] = scaled @ directions if len(directions.T) else scaled
+            first += len(rows)
+        return found
 
 
 def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
@@ -86,16 +95,20 @@ def column_mean(rows: Tensor) -> Tensor:
     """Return the mean of each column of rows (n, d), float64, without a second copy of them."""
     if rows.numel() <= AT_ONCE:
         return rows.double().mean(0)
-    return torch.stack([piece.double().sum(0) for piece in _pieces(rows)]).sum(0) / len(rows)
+    total = torch.zeros_like(rows[0], dtype=torch.float64)
+    for piece in _pieces(rows):
+        total += piece.double().sum(0)
+    return total / len(rows)
 
 
 def _deviation(rows: Tensor) -> Tensor:
     """The standard deviation of each column, likewise."""
     if rows.numel() <= AT_ONCE:
         return rows.double().std(0, correction=0)
-    mean = column_mean(rows)
-    squares = [(piece.double() - mean).square_().sum(0) for piece in _pieces(rows)]
-    return (torch.stack(squares).sum(0) / len(rows)).sqrt()
+    mean, squares = column_mean(rows), torch.zeros_like(rows[0], dtype=torch.float64)
+    for piece in _pieces(rows):
+        squares += (piece.double() - mean).square_().sum(0)
+    return (squares / len(rows)).sqrt()
 
 
 def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
@@ -115,7 +128,7 @@ def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
     [[0, 1], [2]]
     """
     groups: list[list[int]] = []
-    taken = torch.zeros(len(rows), dtype=rows.dtype)
+    taken = torch.zeros(len(rows), dtype=rows.dtype, device=rows.device)
     last = -2
     for column in binary.nonzero().flatten().tolist():
         together = taken + rows[:, column]
@@ -129,8 +142,8 @@ def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
     return groups
 
 
-def _principal(rows: Tensor) -> Tensor:
-    """Directions (d, k) of most variance, signs fixed by their largest entry.
+def _principal(rows: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
+    """Directions (d, k) of most variance of (rows − mean) / scale, their largest entries positive.
 
     The matrix of the smaller side, and only the eigenvectors that are wanted: of 3,072 columns,
     a few seconds less each time.
@@ -140,12 +153,16 @@ def _principal(rows: Tensor) -> Tensor:
     n, d = rows.shape
     k = min(COMPONENTS, d, n - 1)
     wide = n < d
-    products = (rows @ rows.T if wide else rows.T @ rows) / n
+    pieces = [rows] if wide else _pieces(rows)
+    products = mean.new_zeros(min(n, d), min(n, d))
+    for piece in pieces:
+        scaled = (piece.double() - mean).div_(scale)
+        products += scaled @ scaled.T if wide else scaled.T @ scaled
     last = len(products) - 1
-    _, vectors = eigh(products.cpu().numpy(), subset_by_index=(last - k + 1, last))
-    found = torch.from_numpy(vectors).flip(1).to(rows.device)
+    _, vectors = eigh((products / n).numpy(), subset_by_index=(last - k + 1, last))
+    found = torch.from_numpy(vectors).flip(1)
     if wide:
-        found = rows.T @ found
+        found = scaled.T @ found
         lengths = found.norm(dim=0)
         found = torch.where(lengths > LEAST_DEVIATION * lengths[0], found / lengths, 0.0)
     largest = found.gather(0, found.abs().argmax(0, keepdim=True))

@@ -2,33 +2,39 @@
 
     S_k: mean_L CE(y) + mean_U CE(q̃_k), stopped on fold k       T: mean_U CE(q), no gold row
     and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative slope
-    pool: softmax Σ_m w_m log p_m of cc, S and T (or cc, S and q̃: teacher at prediction time)
-    gate: keep the pool if its cross-fitted out-of-fold CE is below cc's by z standard errors
+    S⁰: like S, with no teacher heard: q̃ is what the gold-only networks say, recalibrated
+    pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T (or cc, S⁰, S, q̃: teacher at prediction time)
+    gate: keep the pool if its cross-fitted out-of-fold CE is below that of the best without answers
+          (cc, or cc and S⁰ pooled) by z standard errors
 
-Nothing that learns from a gold label is judged by it, so a teacher that shuffles, inverts or
-boasts is found out and left aside.
+Nothing that learns from a gold label is judged by it, nor is the step that a network is kept at
+chosen by it (:mod:`dessl.teachers.selection`). So a teacher that shuffles, inverts or boasts is
+found out and left aside, and what students gain without any teacher is not credited to one.
 """
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dessl import _checks
 from dessl.data import SemiData
+from dessl.data.labels import MISSING
 from dessl.evaluation import estimate_metric
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.debiased_student import debiased_lessons
-from dessl.teachers.fold_networks import FOLDS, NetworkSetting
+from dessl.teachers.fold_networks import FOLDS, NetworkSetting, Trained
 from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
 from dessl.teachers.taught import (
     Choice,
     Interval,
+    Judged,
     Listening,
     Taught,
     TaughtReport,
@@ -36,9 +42,11 @@ from dessl.teachers.taught import (
     passes,
 )
 from dessl.training.progress import doing
+from dessl.training.threads import one_thread
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
 NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teacher at prediction time
+WITHOUT = 2  # first members of the pool, which no teacher has taught
 
 
 def learn_from_answers(
@@ -48,6 +56,7 @@ def learn_from_answers(
     at_prediction: bool = False,
     seed: int = 0,
     setting: NetworkSetting | None = None,
+    out: str | Path | None = None,
 ) -> Taught:
     """Train a student from few gold labels and one or several teachers' answers to all rows.
 
@@ -63,6 +72,7 @@ def learn_from_answers(
         at_prediction: Whether the teachers will answer at prediction time too.
         seed: Of folds, weights and draws.
         setting: Size and length of the networks.
+        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -75,8 +85,11 @@ def learn_from_answers(
     """
     if answers is None:
         answers = _answers_of(data)
-    school = School.of(data, answers, setting or NetworkSetting(), seed)
-    return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
+    place = None if out is None else Path(out)
+    at_prediction = _checks.true_or_false("at_prediction", at_prediction)
+    with one_thread():
+        school = School.of(data, answers, setting or NetworkSetting(), seed, place)
+        return taught_by(school, at_prediction=at_prediction)
 
 
 def _answers_of(data: SemiData) -> list[Answers]:
@@ -98,69 +111,89 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         at_prediction: Whether the teachers will answer at prediction time too.
     """
     with doing("students"):
-        students = _students(school)
+        students = students_of(school)
     with doing("imitations of the teachers"):
         imitators = school.imitators()
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student = _choice(school, Parts(kinds, imitators, (), names))
+    student, rows = judged(school, Parts(kinds, imitators, (), names))
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
-        with_answers = _choice(school, Parts(kinds, (), (full, plain), names))
+        with_answers, _ = judged(school, Parts(kinds, (), (full, plain), names))
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
     report = TaughtReport(len(school.gold_y), school.n_unlabelled, qualities, student, with_answers)
     networks = {
-        "complete_case": school.networks.singles,
-        "students": tuple(network for kind in kinds for network in kind),
+        "complete_case": tuple(one.network for one in school.networks.singles),
+        "students": tuple(one.network for kind in kinds for one in kind),
         "imitators": tuple(network for pair in imitators for network in pair),
     }
-    return Taught(school.class_names, school.space, school.setting, networks, listening, report)
+    parts = (school.class_names, school.space, school.setting, networks, listening, report)
+    return Taught(*parts, rows)
 
 
-def _students(school: School) -> dict[str, list[nn.Module]]:
-    """The student of each fold by the name of its kind."""
-    lessons = school.lessons()
-    names = ["student"]
+def students_of(school: School) -> dict[str, list[Trained]]:
+    """The student of each fold by the name of its kind, the one without a teacher first."""
+    corrected = school.lessons()
+    names, lessons = ["self-taught student", "student"], [*school.lessons(answers=False)]
+    lessons += corrected
     if school.setting.debiased:
-        fair, lam = debiased_lessons(school, corrected=lessons)
+        fair, lam = debiased_lessons(school, corrected=corrected)
         if bool((lam > 0).any()):  # else it would be one more gold-only network
             names, lessons = [*names, "debiased student"], [*lessons, *fair]
     networks = school.students(lessons)
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def _choice(school: School, parts: Parts) -> Choice:
-    """Pool the members, and let gold rows decide."""
+def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
+    """Pool the members without the answers and with them, let gold rows decide; and what by."""
     gold, logs = school.networks.gold, school.out_of_fold(parts)
-    by_fold = torch.stack(
-        [pool_weights(logs[:, r], gold.y[r]) for r in map(gold.outside, range(FOLDS))]
-    )
-    pooled = pooled_log_p(by_fold[gold.folds], logs)
-    both = torch.stack([losses(logs[0], gold.y), losses(pooled, gold.y)])
-    needed = NEEDED[bool(parts.corrections)]
-    error = float((both[1] - both[0]).std()) / math.sqrt(len(gold.y))
-    kept = passes(float(both[0].mean() - both[1].mean()), error, needed)
+    ways = (1, WITHOUT, len(logs))  # so many members: gold only, without answers, all
+    by_fold = [
+        torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in gold.others])
+        for first in ways
+    ]
+    found = [losses(pooled_log_p(w[gold.folds], logs), gold.y) for w in by_fold]
+    base = 1 if float(found[1].mean()) < float(found[0].mean()) else 0
+    fall = found[base] - found[2]
+    error, needed = float(fall.std()) / math.sqrt(len(gold.y)), NEEDED[bool(parts.corrections)]
+    kept = by_fold[2 if passes(float(fall.mean()), error, needed) else base]
     drawn, folds = school.drawn(parts)
+    without, taught = (  # on gold rows, then on others
+        torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)])
+        for w in (by_fold[base], by_fold[2])
+    )
     accuracy = estimate_metric(
         "accuracy",
-        (pooled if kept else logs[0]).exp(),
+        pooled_log_p(kept[gold.folds], logs).exp(),
         gold.y,
-        (pooled_log_p(by_fold[folds], drawn) if kept else drawn[0]).exp(),
+        pooled_log_p(kept[folds], drawn).exp(),
     )
-    return Choice(
+    choice = Choice(
         members=("gold only", *parts.names),
-        weights=tuple(pool_weights(logs, gold.y).tolist()),
-        gold_only_loss=float(both[0].mean()),
-        pooled_loss=float(both[1].mean()),
+        weights=tuple(_weights(logs, gold.y, len(logs)).tolist()),
+        weights_without=tuple(_weights(logs, gold.y, ways[base]).tolist()),
+        gold_only_loss=float(found[0].mean()),
+        without_loss=float(found[base].mean()),
+        pooled_loss=float(found[2].mean()),
         standard_error=error,
+        n=len(gold.y),
         needed=needed,
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
+    y = torch.cat([gold.y, gold.y.new_full((len(folds),), MISSING)])
+    return choice, Judged(y, without, taught)
+
+
+def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:
+    """The weights (members,) of a pool of the first members, 0 for the others; 1 for one alone."""
+    found = torch.zeros(len(logs), dtype=torch.float64)
+    found[:first] = pool_weights(logs[:first], y) if first > 1 else 1.0
+    return found
 
 
 def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p, network_log_p
 from dessl.teachers.space import Space
 
-FORMAT = 1
+FORMAT = 2
 GROUPS = ("complete_case", "students", "imitators")
 
 
@@ -78,12 +78,19 @@ def passes(gain: float, standard_error: float, needed: float) -> bool:
 class Choice:
     """Gold rows' verdict on a pool, each judged by what has not seen its label.
 
+    No label trained what judges it, chose its step, or fitted its weights. What the answers brought
+    is measured beside the best that was had without them: the gold-only networks, alone or pooled
+    with a student of what they say themselves of unlabelled rows.
+
     Attributes:
         members: Names of the pooled predictors; the first is the gold-only one.
-        weights: Exponent of each, fitted on all gold rows.
+        weights: Exponent of each with the answers, fitted on all gold rows.
+        weights_without: Exponent of each without them: 0 for all that heard a teacher.
         gold_only_loss: Out-of-fold cross-entropy of the gold-only networks.
-        pooled_loss: Of the pool, its weights fitted without the judged fold.
-        standard_error: Of the paired difference.
+        without_loss: Of the best without answers.
+        pooled_loss: Of the pool with them.
+        standard_error: Of the paired difference between the last two.
+        n: Gold rows.
         needed: Standard errors by which the pool must be better.
         accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
         accuracy_gold_rows: The same from gold rows alone.
@@ -91,37 +98,61 @@ class Choice:
 
     members: tuple[str, ...]
     weights: tuple[float, ...]
+    weights_without: tuple[float, ...]
     gold_only_loss: float
+    without_loss: float
     pooled_loss: float
     standard_error: float
+    n: int
     needed: float
     accuracy: Interval
     accuracy_gold_rows: Interval
 
     @property
     def kept(self) -> bool:
-        """Whether the pool is used rather than the gold-only networks."""
-        gain = self.gold_only_loss - self.pooled_loss
-        return passes(gain, self.standard_error, self.needed)
+        """Whether the answers are used."""
+        return passes(self.without_loss - self.pooled_loss, self.standard_error, self.needed)
+
+    @property
+    def used(self) -> tuple[float, ...]:
+        """The weights of what was kept."""
+        return self.weights if self.kept else self.weights_without
+
+    @property
+    def gain(self) -> Interval:
+        """Fall of the cross-entropy by the answers: above 0, they help."""
+        from scipy import special
+
+        gain = self.without_loss - self.pooled_loss
+        half = float(special.stdtrit(self.n - 1, 0.975)) * self.standard_error
+        return Interval(gain, gain - half, gain + half)
 
     @property
     def why(self) -> str:
-        """What was kept and why, in a sentence."""
-        change = self.pooled_loss - self.gold_only_loss
-        numbers = (
-            f"out-of-fold cross-entropy {self.gold_only_loss:.3f} with gold labels alone, "
-            f"{self.pooled_loss:.3f} with the answers; difference {change:+.3f}, standard error "
-            f"{self.standard_error:.3f}"
+        """What the answers brought, what was kept, and what it is made of."""
+        gain = self.gain
+        found = (
+            f"out-of-fold cross-entropy {self.without_loss:.3f} without them, "
+            f"{self.pooled_loss:.3f} with them; change {-gain.value:+.3f} (95 % interval "
+            f"{-gain.high:+.3f} to {-gain.low:+.3f})"
         )
-        if self.kept:
-            used = ", ".join(
-                f"{name} {weight:.2f}"
-                for name, weight in zip(self.members, self.weights, strict=True)
-                if weight > 0.005
-            )
-            return f"The answers are used ({numbers}). Weights: {used}."
-        bar = "lower" if not self.needed else f"lower by {self.needed:g} standard error"
-        return f"The answers are not used, since the loss is not {bar} ({numbers})."
+        if self.kept and gain.low > 0:
+            said = f"The answers help: {found}."
+        elif self.kept:
+            said = f"The answers are used, but the gain may be chance: {found}."
+        else:
+            alone = "gold labels alone are used"
+            if any(self.weights_without[1:]):
+                alone = "only gold labels and unlabelled rows are used"
+            bar = f" by {self.needed:g} standard error" if self.needed else ""
+            nothing = "brought nothing" if gain.value <= 0 else f"brought no gain{bar}"
+            said = f"The answers {nothing}, so {alone}: {found}."
+        counted = ", ".join(
+            f"{name} {weight:.2f}"
+            for name, weight in zip(self.members, self.used, strict=True)
+            if weight > 0.005
+        )
+        return f"{said} Weights: {counted}."
 
 
 @dataclass(frozen=True)
@@ -143,14 +174,21 @@ class TaughtReport:
     with_answers: Choice | None
 
     def __str__(self) -> str:
+        student = f"Without the teacher at prediction time: {self.student.why}"
+        accuracy = f"Its accuracy is about {self.student.accuracy}."
+        first, rest = self.about_teachers[:1], self.about_teachers[1:]
+        n = len(self.teachers)
+        return "\n".join([*first, *rest[:n], student, accuracy, *rest[n:]])
+
+    @property
+    def about_teachers(self) -> tuple[str, ...]:
+        """Sentences on the rows, on each teacher, and on what takes its answers as input."""
         lines = [f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."]
-        lines += [str(quality) for quality in self.teachers]
-        lines += ["Without the teacher at prediction time: " + self.student.why]
-        lines += [f"Its accuracy is about {self.student.accuracy}."]
+        lines += map(str, self.teachers)
         if self.with_answers is not None:
-            lines += ["With the teacher at prediction time: " + self.with_answers.why]
+            lines += [f"With the teacher at prediction time: {self.with_answers.why}"]
             lines += [f"Its accuracy is about {self.with_answers.accuracy}."]
-        return "\n".join(lines)
+        return tuple(lines)
 
     def _repr_html_(self) -> str:
         first, *lines = str(self).splitlines()
@@ -173,7 +211,8 @@ class TaughtReport:
 
 
 def _choice(found: Mapping[str, Any]) -> Choice:
-    own: dict[str, Any] = {"members": tuple(found["members"]), "weights": tuple(found["weights"])}
+    lists = ("members", "weights", "weights_without")
+    own: dict[str, Any] = {name: tuple(found[name]) for name in lists}
     own |= {name: Interval(**found[name]) for name in ("accuracy", "accuracy_gold_rows")}
     return Choice(**{**found, **own})
 
@@ -193,6 +232,22 @@ class Listening:
     confusions: tuple[Tensor | None, ...]
 
 
+class Judged(NamedTuple):
+    """Log-probabilities of rows that the networks behind them have not seen.
+
+    Attributes:
+        y: (n,) gold labels, then −1 for rows without one.
+        without: (n, classes) by what is used where the answers are not: the gold-only networks,
+            or a pool of them and a self-taught student.
+        taught: (n, classes) by the pool with what the answers taught. Weights of a pool are fitted
+            without the row's fold.
+    """
+
+    y: Tensor
+    without: Tensor
+    taught: Tensor
+
+
 @dataclass(frozen=True)
 class Taught:
     """A classifier that learnt from gold labels and a teacher's answers.
@@ -205,6 +260,7 @@ class Taught:
             after kind; ``"imitators"``, two for each teacher.
         listening: What takes answers at prediction time; None where that was not asked for.
         report: What was found and decided.
+        judged: What it was decided by, for reports; None for one that was loaded.
     """
 
     class_names: tuple[str, ...]
@@ -213,6 +269,7 @@ class Taught:
     networks: Mapping[str, Sequence[nn.Module]]
     listening: Listening | None
     report: TaughtReport
+    judged: Judged | None = None
 
     def predict_log_proba(self, x: ArrayLike, answers: Any = None) -> Tensor:
         """Return log-probabilities (n, classes), float64.
@@ -233,11 +290,11 @@ class Taught:
         choice = self.report.student
         if answers is not None and self.report.with_answers and self.report.with_answers.kept:
             choice = self.report.with_answers
-        if not choice.kept:
+        if not any(choice.used[1:]) and choice.used[0] == 1:
             return cc
         heard = answers if choice is self.report.with_answers else None
         members = [cc, *self._others(rows, gold, heard)]
-        weights = torch.tensor(choice.weights, dtype=torch.float64)
+        weights = torch.tensor(choice.used, dtype=torch.float64)
         return torch.einsum("m,mnc->nc", weights, torch.stack(members)).log_softmax(-1)
 
     def _others(self, rows: Tensor, gold: list[Tensor], answers: Any) -> list[Tensor]:

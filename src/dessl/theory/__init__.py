@@ -14,6 +14,11 @@ from dessl.theory.gradient import (
 from dessl.theory.lambda_estimate import LambdaEstimate, optimal_lambda
 from dessl.theory.propensity import PropensityLambda, inverse_propensity_lambda
 from dessl.theory.scoring import scoring_rule
+from dessl.theory.several import (
+    SeveralLambdas,
+    optimal_lambdas,
+    optimal_lambdas_from_moments,
+)
 from dessl.theory.variance import (
     correlation,
     optimal_lambda_from_moments,
@@ -26,6 +31,7 @@ __all__ = [
     "GeneralisationBound",
     "LambdaEstimate",
     "PropensityLambda",
+    "SeveralLambdas",
     "asymptotic_covariance",
     "correlation",
     "generalisation_bound",
@@ -36,6 +42,8 @@ __all__ = [
     "optimal_lambda_from_moments",
     "optimal_lambda_gradient",
     "optimal_lambda_last_layer",
+    "optimal_lambdas",
+    "optimal_lambdas_from_moments",
     "risk_variance",
     "scoring_rule",
     "variance_ratio",

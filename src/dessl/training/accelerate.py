@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from dessl.surrogates.base import Surrogate
+from dessl.surrogates.base import Rows, Surrogate
 from dessl.training.ranks import ranks
 from dessl.training.step import Step
 
@@ -50,22 +50,26 @@ class Accelerated:
         self._graph = plan.graph != "off" and on_cuda and alone
         self._plain = not self._compile and not self._graph
 
-    def __call__(self, rows: Tensor, rate: float, lam: float) -> None:
+    def __call__(self, rows: Tensor, rate: float, lam: float, stored: Rows | None = None) -> None:
         """Take one step.
 
         Args:
             rows: Positions of the labelled rows, then of the unlabelled, (n,).
             rate: The learning rate.
             lam: λ.
+            stored: Unlabelled rows that are not in the data's memory.
         """
         self.step.optimiser.set_rate(rate)
         if self._plain:
-            self.step(rows, lam)
+            self.step(rows, lam, stored)
             return
         if self._run is None:
             self._rows, self._lam = rows.clone(), torch.zeros((), device=self._device)
+            self._stored = stored and Rows(*(part.clone() for part in stored))
             self._run = self._fastest()
         self._rows.copy_(rows)
+        for kept, part in zip(self._stored or (), stored or (), strict=True):
+            kept.copy_(part)
         self._lam.fill_(lam)
         self._run()
 
@@ -82,7 +86,7 @@ class Accelerated:
         return run
 
     def _eager(self) -> None:
-        self.step(self._rows, self._lam)
+        self.step(self._rows, self._lam, self._stored)
 
     def _compiled(self) -> None:
         with warnings.catch_warnings():  # PyTorch's compiler warns about itself

@@ -3,7 +3,8 @@
 A checkpoint is a folder ``step-000001000``: weights as safetensors, everything else in ``state.pt``
 (tensors, numbers and text, read with ``weights_only=True``), and ``manifest.json`` with the sha256
 of each file. It is written beside its place and renamed into it, so a kill at any moment leaves
-either all of it or nothing that is read.
+either all of it or nothing that is read. Weights that are divided among ranks are in one file for
+each rank (:mod:`dessl.training.sharded`).
 """
 
 import hashlib
@@ -22,6 +23,8 @@ import torch
 from torch import Tensor
 
 from dessl._files import naming
+from dessl.training.ranks import from_first
+from dessl.training.sharded import write_shards
 
 KEPT = 2
 FORMAT = 3  # 3: one layout for a run and for many
@@ -29,6 +32,8 @@ PREFIX = "step-"
 WEIGHTS = ".safetensors"
 NAME = re.compile(rf"{PREFIX}\d{{9,}}")
 FILE = re.compile(rf"\w+{re.escape(WEIGHTS)}")
+SHARD = re.compile(rf"shard-\d+-model-\d+-of-\d+{re.escape(WEIGHTS)}")  # as PyTorch names them
+PLACE = "place"  # in the state of a checkpoint with shards: its folder
 
 
 class Checkpoint(NamedTuple):
@@ -62,13 +67,49 @@ def save_checkpoint(
         # Copies: safetensors refuses tensors that share memory, as tied weights do.
         copies = {key: value.detach().cpu().clone().contiguous() for key, value in tensors.items()}
         files[f"{name}{WEIGHTS}"] = save(copies)
-    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    files["manifest.json"] = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
+    _begin(folder, step)
+    return _finish(folder, step, files)
+
+
+def save_sharded(
+    folder: Path, step: int, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+) -> None:
+    """Write a checkpoint of weights that are divided among the ranks; all ranks call it.
+
+    Args:
+        folder: Where checkpoints are kept, shared by all ranks.
+        step: Steps done.
+        weights: State dicts by name; each rank writes its part.
+        state: As in :func:`save_checkpoint`; that of rank 0 is written.
+    """
+
+    def finish() -> None:
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)
+        _finish(folder, step, {"state.pt": buffer.getvalue()})
+
+    from_first(lambda: _begin(folder, step))
+    write_shards(_unfinished(folder, step), weights)
+    from_first(finish)
+
+
+def _unfinished(folder: Path, step: int) -> Path:
+    return folder / f".{PREFIX}{step:09d}"
+
+
+def _begin(folder: Path, step: int) -> None:
+    _remove(_unfinished(folder, step))
+    _unfinished(folder, step).mkdir(parents=True)
+
+
+def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
+    """Add files and a manifest of all that is there to a checkpoint, and give it its name."""
+    unfinished = _unfinished(folder, step)
     place = folder / f"{PREFIX}{step:09d}"
-    unfinished = folder / f".{place.name}"
-    _remove(unfinished)
-    unfinished.mkdir(parents=True)
-    for name, content in files.items():
+    sums = {path.name: _sha256_of_file(path) for path in sorted(unfinished.iterdir())}
+    sums |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    manifest = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
+    for name, content in {**files, "manifest.json": manifest}.items():
         with (unfinished / name).open("wb") as file, naming(place / name):
             file.write(content)
             file.flush()
@@ -79,6 +120,11 @@ def save_checkpoint(
     _sync_folder(folder)
     keep_newest(folder, place)
     return place
+
+
+def _sha256_of_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
@@ -110,14 +156,20 @@ def warn_of_damage(error: CheckpointError) -> None:
 
 
 def load_checkpoint(place: Path) -> Checkpoint:
-    """Read one checkpoint, refusing a damaged one and any file that dessl did not write."""
+    """Read one checkpoint, refusing a damaged one and any file that dessl did not write.
+
+    Shards are checked, and left to be read by the ranks that need them: the state says where.
+    """
     sums = _manifest(place)
+    shards = [name for name in sums if SHARD.fullmatch(name)]
     try:
-        files = {name: (place / name).read_bytes() for name in sums}
+        files = {name: (place / name).read_bytes() for name in sums.keys() - set(shards)}
+        found = {name: _sha256_of_file(place / name) for name in shards}
     except OSError as error:
         raise CheckpointError(f"the checkpoint {place} is damaged: {error}.") from error
-    for name, content in files.items():
-        if hashlib.sha256(content).hexdigest() != sums[name]:
+    found |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    for name in sums:
+        if found[name] != sums[name]:
             raise CheckpointError(
                 f"the checkpoint {place} is damaged: {name} does not have the sha256 it was "
                 "written with."
@@ -144,7 +196,7 @@ def load_checkpoint(place: Path) -> Checkpoint:
         raise CheckpointError(
             f"the checkpoint {place} is damaged: state.pt has a {type(state).__name__}, not a dict."
         )
-    return Checkpoint(weights, state)
+    return Checkpoint(weights, {**state, PLACE: str(place)} if shards else state)
 
 
 def _manifest(place: Path) -> dict[str, str]:
@@ -165,7 +217,9 @@ def _manifest(place: Path) -> dict[str, str]:
         not isinstance(sums, dict)
         or "state.pt" not in sums
         or not all(isinstance(its, str) for its in sums.values())
-        or not all(name == "state.pt" or FILE.fullmatch(name) for name in sums)
+        or not all(
+            name == "state.pt" or FILE.fullmatch(name) or SHARD.fullmatch(name) for name in sums
+        )
     ):
         raise CheckpointError(
             f"the checkpoint {place} is damaged: manifest.json must name state.pt and weights with "

@@ -28,6 +28,7 @@ from dessl.training.checkpoint import (
 )
 from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
+from dessl.training.sharded import is_wrapped
 
 LOCK = "lock"  # in the folder of a run: the process that holds it
 
@@ -121,20 +122,20 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         yield RunFolder(path)
 
 
-def run_identity(
-    plan: TrainPlan, data: SemiData, surrogate: Surrogate, model: nn.Module
-) -> dict[str, Any]:
-    """Return the fields that must match to resume."""
+def run_identity(plan: TrainPlan, data: SemiData, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that must match to resume, with those of :func:`parts_identity`."""
+    return {"plan": plan.as_dict(), "data": data_identity(data), **parts}
+
+
+def data_identity(data: SemiData) -> dict[str, Any]:
+    """Return what identifies data: its name, its shape, and the sha256 of all of it."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
     own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
-        "plan": plan.as_dict(),
-        "data": {
-            "name": data.name,
-            "shape": list(data.x.shape),
-            "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
-        },
-        **parts_identity(surrogate, model),
+        "name": data.name,
+        "shape": list(data.x.shape),
+        "rows_sha256": sha256_of(*rows, data.ids, data.y, data.x, *own),
+        **({} if data.stored is None else {"stored_sha256": data.stored.identity()}),
     }
 
 
@@ -144,9 +145,13 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
     A model is identified by its class, its size and what it prints, without memory addresses.
     """
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
+    name = type(model).__name__
+    if is_wrapped(model):  # PyTorch has put FSDP or DDP before the names of classes
+        printed = re.sub(r"\b(?:FSDP|DDP)(?=\w+\()", "", printed)
+        name = re.sub("^(?:FSDP|DDP)", "", name)
     return {
         "surrogate": " of ".join(_described(part) for part in surrogate.parts()),
-        "model": type(model).__name__,
+        "model": name,
         "model_repr_sha256": hashlib.sha256(printed.encode()).hexdigest(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "dessl": __version__,
@@ -212,7 +217,7 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
             f"({found.get('dessl', 'unknown')}), which this one ({__version__}) cannot resume. "
             "Choose another folder, or finish it with that version."
         )
-    here, there = _flat(wanted), _flat(found)
+    here, there = flat_identity(wanted), flat_identity(found)
     different = [
         f"{key}: {_said(there, key)} there, {_said(here, key)} now"
         for key in sorted(here.keys() | there.keys())
@@ -229,7 +234,8 @@ def _said(identity: Mapping[str, Any], key: str) -> str:
     return repr(identity[key]) if key in identity else "missing"
 
 
-def _flat(identity: Mapping[str, Any]) -> dict[str, Any]:
+def flat_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an identity side by side."""
     plan, data = identity.get("plan", {}), identity.get("data", {})
     rest = {key: value for key, value in identity.items() if key not in ("plan", "data")}
     return {**rest, **plan, **{f"data {key}": value for key, value in data.items()}}

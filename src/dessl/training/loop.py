@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from dessl.surrogates.base import forked
-from dessl.training.checkpoint import Checkpoint, save_checkpoint
+from dessl.training.checkpoint import Checkpoint, save_checkpoint, save_sharded
 from dessl.training.event import Callback, Event
-from dessl.training.folder import RunFolder
+from dessl.training.folder import RunFolder, flat_identity
 from dessl.training.guard import DivergenceError
 from dessl.training.member import Member
 from dessl.training.progress import progress_bar
-from dessl.training.ranks import from_each, from_first, lost_ranks, rank, ranks
+from dessl.training.ranks import check_alike, from_each, from_first, lost_ranks, rank, ranks
 
 
 class Trainable(ABC):
@@ -64,6 +64,11 @@ class Trainable(ABC):
         """Resume from what :meth:`own_state` returned."""
 
     @property
+    def is_sharded(self) -> bool:
+        """Whether the weights are divided among the ranks, which then save them together."""
+        return False
+
+    @property
     def finished(self) -> bool:
         """Whether all steps are done or every run has ended."""
         return self.done >= self.steps or all(member.ended for member in self.members)
@@ -109,7 +114,8 @@ class Trainable(ABC):
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
         if "random_of_ranks" in state and len(state["random_of_ranks"]) == ranks():
-            torch.set_rng_state(state["random_of_ranks"][rank()])
+            # A copy: PyTorch crashes on a state that begins within another tensor's memory.
+            torch.set_rng_state(state["random_of_ranks"][rank()].clone())
         elif rank() == 0:
             torch.set_rng_state(random)
         else:  # other ranks than the checkpoint's: draws that no rank has made
@@ -124,6 +130,7 @@ def drive(
     trained: Trainable,
     folder: RunFolder | None,
     *,
+    shared: RunFolder | None = None,
     resume: bool,
     callbacks: Sequence[Callback] = (),
     progress: bool,
@@ -132,16 +139,13 @@ def drive(
 
     Args:
         trained: Before its first step.
-        folder: Held by this process; None to keep nothing.
+        folder: Held by this process; None to keep nothing, or on other ranks than 0.
+        shared: The same folder on every rank, for weights that are divided among them.
         resume: Whether to resume a run that the folder has.
         callbacks: Each is called with every event.
         progress: Whether to show a progress bar, where there is a terminal.
     """
-    if folder:
-        folder.begin(trained.identity(), trained.restore, resume=resume)
-        if trained.keeps_history:
-            folder.rewrite_history(trained.members[0].history)
-    _follow_first(trained)
+    _resume(trained, folder, resume=resume)
     last_saved = time.perf_counter()
     with progress_bar(trained.steps, trained.done, shown=progress) as bar:
         while not trained.finished:
@@ -156,7 +160,10 @@ def drive(
             if folder and trained.keeps_history:
                 folder.append(events)
             due = time.perf_counter() - last_saved >= trained.save_seconds
-            if folder and (due or trained.finished):
+            if trained.is_sharded and shared:
+                with lost_ranks():
+                    save_sharded(shared.checkpoints, trained.done, *trained.checkpoint())
+            elif folder and (due or trained.finished):
                 save_checkpoint(folder.checkpoints, trained.done, *trained.checkpoint())
                 last_saved = time.perf_counter()
             if events:
@@ -167,11 +174,27 @@ def drive(
                         callback(event)
 
 
-def _follow_first(trained: Trainable) -> None:
+def _resume(trained: Trainable, folder: RunFolder | None, *, resume: bool) -> None:
     """Start every rank where rank 0, which alone has the folder, resumes."""
-    saved = from_first(lambda: trained.checkpoint() if trained.done else None)
-    if saved is not None and rank():
-        trained.restore(saved)
+    found: list[Checkpoint] = []
+    restore = found.append if trained.is_sharded else trained.restore
+    identity = trained.identity() if folder or ranks() > 1 else {}
+    if ranks() > 1:
+        check_alike(flat_identity(identity), "the plan, data, surrogate and model")
+
+    def begin() -> Checkpoint | None:
+        if folder:
+            folder.begin(identity, restore, resume=resume)
+        if trained.is_sharded:
+            return found[0] if found else None
+        return trained.checkpoint() if trained.done else None
+
+    saved = from_first(begin)
+    if saved is not None and (rank() or trained.is_sharded):
+        with lost_ranks():
+            trained.restore(saved)
+    if folder and trained.keeps_history:
+        folder.rewrite_history(trained.members[0].history)
 
 
 @contextmanager

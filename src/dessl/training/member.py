@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
@@ -31,6 +31,8 @@ class TrainResult:
             before it count up to the checkpoint they left; for a run of a population, its share.
         diverged: Whether the run was stopped in a population because it diverged;
             :func:`dessl.train` raises an error instead.
+        validation_logits: Of a run of a population that keeps them: (evaluations, n, classes), in
+            the order of ``history``.
     """
 
     model: nn.Module
@@ -41,6 +43,7 @@ class TrainResult:
     mode: str
     seconds: float
     diverged: bool = False
+    validation_logits: Tensor | None = None
 
     def _repr_html_(self) -> str:
         last = next((e for e in reversed(self.history) if e.step == self.step), None)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from dessl.training.sharded import like
+
 
 def state_of(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers by name, shared ones once.
@@ -37,7 +39,7 @@ def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
             "Build the model as it was when the state was saved, or start over in another folder."
         )
     for name, value in state.items():
-        own[name].copy_(value)
+        own[name].copy_(like(own[name], value))
 
 
 def check_initialised(model: nn.Module) -> None:

@@ -1,6 +1,6 @@
 """The plan's optimiser: which weights decay, which use Muon, and one learning rate for all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from dessl.training.muon import Muon
 from dessl.training.plan import TrainPlan
+from dessl.training.sharded import like, whole
 
 NORMS = (
     nn.modules.batchnorm._NormBase,
@@ -98,7 +99,7 @@ class Optimisers:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         # All on one device and of one type: no need for get_total_norm's grouping of them.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        return norm
+        return whole(norm)
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the next step, without waiting for the device."""
@@ -123,10 +124,30 @@ class Optimisers:
         """Return what the optimisers remember."""
         return {str(number): o.state_dict() for number, o in enumerate(self.optimisers)}
 
+    def named_memory(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Return zeros in the shape of saved memory, divided among ranks as the parameters are.
+
+        Args:
+            names: As in ``state_dict``, with dots: ``"0.state.3.momentum_buffer"``.
+        """
+        found = {}
+        for name in names:
+            number, _, place, _ = name.split(".", 3)
+            groups = self.optimisers[int(number)].param_groups
+            parameters = [parameter for group in groups for parameter in group["params"]]
+            found[name] = torch.zeros_like(parameters[int(place)].detach())
+        return found
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a saved memory, keeping the learning rate's place."""
         for number, optimiser in enumerate(self.optimisers):
             optimiser.load_state_dict(state[str(number)])
+            for parameter, memory in optimiser.state.items():
+                memory |= {
+                    name: like(parameter, value)
+                    for name, value in memory.items()
+                    if isinstance(value, Tensor) and value.shape == parameter.shape
+                }
             for group in optimiser.param_groups:
                 group["lr"] = self.rate
 

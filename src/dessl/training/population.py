@@ -15,6 +15,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,15 @@ from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint
 from dessl.training.event import Event
-from dessl.training.folder import locked_folder, parts_identity, sha256_of
+from dessl.training.folder import data_identity, locked_folder, parts_identity, sha256_of
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
 from dessl.training.model_state import put_into
 from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
+from dessl.training.ranks import check_alike, rank, ranks
+from dessl.training.spreading import Trained, spread_trainings
 from dessl.training.stacked_model import StackedModel, check_stackable
 from dessl.training.step import check_propensity, plan_for, streams, unlabelled_weights
 from dessl.training.watch import Validation, levels
@@ -78,8 +81,12 @@ def train_population(
     out: str | Path | None = None,
     resume: bool = True,
     progress: bool = True,
+    keep_logits: bool = False,
 ) -> list[TrainResult]:
     """Train many runs at once and return one result for each, in their order.
+
+    Under ``torchrun``, within :func:`dessl.training.process_group`, each rank trains its share of
+    the runs, and every rank gets all results.
 
     Args:
         model: Builds a model; called once for each run, with the run's seed set.
@@ -93,9 +100,11 @@ def train_population(
         device: Where to train; where the data is, when not given.
         transform: What the models see of a row in evaluation, as in :func:`dessl.train`.
         chunk: Most runs at a time, if all of them would not fit in the device's memory.
-        out: Folder for checkpoints, one a minute; None to keep nothing.
+        out: Folder for checkpoints, one a minute; None to keep nothing. Those of another number of
+            ranks are not resumed from.
         resume: Whether to resume from the checkpoints in ``out``.
         progress: Whether to show a progress bar, where there is a terminal.
+        keep_logits: Whether results have ``validation_logits``.
 
     >>> from dessl.data import draw_labels
     >>> from dessl.models import MLP
@@ -117,15 +126,29 @@ def train_population(
     data = data if device is None else data.to(device)
     if transform is None and data.is_image:
         transform = levels
-    results: dict[int, TrainResult] = {}
-    for number, members in enumerate(_groups(runs, chunk)):
-        folder = None if out is None else Path(out) / f"population-{number}"
+    if ranks() > 1:
+        check_alike(data_identity(data), "the data")
+
+    def trained(members: list[int], name: str, shown: bool) -> Trained[list[int]]:
+        folder = None if out is None else Path(out) / name
         with forked(data.device):
             its = [runs[i] for i in members]
             population = built_population(model, surrogate, data, its, plan, transform)
+            population.keep_logits = keep_logits
             with locked_folder(folder) as held, _advice(len(members)):
-                drive(population, held, resume=resume, progress=progress)
-        results |= dict(zip(members, population.results(), strict=True))
+                drive(population, held, resume=resume, progress=shown)
+        return Trained(tuple(population.results()), members)
+
+    size, shown = ranks(), progress and rank() == 0
+    beside = "" if size == 1 else f"-of-{size}-ranks"  # other parts, other checkpoints
+    jobs = [
+        partial(trained, members, f"population-{number}{beside}", shown)
+        for number, members in enumerate(_groups(runs, chunk, size))
+    ]
+    found = spread_trainings(jobs, model, data.device)
+    results = {
+        i: result for one in found for i, result in zip(one.beside, one.results, strict=True)
+    }
     return [results[i] for i in range(len(runs))]
 
 
@@ -145,6 +168,11 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
                 f"all draws of a population must have the same number of {name} rows; got "
                 f"{', '.join(map(str, sizes))}. Train a population for each size."
             )
+    if data.stored is not None:
+        raise ValueError(
+            "the runs of a population draw rows in memory, and data has unlabelled rows in "
+            f"{data.stored.source}. Train the runs one by one with dessl.train."
+        )
     if plan.online:
         raise ValueError(
             "online=True looks at one model's gradients. Give each run a fixed lam, or train the "
@@ -157,9 +185,18 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
         )
 
 
-def _groups(runs: Sequence[PopulationRun], chunk: int | None) -> Iterator[list[int]]:
-    """Numbers of the runs that are trained at once: of one batch shape, equal risks together."""
+def _groups(
+    runs: Sequence[PopulationRun], chunk: int | None, shares: int = 1
+) -> Iterator[list[int]]:
+    """Numbers of the runs that are trained at once: of one batch shape, equal risks together.
+
+    Args:
+        runs: All of them.
+        chunk: Most at once.
+        shares: Ranks that they are divided by.
+    """
     most = len(runs) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
+    most = min(most, -(-len(runs) // shares))
     alone = [i for i, run in enumerate(runs) if not RISKS[run.risk].unlabelled]
     joint = sorted(set(range(len(runs))) - set(alone), key=lambda i: (runs[i].risk, i))
     for group in (alone, joint):
@@ -218,6 +255,7 @@ class Population(Trainable):
     """
 
     save_seconds = 60.0
+    keep_logits = False  # of validation rows, at every evaluation
 
     def __init__(
         self,
@@ -255,6 +293,7 @@ class Population(Trainable):
             decayed=decayed_names(models[0]),
         )
         self.kept = {name: value.detach().clone() for name, value in self._state().items()}
+        self.logits: list[Tensor] = []  # (K, n, classes) of each evaluation
 
     def _state(self) -> dict[str, Tensor]:
         """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
@@ -272,7 +311,10 @@ class Population(Trainable):
         pace = self.pace(began)
         metrics: Sequence[dict[str, float | None] | None] = [None] * len(self.members)
         if self.validation:
-            metrics = self.validation.metrics(self.models, self.step.evaluated, self.plan.select)
+            logits = self.validation.logits(self.models, self.step.evaluated)
+            metrics = self.validation.metrics(logits, self.plan.select)
+            if self.keep_logits:
+                self.logits.append(logits.detach().float().cpu())
         events, keep = [], []
         for member, its, trouble, seen in zip(self.members, means, troubles, metrics, strict=True):
             overflows = self.validation is not None and seen is None
@@ -312,7 +354,11 @@ class Population(Trainable):
         share, found = self.seconds / len(self.members), []
         for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
             put_into(model, {name: value[k] for name, value in self.kept.items()})
-            found.append(member.result(model, self.done, mode, share))
+            result = member.result(model, self.done, mode, share)
+            seen = [logits[k] for logits in self.logits[: len(member.history)]]
+            found.append(
+                dataclasses.replace(result, validation_logits=torch.stack(seen)) if seen else result
+            )
         return found
 
     def identity(self) -> dict[str, Any]:
@@ -348,10 +394,12 @@ class Population(Trainable):
 
     def own_state(self) -> Checkpoint:
         """Return the weights and other state that the next step depends on."""
-        state = {
+        state: dict[str, Any] = {
             "optimiser": self.step.optimiser.state_dict(),
             "rows": self.rows.state_dict(),
         }
+        if self.logits:
+            state["logits"] = torch.stack(self.logits)
         return Checkpoint(self._weights(), state)
 
     def put_back(self, saved: Checkpoint) -> None:
@@ -362,6 +410,7 @@ class Population(Trainable):
                     tensor.copy_(saved.weights[part][name])
         self.step.restore(saved.state["optimiser"])
         self.rows.load_state_dict(saved.state["rows"])
+        self.logits = list(saved.state["logits"]) if self.keep_logits and self.validation else []
 
 
 def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:

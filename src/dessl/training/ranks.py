@@ -1,28 +1,43 @@
-"""Ranks: one run on several processes, GPUs or hosts, through PyTorch's DistributedDataParallel.
+"""Ranks: several processes of one job, on one host or many, as ``torchrun`` starts them.
 
-Every rank draws the same global batch, with the same views, from the same streams. Of each pass
-through the model it computes its share of the rows, and the logits of all ranks are put together,
-
-    z = (z_1, ..., z_N),   ∂z/∂θ on rank r: N · ∂z_r/∂θ
-
-so that risk, thresholds and memories are those of the whole batch, as in one process, whatever the
-method and however many rows a rank has. DistributedDataParallel takes the mean of the gradients,
-which with the factor N is their sum: the gradient of the risk of the whole batch.
+Work is divided in two ways. One model is trained by all ranks together
+(:mod:`dessl.training.shared_model`); several small trainings are spread, each done by one rank
+alone (:func:`spread`). What is cheap is done by rank 0, and the others get the result
+(:func:`from_first`). Values go from rank to rank through PyTorch's own object collectives, within
+one job.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import distributed
+from torch.distributed.rendezvous import rendezvous
+
+from dessl.training.meeting import fresh_store
 
 T = TypeVar("T")
+
+# Longest wait for another rank: rank 0 may train teachers while the others wait. A process that
+# dies closes its connections, which is noticed at once.
+PATIENCE = timedelta(hours=12)
+COMING = timedelta(minutes=15)  # for all ranks to start
+NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_stores: list[Any] = []  # through which ranks without a group can still agree
+_apart: ContextVar[bool] = ContextVar("this rank works by itself", default=False)
 
 
 class LostRankError(RuntimeError):
     """Another process of a distributed run has gone."""
+
+
+class FailedRankError(RuntimeError):
+    """What another rank failed with, in its words."""
 
 
 def rank() -> int:
@@ -35,12 +50,42 @@ def rank() -> int:
 
 
 def ranks() -> int:
-    """Return how many processes train together."""
+    """Return how many processes work together."""
     return distributed.get_world_size() if _is_group() else 1
 
 
 def _is_group() -> bool:
-    return distributed.is_available() and distributed.is_initialized()
+    return distributed.is_available() and distributed.is_initialized() and not _apart.get()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Let this rank work by itself in the block, as one process does: rank 0 of 1."""
+    token = _apart.set(True)
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+
+
+def is_launched() -> bool:
+    """Whether ``torchrun``, or another launcher, started this process as one of several.
+
+    Raises:
+        ValueError: WORLD_SIZE says so, and what is needed to find the others is not set.
+    """
+    text = os.environ.get("WORLD_SIZE", "1")
+    if not text.isdecimal():
+        raise ValueError(f"WORLD_SIZE must be a number of processes; got {text!r}. Use torchrun.")
+    if int(text) < 2:
+        return False
+    missing = [name for name in NEEDED if not os.environ.get(name)]
+    if missing:
+        raise ValueError(
+            f"WORLD_SIZE={text} asks for {text} processes, but {', '.join(missing)} is not set. "
+            "Start them with torchrun, which sets all of it, or unset WORLD_SIZE."
+        )
+    return True
 
 
 @contextmanager
@@ -50,33 +95,85 @@ def process_group() -> Iterator[torch.device | None]:
     Yields the device of this rank, its own GPU where there are any; None where ``torchrun`` did not
     start this process, or a group exists already.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or _is_group():
+    if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
         yield None
         return
-    local = int(os.environ.get("LOCAL_RANK", "0"))
-    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    device = _own_device()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    store, own, size = next(rendezvous("env://", timeout=COMING))
+    store = fresh_store(store, own, size, COMING)
+    distributed.init_process_group(
+        backend, store=store, rank=own, world_size=size, timeout=PATIENCE
+    )
+    _stores.append(store)
     try:
         yield device
     finally:
         distributed.destroy_process_group()
 
 
+def _own_device() -> torch.device:
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    local, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local >= there:
+        raise ValueError(
+            f"process {local + 1} on this host has no GPU of its own: there are {there}. Start at "
+            f"most {there} with --nproc-per-node {there}, or hide the GPUs with "
+            "CUDA_VISIBLE_DEVICES='' to train on the CPU."
+        )
+    return torch.device("cuda", local)
+
+
+class _Outcome(NamedTuple):
+    """What a rank made, or what it failed with."""
+
+    value: Any
+    failure: str | None = None
+
+
+def _outcome(make: Callable[[], object]) -> tuple[_Outcome, Exception | None]:
+    try:
+        with apart():
+            return _Outcome(make()), None
+    except Exception as error:  # noqa: BLE001 (the other ranks are told of any)
+        notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+        return _Outcome(None, (str(error) or type(error).__name__) + notes), error
+
+
 def from_first(make: Callable[[], T]) -> T:
-    """Return what rank 0 makes, on every rank.
+    """Return what rank 0 makes, by itself, on every rank; an error there is one everywhere.
 
     >>> from_first(lambda: 3)
     3
     """
     if ranks() == 1:
         return make()
-    found: list[Any] = [make() if rank() == 0 else None]
+    outcome, error = _outcome(make) if rank() == 0 else (None, None)
+    sent: list[Any] = [outcome]
     with lost_ranks():
-        distributed.broadcast_object_list(found, src=0)
-    value: T = found[0]
+        distributed.broadcast_object_list(sent, src=0)
+    if error is not None:
+        raise error
+    found: _Outcome = sent[0]
+    if found.failure is not None:
+        raise FailedRankError(found.failure)
+    value: T = found.value
     return value
+
+
+@contextmanager
+def held_by_first(context: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Enter a context on rank 0 alone; the others wait until it is entered."""
+    with ExitStack() as stack:
+
+        def enter() -> None:
+            stack.enter_context(context())
+
+        from_first(enter)
+        yield
 
 
 def from_each(value: T) -> list[T]:
@@ -87,6 +184,91 @@ def from_each(value: T) -> list[T]:
     with lost_ranks():
         distributed.all_gather_object(found, value)
     return found
+
+
+def spread(jobs: Sequence[Callable[[], T]]) -> list[T]:
+    """Do each job on one rank, by itself, and return all values on every rank.
+
+    Rank r of N does the jobs r, r + N, ... A failure ends its rank's jobs; when the other ranks
+    have done theirs, the first failure, in the order of jobs, is raised on all of them. Warnings
+    are given on every rank.
+
+    Args:
+        jobs: The same on every rank. Values are sent: tensors on the CPU, numbers, text, and
+            dataclasses of them.
+
+    >>> spread([lambda: 3, lambda: 4])
+    [3, 4]
+    """
+    if ranks() == 1:
+        return [job() for job in jobs]
+    own: dict[int, _Outcome] = {}
+    errors: dict[int, Exception] = {}
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        for number in range(rank(), len(jobs), ranks()):
+            own[number], error = _outcome(jobs[number])
+            if error is not None:
+                errors[number] = error
+                break
+    said = [str(one.message) for one in noted if issubclass(one.category, UserWarning)]
+    everything: dict[int, _Outcome] = {}
+    for theirs, words in from_each((own, said)):
+        everything |= theirs
+        for line in words:
+            warnings.warn(line, UserWarning, stacklevel=2)
+    failed = [number for number, outcome in sorted(everything.items()) if outcome.failure]
+    if failed:
+        raise errors.get(failed[0]) or FailedRankError(everything[failed[0]].failure)
+    return [everything[number].value for number in range(len(jobs))]
+
+
+def check_alike(facts: Mapping[str, object], what: str) -> None:
+    """Refuse ranks that were given different things to do.
+
+    Args:
+        facts: Numbers or texts by name, such as the sha256 of the data.
+        what: Whose they are, in an error.
+
+    Raises:
+        ValueError: On every rank, if any rank has others than rank 0.
+    """
+    found = from_each(dict(facts))
+    for number, theirs in enumerate(found):
+        names = [name for name in found[0] if theirs.get(name) != found[0][name]]
+        if names:
+            said = "; ".join(
+                f"{name}: {found[0][name]!r:.80} on rank 0, {theirs.get(name)!r:.80} on rank "
+                f"{number}"
+                for name in names[:3]
+            )
+            raise ValueError(
+                f"{what} must be the same on every rank ({said}). Read the same files with the "
+                "same seeds on all of them."
+            )
+
+
+def is_first_to_say(line: str) -> bool:
+    """Whether no other rank has said this line; call it once, on the ranks that would.
+
+    It works after :func:`process_group` has ended, and needs no other rank to live, only the store
+    of ``torchrun``.
+    """
+    first = True
+    for store in _stores[-1:]:
+        with suppress(RuntimeError):  # the store is gone with its host: better twice than never
+            first = store.add(f"dessl said {line}", 1) == 1
+    return first
+
+
+def wait_for_first(seconds: float) -> None:
+    """Wait on ranks other than 0 until rank 0 is here, or has had enough time."""
+    for store in _stores[-1:]:
+        with suppress(RuntimeError):
+            if distributed.is_initialized() and distributed.get_rank() == 0:
+                store.set("dessl rank 0", "here")
+            else:
+                store.wait(["dessl rank 0"], timedelta(seconds=seconds))
 
 
 @contextmanager
@@ -107,73 +289,6 @@ def lost_ranks() -> Iterator[None]:
         if ranks() == 1 or not any(sign in words for sign in signs):
             raise
         raise LostRankError(
-            f"rank {rank()} of {ranks()} lost another rank, and the run cannot go on. Start the "
-            "same command again: it resumes from the last checkpoint, on any number of ranks."
+            f"a rank of {ranks()} has gone, and the others cannot go on. Start the same command "
+            "again: it resumes from the last checkpoint, on any number of ranks."
         ) from error
-
-
-class SharedModel(nn.Module):
-    """A model whose passes are shared by the ranks: global rows to global logits.
-
-    Args:
-        model: The same on every rank, on this rank's device.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        on_gpu = next(model.parameters()).device.type == "cuda"
-        devices = [torch.cuda.current_device()] if on_gpu else None
-        self.model = nn.parallel.DistributedDataParallel(model, device_ids=devices)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (n, classes) of all rows; gradients pass to this rank's own."""
-        own = share(len(x)).to(x.device)
-        return _put_together(self.model(x[own]), len(x))
-
-
-def share(n: int) -> Tensor:
-    """Return the numbers of this rank's rows out of n: every N-th.
-
-    With fewer rows than ranks the last ranks take the first row, whose logits are thrown away, so
-    that every rank takes part.
-
-    >>> share(5).tolist()
-    [0, 1, 2, 3, 4]
-    """
-    own = torch.arange(rank(), n, ranks())
-    return own if len(own) else torch.zeros(1, dtype=torch.int64)
-
-
-def _put_together(logits: Tensor, n: int) -> Tensor:
-    """Return all ranks' logits in the order of the rows."""
-    size, most = ranks(), -(-n // ranks())
-    counts = [len(range(first, n, size)) for first in range(size)]
-    sent = logits.new_zeros(most, *logits.shape[1:])
-    with torch.no_grad():
-        sent[: counts[rank()]] = logits[: counts[rank()]]
-        parts = [torch.empty_like(sent) for _ in range(size)]
-        with lost_ranks():
-            distributed.all_gather(parts, sent)
-    mine = logits[: counts[rank()]]
-    kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
-    kept[rank()] = _ScaledGradient.apply(mine, size)  # type: ignore[no-untyped-call]
-    if not len(mine):  # a rank without rows takes part in the backward pass all the same
-        kept[0] = kept[0] + 0 * logits.sum()
-    places = torch.cat([torch.arange(first, n, size) for first in range(size)])
-    return torch.cat(kept)[places.argsort().to(logits.device)]
-
-
-class _ScaledGradient(torch.autograd.Function):
-    """The same values, with a gradient that is so many times as large."""
-
-    @staticmethod
-    def forward(values: Tensor, factor: int) -> Tensor:  # noqa: ARG004
-        return values.view_as(values)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:  # noqa: ARG004
-        ctx.factor = inputs[1]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * ctx.factor, None

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
-from dessl.surrogates.base import forked
+from dessl.surrogates.base import Rows, forked
 from dessl.training.accelerate import Accelerated
-from dessl.training.checkpoint import Checkpoint
+from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.event import Callback, Event
-from dessl.training.folder import locked_folder, run_identity
+from dessl.training.folder import RunFolder, locked_folder, parts_identity, run_identity
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
@@ -28,8 +28,18 @@ from dessl.training.model_state import (
 from dessl.training.online import last_layer, next_lam
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import from_first, rank
-from dessl.training.step import Step, check_propensity, plan_for, streams
-from dessl.training.watch import LEAST_ROWS, id_range, levels, watched
+from dessl.training.sharded import (
+    apart_from_tensors,
+    check_copyable,
+    is_sharded,
+    is_wrapped,
+    read_shards,
+    same_buffers,
+    together_with,
+)
+from dessl.training.shared_model import put_norms_back, synchronise_norms
+from dessl.training.step import Step, check_propensity, plan_for, stored_stream, streams
+from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, watched
 
 
 def train(
@@ -43,6 +53,7 @@ def train(
     resume: bool = True,
     transform: Callable[[Tensor], Tensor] | None = None,
     progress: bool = True,
+    sync_batch_norm: bool = False,
 ) -> TrainResult:
     """Train a model on labelled and unlabelled rows, on the device where the data is.
 
@@ -69,6 +80,8 @@ def train(
         transform: What the model sees of a row in evaluation: give the normalisation of the views.
             Levels in [0, 1] for uint8 images and rows as they are otherwise, if not given.
         progress: Whether to show a progress bar, where there is a terminal.
+        sync_batch_norm: Whether BatchNorm takes its statistics over the rows of all ranks, as in
+            one process, by PyTorch's ``SyncBatchNorm``; for GPUs. Over each rank's own if not.
 
     >>> from dessl.models import MLP
     >>> x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
@@ -97,14 +110,18 @@ def train(
             check_all_in_tensors(model)
         if plan.online:
             last_layer(model)  # refuse a model without one before the first step
-        run = Run(model, surrogate, data, plan, transform)
-        drive(
-            run,
-            folder,
-            resume=resume,
-            callbacks=callbacks if first else (),
-            progress=progress and first,
-        )
+        run = Run(model, surrogate, data, plan, transform, sync_batch_norm=sync_batch_norm)
+        try:
+            drive(
+                run,
+                folder,
+                shared=None if out is None else RunFolder(Path(out)),
+                resume=resume,
+                callbacks=callbacks if first else (),
+                progress=progress and first,
+            )
+        finally:
+            put_norms_back(run.norms)
         return run.result()
 
 
@@ -117,6 +134,10 @@ class Run(Trainable):
         data: On the device where to train.
         plan: How.
         transform: What the model sees of a row in evaluation.
+        sync_batch_norm: As in :func:`train`.
+
+    Attributes:
+        norms: BatchNorm layers that others stand in for until the end.
     """
 
     keeps_history = True
@@ -128,20 +149,30 @@ class Run(Trainable):
         data: SemiData,
         plan: TrainPlan,
         transform: Callable[[Tensor], Tensor] | None,
+        *,
+        sync_batch_norm: bool = False,
     ) -> None:
         self.member = Member(plan, data.n_labelled)
         super().__init__([self.member], data.device)
         self.plan, self.data, self.transform = plan, data, transform
         surrogate.restart_draws()
         model.to(data.device).train()
-        if data.device.type == "cuda" and data.x.ndim == 4:
+        if data.device.type == "cuda" and data.x.ndim == 4 and not is_wrapped(model):
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        surrogate.prepare(model, id_range(data), data.n_classes)
+        try:
+            surrogate.prepare(model, id_range(data), data.n_classes)
+        except AssertionError:  # of PyTorch, where a wrapped model is copied
+            check_copyable(model, type(surrogate).__name__)
+            raise
         surrogate.to(data.device).train()
-        surrogate.draws_from(data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])])
+        if surrogate.counts_rows:
+            surrogate.draws_from(drawn_ids(data))
+        self._parts = parts_identity(surrogate, model)
+        self.norms = synchronise_norms(model) if sync_batch_norm else []
         self.step = Step(model, surrogate, data, plan)
         self.accelerated = Accelerated(self.step)
         self.batches = streams(data, plan)
+        self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
         self.online_lam = 0.0  # where the plan lets λ follow validation rows
 
@@ -158,10 +189,11 @@ class Run(Trainable):
     def take(self, step: int) -> None:
         """Draw rows and take a step; look for divergence where the plan says so."""
         rows = torch.cat(self.batches.draw())
+        stored = None if self.stored is None else Rows(*self.stored.draw())
         plan = self.plan
         try:
             rate = plan.learning_rate_at(step, self.steps)
-            self.accelerated(rows, rate, self.lam_at(step))
+            self.accelerated(rows, rate, self.lam_at(step), stored)
         except NotFiniteError as error:
             self._guard()  # a step before this one may have been past the limit
             raise self._diverged(step + 1, error.values) from error
@@ -212,7 +244,7 @@ class Run(Trainable):
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that must match to resume."""
-        return run_identity(self.plan, self.data, self.step.surrogate, self.step.model)
+        return run_identity(self.plan, self.data, self._parts)
 
     def own_state(self) -> Checkpoint:
         """Return the weights and other state that the next step depends on."""
@@ -223,6 +255,8 @@ class Run(Trainable):
             "surrogate": step.surrogate.state_dict(),
             "streams": self.batches.state_dict(),
         }
+        if self.stored is not None:
+            state["stored"] = self.stored.state_dict()
         if self.plan.online:
             state["online_lam"] = self.online_lam
         if step.average:
@@ -230,6 +264,10 @@ class Run(Trainable):
             state["average_steps"] = step.average.steps
         if self.selected is not None:
             weights["selected"] = self.selected
+        if self.is_sharded:
+            same_buffers(step.model)
+            state["optimiser"], weights["optimiser"] = apart_from_tensors(state["optimiser"])
+            state["shards"] = {part: list(tensors) for part, tensors in weights.items()}
         whole = state_of(step.surrogate)
         if whole.keys() - state["surrogate"].keys():  # a teacher has buffers that it leaves out
             weights["surrogate"] = whole
@@ -237,7 +275,7 @@ class Run(Trainable):
 
     def put_back(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
-        step, (weights, state) = self.step, saved
+        step, (weights, state) = self.step, self._gathered(saved)
         put_into(step.model, weights["model"])
         if step.average:
             put_into(step.average.model, weights["average"])
@@ -249,12 +287,37 @@ class Run(Trainable):
         if "surrogate" in weights:
             put_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
+        if self.stored is not None:
+            self.stored.load_state_dict(state["stored"])
         if self.plan.online:
             self.online_lam = float(state["online_lam"])
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the weights are divided among the ranks."""
+        return is_sharded(self.step.model)
+
+    def _gathered(self, saved: Checkpoint) -> Checkpoint:
+        """The checkpoint with its shards read, as the model needs them: divided, or whole."""
+        weights, state = saved
+        if PLACE not in state:
+            return saved
+        own = {name: value.detach() for name, value in state_of(self.step.model).items()}
+        parts: dict[str, dict[str, Tensor]] = {}
+        for part, names in state["shards"].items():
+            if part == "optimiser":
+                parts[part] = self.step.optimiser.named_memory(names)
+            else:
+                parts[part] = {name: torch.zeros_like(own[name]) for name in names}
+        read_shards(Path(state[PLACE]), parts)
+        optimiser = together_with(state["optimiser"], parts.pop("optimiser", {}))
+        return Checkpoint({**weights, **parts}, {**state, "optimiser": optimiser})
 
     def result(self) -> TrainResult:
         """Put the selected weights into the model and return it."""
         model = self.step.model
+        if self.stored is not None:
+            self.stored.close()
         if self.selected is not None:
             put_into(model, self.selected)
         elif self.step.average:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dessl.data import Batches, SemiData
+from dessl.data import Batches, SemiData, StoredStream
 from dessl.objective import RiskKind, objective
 from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
@@ -18,7 +19,9 @@ from dessl.surrogates.state import device_of
 from dessl.training.guard import NotFiniteError, check_classes, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
-from dessl.training.ranks import SharedModel, ranks
+from dessl.training.ranks import ranks
+from dessl.training.sharded import check_copyable
+from dessl.training.shared_model import SharedModel
 from dessl.training.totals import Totals
 
 
@@ -77,6 +80,8 @@ class Step:
     ) -> None:
         self.model, self.surrogate, self.data, self.plan = model, surrogate, data, plan
         self.optimiser = Optimisers(model, plan, data.device)
+        if plan.ema:
+            check_copyable(model, f"ema={plan.ema}")
         self.average = WeightAverage(model, plan.ema) if plan.ema else None
         self.totals = Totals(data.device, plan.risk_limit)
         self._seen = SharedModel(model) if ranks() > 1 else model
@@ -91,14 +96,17 @@ class Step:
         self._risk = compiled(self.risk)
         self._count = compiled(self.count)
 
-    def __call__(self, rows: Tensor, lam: float | Tensor) -> None:
+    def __call__(self, rows: Tensor, lam: float | Tensor, stored: Rows | None = None) -> None:
         """Take one step.
 
         Args:
             rows: Positions in the data of the labelled rows, then of the unlabelled, (n,).
             lam: λ of this step.
+            stored: Unlabelled rows that are not in the data's memory; after the others.
         """
         batch = Rows(self.data.x[rows], self.data.ids[rows])
+        if stored is not None:
+            batch = Rows(*(torch.cat(parts) for parts in zip(batch, stored, strict=True)))
         y = self.data.y[rows[: self.plan.labelled_batch]]
         propensity = None if self._propensity is None else self._propensity[rows[: len(y)]]
         scores = self._score(batch)
@@ -195,11 +203,30 @@ def plan_for(plan: TrainPlan, data: SemiData) -> TrainPlan:
 
 
 def streams(data: SemiData, plan: TrainPlan) -> Batches:
-    """Return the two streams of rows of a run, at their start."""
+    """Return the two streams of rows in memory of a run, at their start."""
     return Batches(
         data,
         plan.labelled_batch,
-        plan.drawn_unlabelled,
+        plan.drawn_unlabelled if data.stored is None else 0,
         seed=plan.seed,
         include_labelled=plan.include_labelled,
+    )
+
+
+def stored_stream(data: SemiData, plan: TrainPlan) -> StoredStream | None:
+    """Return the stream of unlabelled rows that are not in memory; None where none are drawn."""
+    if data.stored is None or not plan.drawn_unlabelled:
+        return None
+    if plan.include_labelled:
+        raise ValueError(
+            "include_labelled=True draws labelled rows as unlabelled ones too, which stored rows "
+            "do not offer. Use on='all', which weighs both kinds by their numbers."
+        )
+    seeds = np.random.SeedSequence(plan.seed).generate_state(2)  # as Batches has it
+    return StoredStream(
+        data.stored,
+        plan.drawn_unlabelled,
+        seed=int(seeds[1]),
+        device=data.device,
+        first_id=data.first_stored_id,
     )

@@ -47,16 +47,25 @@ def levels(x: Tensor) -> Tensor:
 
 def id_range(data: SemiData) -> int:
     """Return one more than the largest row id, with ids for a validation part of its own."""
-    largest = int(data.ids.max()) + 1
+    largest = data.first_stored_id + data.n_stored
     own = data.validation is not None and not len(data.validation_rows)
     return largest + (len(data.validation.y) if own and data.validation else 0)
+
+
+def drawn_ids(data: SemiData) -> Tensor:
+    """Return the ids of the rows that steps may draw."""
+    if data.stored is None:
+        return data.ids[torch.cat([data.labelled_rows, data.unlabelled_rows])]
+    first = data.first_stored_id
+    stored = torch.arange(first, first + data.n_stored, device=data.device)
+    return torch.cat([data.ids[data.labelled_rows], stored])
 
 
 def validation_ids(data: SemiData) -> Tensor:
     """Return the row ids of the validation part: those after the largest for a part of its own."""
     if len(data.validation_rows):
         return data.ids[data.validation_rows]
-    first = int(data.ids.max()) + 1
+    first = data.first_stored_id + data.n_stored
     return torch.arange(first, id_range(data), device=data.ids.device)
 
 
@@ -157,19 +166,15 @@ class Validation:
             found.append(models.predicted(seen.view(*rows.shape, *seen.shape[1:]), parameters))
         return torch.cat(found, dim=1)
 
-    def metrics(
-        self, models: StackedModel, parameters: State, select: str
-    ) -> list[dict[str, float | None] | None]:
+    def metrics(self, logits: Tensor, select: str) -> list[dict[str, float | None] | None]:
         """Accuracy and cross-entropy of each model; all metrics where ``select`` is another.
 
         A model whose logits are not all finite has None.
 
         Args:
-            models: The K models.
-            parameters: Theirs, or averaged ones.
+            logits: Of :meth:`logits`.
             select: What models are selected by.
         """
-        logits = self.logits(models, parameters)
         finite = torch.isfinite(logits).flatten(1).all(1).tolist()
         if select not in ("last", *FAST):
             every = zip(logits, self.y, finite, strict=True)

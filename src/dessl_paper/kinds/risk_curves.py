@@ -4,7 +4,6 @@ The paper's appendix on the quality of risk estimation: both estimates of the ri
 oracle, and the variance of the risk or of the whole gradient as a share of the complete case's.
 """
 
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from torch import Tensor, nn
 from dessl._entries import EntryError, read_as
 from dessl.data.parts import Part
 from dessl.evaluation.risk_quality import (
-    RiskOverLambda,
     VarianceRatio,
     network_gradient_spread,
     oracle_lambda,
@@ -38,7 +36,6 @@ from dessl_paper.wording import lambda_text, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 AT_ONCE = 500  # rows in a forward pass
 SSL, DEBIASED, ORACLE = COLOURS["s1"], COLOURS["s2"], INK
@@ -217,37 +214,6 @@ def curves_figure(results: Results, record: Record) -> Pictures | None:
         return pictures(figure)
 
 
-def risk_figure(result: RiskOverLambda) -> bytes:
-    """Return a PNG: the semi-supervised and the debiased estimate over λ against the oracle.
-
-    Lines are means over the splits, bands hold the middle share of them.
-    """
-    figure, axes = _panel()
-    entries = result._asdict()
-    curves = {
-        name: entries[name].tolist() for name in ("lams", *_bands("ssl"), *_bands("debiased"))
-    }
-    draw_risk(axes, curves, result.oracle)
-    return _png(figure)
-
-
-def variance_ratio_figure(result: VarianceRatio, *, of: str = "risk") -> bytes:
-    """Return a PNG: the variance over λ as a share of the complete case's, with λ_opt.
-
-    Args:
-        result: Of the risk or of a gradient.
-        of: What varies, for the label of the axis.
-    """
-    figure, axes = _panel()
-    curves = {
-        "lams": result.lams.tolist(),
-        "ratio_theory": result.theory.tolist(),
-        "ratio_empirical": result.empirical.tolist(),
-    }
-    draw_variance_ratio(axes, curves, (result.lam, result.least), of=of)
-    return _png(figure)
-
-
 def draw_risk(axes: "Axes", curves: Mapping[str, Sequence[float]], oracle: float) -> None:
     """Draw both estimates with their bands, and the oracle.
 
@@ -292,19 +258,6 @@ def draw_variance_ratio(
 
 def _bands(name: str) -> tuple[str, str, str]:
     return f"{name}_mean", f"{name}_low", f"{name}_high"
-
-
-def _panel() -> "tuple[Figure, Axes]":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 4.0), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _png(figure: "Figure") -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    return buffer.getvalue()
 
 
 def curve_findings(record: Record, splits: int) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import pytest
 
 from dessl.data.errors import DataError
 from dessl.data.formats.fitting import read_new_table, read_table
-from dessl.data.formats.tables import open_table
+from dessl.data.formats.tables import arrow_table, open_table
 
 DAY, MOMENT = datetime.date(2024, 2, 29), datetime.datetime(1999, 12, 31, 18, 30, 5)
 
@@ -161,7 +161,7 @@ SHEET, BOOK = "xl/worksheets/sheet1.xml", "xl/workbook.xml"
         (SHEET, '<c r="A2"', '<c r="XFE2"', "a cell 'XFE2'"),
         (SHEET, '<c r="A2"', '<c r="XFD2"', "a column that has no name"),
         (SHEET, '<row r="2"', '<row r="1"', "row 1 after row 1"),
-        (SHEET, '<row r="2"', '<row r="99999999999"', "at most 8,589,934,592 bytes"),
+        (SHEET, '<row r="2"', '<row r="99999999999"', "row 99999999999 after row 1"),
         (SHEET, "<v>7</v>", "<v>seven</v>", "could not convert"),
         (SHEET, "</sheetData>", "", "mismatched tag"),
         (SHEET, 't="n"><v>7</v>', 't="s"><v>9</v>', "out of range"),
@@ -174,6 +174,23 @@ def test_damaged_workbooks(tmp_path: Path, part: str, old: str, new: str, messag
     path = saved(tmp_path / "a.xlsx", [["a"], [7]])
     with pytest.raises(DataError, match=message):
         open_table(changed(path, part, old, new))
+
+
+def test_empty_rows_between_others_are_kept_up_to_a_limit(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.xlsx", [["a", "b"], [7, 8], [9, 10]])
+    table = open_table(changed(path, SHEET, '<row r="3"', '<row r="50000"'))
+    assert len(table) == 49_999
+    assert [table.columns["b"].cell(row) for row in (0, 1, 49_997, 49_998)] == ["8", "", "", "10"]
+    path = saved(tmp_path / "b.xlsx", [list("abcde"), [1, 2, 3, 4, 5]])
+    with pytest.raises(DataError, match="1,048,574 empty rows above row 1,048,576"):
+        open_table(changed(path, SHEET, '<row r="2"', '<row r="1048576"'))
+
+
+def test_a_text_that_all_cells_share_is_kept_once(tmp_path: Path) -> None:
+    text = "word " * 4_000
+    cells = arrow_table(saved(tmp_path / "a.xlsx", [["a"], *[[text]] * 300]))["a"]
+    assert cells.nbytes < 100_000
+    assert cells[299].as_py() == text
 
 
 def test_random_damage_inside_the_zip_gives_data_or_a_data_error(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from dessl.data import SemiData
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import COMMA_NUMBER, NUMBER
+from dessl.data.formats.excel import _Styles
 from dessl.data.formats.number_cells import is_number
 from dessl.data.formats.tables import PANDAS_INDEX, likely_delimiter
 
@@ -46,6 +47,12 @@ def test_a_long_header_has_a_delimiter(piece: str, first: str) -> None:
 
 def test_a_long_column_name_is_no_index_of_pandas() -> None:
     assert not PANDAS_INDEX.fullmatch(f"__index_level_{DIGITS}_")
+
+
+@pytest.mark.parametrize("piece", ["[", '"', "_", "\\", "[y"])
+def test_a_long_number_format_of_excel(piece: str) -> None:
+    styles = _Styles()
+    styles.start("numFmt", {"formatCode": piece * LONG, "numFmtId": "164"})
 
 
 def table(path: Path, cell: str, *, name: str = "n", label: str = "a", rows: int = 20) -> Path:

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from scipy import stats
+from scipy import optimize, stats
 
 from dessl.evaluation.debiased import estimate_ece
 from dessl.evaluation.metrics import ece
@@ -25,18 +25,26 @@ def test_the_estimate_written_out() -> None:
     estimate = estimate_ece(p, y, others, n_bins=3)
     every = np.concatenate([p[:, 0], others[:, 0]])
     edges = estimate.edges.numpy()
-    value = plug_in = 0.0
+    plug_in, weights, gaps, sigmas = 0.0, [], [], []
     for low, high in pairwise(edges):
         inside = (p[:, 0] > low) & (p[:, 0] <= high)
         everywhere = (every > low) & (every <= high)
         gap = (y[inside] == 0) - p[inside, 0]
         f, k = every[everywhere].mean(), inside.sum()
         sigma = np.sqrt(((gap - gap.mean()) ** 2).sum() + f * (1 - f)) / k
-        folded = stats.foldnorm.mean(abs(gap.mean()) / sigma, scale=sigma)
-        value += everywhere.mean() * (2 * abs(gap.mean()) - folded)
+        weights.append(everywhere.mean())
+        gaps.append(abs(gap.mean()))
+        sigmas.append(sigma)
         plug_in += k / 40 * abs(gap.mean())
     assert len(edges) == 4
-    assert estimate.value == pytest.approx(value, rel=1e-12)
+    w, g, sigma = (np.array(values) for values in (weights, gaps, sigmas))
+
+    def excess(share: float) -> float:
+        return float(w @ stats.foldnorm.mean(share * g / sigma, scale=sigma) - w @ g)
+
+    share = optimize.brentq(excess, 0, 1, xtol=1e-14)
+    assert 0.5 < share < 1
+    assert estimate.value == pytest.approx(share * (w @ g), rel=1e-8)
     assert estimate.plug_in == pytest.approx(plug_in, rel=1e-12)
     np.testing.assert_allclose(estimate.weights, 1 / 3, atol=0.01)
 

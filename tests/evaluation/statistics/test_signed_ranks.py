@@ -153,3 +153,12 @@ def test_an_outlier_moves_the_t_test_only():
 def test_wrong_calls_are_refused(a, b, settings, message):
     with pytest.raises(ValueError, match=message):
         wilcoxon_test(a, b, **settings)
+
+
+def test_average_ranks_are_those_of_scipy() -> None:
+    from dessl.evaluation.statistics.signed_ranks import average_ranks
+
+    values = np.random.default_rng(0).integers(0, 9, size=(40, 3)).astype(np.float32)
+    values[:, 2] += np.linspace(0, 0.5, 40, dtype=np.float32)
+    np.testing.assert_array_equal(average_ranks(values), stats.rankdata(values, axis=0))
+    np.testing.assert_array_equal(average_ranks(values[:, 0]), stats.rankdata(values[:, 0]))

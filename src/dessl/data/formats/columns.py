@@ -1,7 +1,7 @@
 """One column of a table as features, numbers or one-hot, or as the classes to predict."""
 
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -157,13 +157,21 @@ def missing_marks(
         ask: Called with others that look like such a mark, and how often each occurs; returns those
             that are. None to take them all for classes.
     """
-    counts = _label_counts(table, label, given)
+    return marks_in(label_counts(table, label, given), given, ask)
+
+
+def marks_in(
+    counts: Mapping[str, int],
+    given: Collection[str],
+    ask: Callable[[dict[str, int]], Collection[str]] | None,
+) -> tuple[str, ...]:
+    """The same, from how often each label occurs."""
     marks = {mark: counts[mark] for mark in marks_among(counts)}
     more = ask(marks) if ask and marks else ()
     return tuple(dict.fromkeys((*given, *more)))
 
 
-def _label_counts(table: Table, label: str, missing: Collection[str]) -> dict[str, int]:
+def label_counts(table: Table, label: str, missing: Collection[str]) -> dict[str, int]:
     """How often each text occurs in the label column, but for missing ones."""
     column = as_text(table.columns[label])
     counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
@@ -191,7 +199,7 @@ def class_names(
         DataError: There are too few or too many classes, or the labels are measurements, or -1
             occurs among text.
     """
-    counts = _label_counts(table, label, missing)
+    counts = label_counts(table, label, missing)
     if not 2 <= len(counts) <= MAX_CLASSES:
         raise DataError.of(
             table.source,

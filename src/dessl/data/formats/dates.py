@@ -54,7 +54,7 @@ def _turn_of_year(moments: Moments) -> NDArray[Any]:
     """The share of the year that is over, as an angle."""
     days = moments.wall.astype("M8[s]").astype("M8[D]")
     years = days.astype("M8[Y]")
-    first, following = years.astype("M8[D]"), (years + 1).astype("M8[D]")
+    first, following = years.astype("M8[D]"), (years + np.timedelta64(1, "Y")).astype("M8[D]")
     share: NDArray[Any] = (days - first) / (following - first)
     return 2 * np.pi * share
 

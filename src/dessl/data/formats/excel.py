@@ -11,6 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
 from dessl.data.formats.cells import arrow_module
@@ -27,7 +30,9 @@ from dessl.data.formats.zipped import ZIP_ERRORS
 SUFFIXES = (".xlsx", ".xlsm")
 EXPECTED = "an Excel workbook (.xlsx)"
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # how .xls files begin, and workbooks with a password
-WIDEST = 16_384  # columns that a sheet of Excel can have
+WIDEST, LONGEST = 16_384, 2**20  # columns and rows that a sheet of Excel can have
+LONGEST_CODE = 255  # characters of a number format
+EMPTY = 2**22  # cells of empty rows between others
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
 NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # of a number format: words, colours, ...
@@ -104,7 +109,8 @@ class _Styles(_Handler):
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "numFmt":
-            code = NOT_A_PART.sub("", attributes["formatCode"].lower())
+            # Cut: the pattern looks for the end of each bracket, and Excel allows 255 characters.
+            code = NOT_A_PART.sub("", attributes["formatCode"][:LONGEST_CODE].lower())
             if "y" in code or "d" in code or "mmm" in code:
                 self._formats.add(int(attributes["numFmtId"]))
         elif tag == "cellXfs":
@@ -124,7 +130,8 @@ class _Sheet(_Handler):
         self, path: Path, strings: list[str], dates: list[bool], from_1904: bool, max_bytes: int
     ) -> None:
         self.names: list[str] = []
-        self.chunks: list[Any] = []
+        self._texts: list[dict[str, int]] = []  # of each column its different texts, numbered
+        self._numbers: list[list[NDArray[np.int32]]] = []  # and which of them the rows have
         self._strings, self._dates, self._from_1904 = strings, dates, from_1904
         self._path, self._max_bytes = path, max_bytes
         self._rows: list[list[str]] = []
@@ -150,14 +157,23 @@ class _Sheet(_Handler):
             self._end_row()
 
     def table(self) -> Any:
-        """All rows, as an Arrow table of text."""
+        """All rows, as an Arrow table of text.
+
+        A text that many cells refer to is kept once: else a small workbook could fill the memory.
+        """
         arrow = arrow_module()
         self._flush()
-        schema = arrow.schema([(name, arrow.string()) for name in self.names])
-        return arrow.Table.from_batches(self.chunks, schema)
+        columns = [
+            arrow.DictionaryArray.from_arrays(
+                np.concatenate(numbers or [np.zeros(0, np.int32)]),
+                arrow.array(texts, arrow.string()),
+            )
+            for texts, numbers in zip(self._texts, self._numbers, strict=True)
+        ]
+        return arrow.Table.from_arrays(columns, self.names)
 
     def _begin_row(self, number: int) -> None:
-        if number <= self._row:
+        if not self._row < number <= LONGEST:
             raise ValueError(f"row {number} after row {self._row}")
         if self.names:
             self._n_empty += number - self._row - 1  # rows that the file leaves out
@@ -165,10 +181,11 @@ class _Sheet(_Handler):
         self._cells.clear()
 
     def _end_row(self) -> None:
-        filled = {place: text for place, text in self._cells.items() if text.strip()}
+        filled = {place: text for place, text in self._cells.items() if text and not text.isspace()}
         if not self.names:
             width = max(filled, default=0)
             self.names = [filled.get(place, "") for place in range(1, width + 1)]
+            self._texts, self._numbers = [{} for _ in self.names], [[] for _ in self.names]
             return
         if not filled:
             self._n_empty += 1
@@ -177,24 +194,33 @@ class _Sheet(_Handler):
             raise ValueError(f"a cell in row {self._row} of a column that has no name")
         rows = self._n_rows + self._n_empty + 1
         check_limit(self._path, 8 * rows * len(self.names), self._max_bytes)
-        for _ in range(self._n_empty):  # only those above another row count
-            self._add([""] * len(self.names))
-        self._n_empty = 0
-        self._add([filled.get(place, "") for place in range(1, len(self.names) + 1)])
-
-    def _add(self, row: list[str]) -> None:
-        self._rows.append(row)
+        self._add_empty()  # only those above another row count
+        self._rows.append([filled.get(place, "") for place in range(1, len(self.names) + 1)])
         self._n_rows += 1
         if len(self._rows) == BLOCK:
             self._flush()
 
+    def _add_empty(self) -> None:
+        n, self._n_empty = self._n_empty, 0
+        if n * len(self.names) > EMPTY:
+            raise DataError.of(
+                self._path,
+                expected="rows one below the other",
+                got=f"{n:,} empty rows above row {self._row:,}",
+                do="Delete the empty rows in Excel, or what is left in that row.",
+            )
+        if n:
+            self._flush()
+            for texts, numbers in zip(self._texts, self._numbers, strict=True):
+                numbers.append(np.full(n, texts.setdefault("", len(texts)), np.int32))
+            self._n_rows += n
+
     def _flush(self) -> None:
-        arrow = arrow_module()
         if self._rows:
-            columns = [
-                arrow.array(column, arrow.string()) for column in zip(*self._rows, strict=True)
-            ]
-            self.chunks.append(arrow.record_batch(columns, names=self.names))
+            for place, column in enumerate(zip(*self._rows, strict=True)):
+                texts = self._texts[place]
+                numbers = [texts.setdefault(text, len(texts)) for text in column]
+                self._numbers[place].append(np.array(numbers, np.int32))
             self._rows = []
 
     def _text(self, value: str) -> str:
@@ -215,7 +241,7 @@ class _Sheet(_Handler):
 
 
 def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
-    """The cells of a sheet as an Arrow table of text, with the names in its first row.
+    """The cells of a sheet as an Arrow table of texts by number, with the names in its first row.
 
     Args:
         path: The workbook.
@@ -233,7 +259,7 @@ def sheet_table(path: Path, *, sheet: str | None, max_bytes: int) -> Any:
                 got="an older format, or a workbook with a password",
                 do="Save it in Excel as .xlsx, without a password.",
             )
-    errors = (*ZIP_ERRORS, expat.ExpatError, TypeError)
+    errors = (*ZIP_ERRORS, expat.ExpatError, TypeError, arrow_module().ArrowException)
     with reading(path, EXPECTED, *errors), zipfile.ZipFile(path) as archive:
         _check_members(path, archive, max_bytes)
         book, links, strings, styles = _Book(), _Links(), _Strings(), _Styles()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
@@ -35,6 +36,7 @@ from dessl.data.formats.texts import fitted_text, is_free_text
 from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
+COUNTS = "counts the rows"
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
@@ -250,6 +252,11 @@ def _fitted(table: Table, column: Column, categorical: bool) -> EncodedColumn | 
     return CategoricalColumn(column.name, tuple(sorted(frequent[:MAX_CATEGORIES])), empty > 0)
 
 
+def counts_rows(values: NDArray[np.float64]) -> bool:
+    """Whether numbers (n,) are those of the rows, from any number on."""
+    return len(values) >= 10 and bool((np.diff(values) == 1).all())
+
+
 def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
     values = numbers(table, column, comma=comma)
     observed = values[~np.isnan(values)]
@@ -260,8 +267,8 @@ def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
         value = float(observed[0])
         constant = NumericColumn(column.name, value, value, 1.0, True, comma)
         return constant if missing else "constant"
-    if not missing and len(observed) >= 10 and (np.diff(observed) == 1).all():
-        return "counts the rows"
+    if not missing and counts_rows(observed):
+        return COUNTS
     with np.errstate(over="ignore", invalid="ignore"):
         mean, scale = float(observed.mean()), float(observed.std())
     if not np.isfinite([mean, scale]).all() or not scale:

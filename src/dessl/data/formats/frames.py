@@ -173,7 +173,7 @@ def _of_pandas(source: Path, name: str, column: Any) -> Any:
     arrow = arrow_module()
     try:
         return arrow.Array.from_pandas(column)
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, OverflowError) as error:
         if column.dtype != object:
             raise DataError.of(
                 source,

@@ -6,7 +6,7 @@ files or other types become one float32 array, filled a few rows at a time.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,18 +76,54 @@ def read_embeddings(
     (torch.float32, [1, -1, 0, -1], ('cat', 'dog'))
     """
     x = _side_by_side([Path(path) for path in paths], max_bytes)
+    found = sparse_labels(labels, len(x), label=label, missing_labels=missing_labels, ask=ask)
+    y = np.full(len(x), MISSING, np.int64)
+    y[found.rows] = found.y
+    return RawData(Part.of_arrays(x, y), found.class_names)
+
+
+class SparseLabels(NamedTuple):
+    """The numbers of rows that have a label, (n,), their classes, (n,), and all classes."""
+
+    rows: Labels
+    y: Labels
+    class_names: tuple[str, ...]
+
+
+def sparse_labels(
+    labels: str | Path,
+    n_rows: int,
+    *,
+    label: str | None = None,
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+) -> SparseLabels:
+    """Labels of rows of numbers, from a table or an npy file.
+
+    Args:
+        labels: As in :func:`read_embeddings`, like all others.
+        n_rows: How many rows there are.
+        label: The column of the labels.
+        missing_labels: What marks a missing label.
+        ask: Which labels are such marks.
+
+    Raises:
+        DataError: The file is bad, or does not match the rows.
+    """
     source = Path(labels)
     if source.suffix.lower() == ".npy":
-        y, names = coded_labels(source, _label_array(source, len(x)), None)
+        y, names = coded_labels(source, _label_array(source, n_rows), None)
         warn_of_doubtful(names, where=f"{source}", do='save "" in its place')
+        rows = np.arange(n_rows)
     else:
-        table = open_table(source, max_bytes=max_bytes)
+        table = open_table(source)
         column = _label_column(table, label)
         marks = missing_marks(table, column, missing_labels, ask)
         names = names_in_column(table, column, missing=marks, asked=ask is not None)
-        encoding = TableEncoding(column, names, (), missing_labels=marks)
-        y = _placed(table, encoding.labels(table), len(x))
-    return RawData(Part.of_arrays(x, y), names)
+        y = TableEncoding(column, names, (), missing_labels=marks).labels(table)
+        rows = _places(table, n_rows)
+    there = y != MISSING
+    return SparseLabels(rows[there], y[there], names)
 
 
 def read_new_embeddings(
@@ -120,7 +156,8 @@ def read_new_embeddings(
     else:
         table = open_table(labels, max_bytes=max_bytes)
         encoding = TableEncoding(_label_column(table, label), tuple(class_names), ())
-        y = _placed(table, encoding.labels(table), len(x))
+        y = np.full(len(x), MISSING, np.int64)
+        y[_places(table, len(x))] = encoding.labels(table)
     return RawData(Part.of_arrays(x, y), tuple(class_names))
 
 
@@ -229,11 +266,11 @@ def _label_column(table: Table, label: str | None) -> str:
     return label
 
 
-def _placed(table: Table, codes: Labels, n_rows: int) -> Labels:
-    """The labels of all rows: in the order of the table, or where its column ``row`` says."""
+def _places(table: Table, n_rows: int) -> Labels:
+    """The row of each label: in the order of the table, or what its column ``row`` says."""
     if ROW not in table.columns:
-        _check_count(table.source, len(codes), n_rows)
-        return codes
+        _check_count(table.source, len(table), n_rows)
+        return np.arange(n_rows)
     rows = numbers(table, table.columns[ROW])
     right = (rows >= 0) & (rows < n_rows) & (rows == np.floor(rows))
     first = np.zeros(len(rows), np.bool_)
@@ -246,9 +283,7 @@ def _placed(table: Table, codes: Labels, n_rows: int) -> Labels:
             got=f"{table.columns[ROW].cell(line)} in data row {line + 1}",
             do="Correct it, or rename the column if it has no row numbers.",
         )
-    y = np.full(n_rows, MISSING, np.int64)
-    y[rows.astype(np.int64)] = codes
-    return y
+    return rows.astype(np.int64)
 
 
 def _check_count(path: Path, n_labels: int, n_rows: int) -> None:

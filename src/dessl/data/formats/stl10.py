@@ -43,11 +43,11 @@ def read_stl10(
     """
     folder = Path(folder)
     names = text_lines(folder / "class_names.txt", "10 class names, one a line")
-    if len(set(names)) != 10:
+    if len(names) != 10 or len(set(names)) != 10:
         raise DataError.of(
             folder / "class_names.txt",
             expected="10 different class names",
-            got=f"{len(set(names))}",
+            got=f"{len(set(names))} in {len(names)} lines",
             do=FETCH_AGAIN,
         )
     labels = _labels(folder / "train_y.bin")

@@ -6,7 +6,8 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -165,29 +166,73 @@ def likely_delimiter(start: str) -> str:
     return max(DELIMITERS, key=likelihood)
 
 
-def _csv(path: Path, delimiter: str | None) -> Any:
+def table_blocks(
+    path: Path, *, columns: Sequence[str] | None = None, delimiter: str | None = None
+) -> Iterator[Any]:
+    """Yield a CSV or Parquet table in blocks of some megabytes, as :func:`arrow_table` has them.
+
+    Args:
+        path: The file.
+        columns: Which; all if not given.
+        delimiter: Of a CSV, if it should not be guessed.
+
+    Raises:
+        DataError: The file is damaged or ragged.
+    """
     arrow = arrow_module()
-    expected = "a UTF-8 CSV table with column names in its first line"
-    do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
-    with reading(path, expected, arrow.ArrowException, ValueError, csv.Error, do=do):
-        names, delimiter = csv_header(path, delimiter)
-        check_names(path, names)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        with (
+            reading(path, "a Parquet table", arrow.ArrowException, ValueError, TypeError),
+            arrow.parquet.ParquetFile(path) as file,
+        ):
+            check_names(path, file.schema_arrow.names)
+            names = [n for n in file.schema_arrow.names if not PANDAS_INDEX.fullmatch(n)]
+            for batch in file.iter_batches(columns=columns or names, use_threads=False):
+                yield arrow.Table.from_batches([batch])
+        return
+    with _reading_csv(path), path.open("rb") as file:
+        names, options = _csv_options(path, delimiter)
+        if columns is not None:
+            options["convert_options"].include_columns = list(columns)
+        with arrow.csv.open_csv(file, **options) as reader:
+            if columns is None and reader.schema.names != names:
+                raise ValueError("column names that cannot be distinguished from data")
+            for batch in reader:
+                yield arrow.Table.from_batches([batch])
+
+
+def _csv(path: Path, delimiter: str | None) -> Any:
+    with _reading_csv(path):
+        names, options = _csv_options(path, delimiter)
         with path.open("rb") as file:  # an open file: a path would be decompressed by its suffix
-            table = arrow.csv.read_csv(
-                file,
-                read_options=arrow.csv.ReadOptions(use_threads=False, block_size=2**23),
-                parse_options=arrow.csv.ParseOptions(
-                    delimiter=delimiter,
-                    newlines_in_values=True,
-                    ignore_empty_lines=len(names) > 1,  # of one column, it is a missing cell
-                ),
-                convert_options=arrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, arrow.string())
-                ),
-            )
+            table = arrow_module().csv.read_csv(file, **options)
         if table.column_names != names:
             raise ValueError("column names that cannot be distinguished from data")
     return table
+
+
+def _reading_csv(path: Path) -> AbstractContextManager[None]:
+    expected = "a UTF-8 CSV table with column names in its first line"
+    do = "Save it again as a CSV file in UTF-8, with the same number of cells in every row."
+    return reading(path, expected, arrow_module().ArrowException, ValueError, csv.Error, do=do)
+
+
+def _csv_options(path: Path, delimiter: str | None) -> tuple[list[str], dict[str, Any]]:
+    """The names of a CSV's columns, and how Arrow reads it: every cell as text."""
+    arrow = arrow_module()
+    names, delimiter = csv_header(path, delimiter)
+    check_names(path, names)
+    return names, {
+        "read_options": arrow.csv.ReadOptions(use_threads=False, block_size=2**23),
+        "parse_options": arrow.csv.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,  # of one column, it is a missing cell
+        ),
+        "convert_options": arrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, arrow.string())
+        ),
+    }
 
 
 def _parquet(path: Path, max_bytes: int) -> Any:

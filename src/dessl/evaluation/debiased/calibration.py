@@ -1,13 +1,15 @@
 """Calibration error from few labels: bins and their weights from all rows, gaps from labelled ones.
 
 With w_b the share of all rows in bin b and ḡ_b the mean of 1[right] − confidence over its m_b
-labelled rows, Σ_b w_b |ḡ_b| is biased upwards: |ḡ_b| is positive even if the true gap is zero. The
-mean of the folded normal corrects for that:
+labelled rows, T = Σ_b w_b |ḡ_b| is biased upwards: |ḡ_b| is positive even if the true gap is zero.
+The estimate is s T, with s in [0, 1] such that gaps s ḡ_b would give the observed T on average:
 
-    Σ_b w_b ( 2|ḡ_b| − E|N(ḡ_b, σ_b²)| ),   σ_b² = ( Σ_i (g_i − ḡ_b)² + f_b(1 − f_b) ) / m_b²
+    Σ_b w_b E|N(s ḡ_b, σ_b²)| = T,   σ_b² = ( Σ_i (g_i − ḡ_b)² + f_b(1 − f_b) ) / m_b²
 
-where f_b is the bin's mean confidence: one pseudo-row, so that a bin whose few labelled rows are
-all correct still has some variance. (The noise in w_b, from all rows, is small in comparison.)
+and s = 0 if a calibrated model would give as much. f_b is the bin's mean confidence: one
+pseudo-row, so that a bin whose few labelled rows are all correct still has some variance. (The
+noise in w_b, from all rows, is small in comparison.) For a calibrated model T is above its mean in
+half of all samples, so s T remains biased upwards there, by about a third of the bias of T.
 """
 
 from typing import NamedTuple
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.calibration_bounds import Gaps, gap_bounds
+from dessl.evaluation.debiased.calibration_bounds import Gaps, crossing, gap_bounds
 from dessl.evaluation.debiased.inputs import ALTERNATIVES, checked_confidence
 from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
@@ -29,7 +31,8 @@ class ECEEstimate(NamedTuple):
     """An estimate of the top-label calibration error.
 
     Attributes:
-        value: The debiased estimate, at least 0.
+        value: The debiased estimate, at least 0. It is too large on average if the model is nearly
+            calibrated: read the interval.
         low: Lower confidence bound.
         high: Upper confidence bound.
         plug_in: The usual plug-in estimate from the labelled rows alone, in the same bins.
@@ -75,7 +78,8 @@ def estimate_ece(
     treated as known.
 
     The value is biased upwards for a nearly calibrated model: no estimate of an absolute gap
-    averages to zero. Read the interval, or use the value to compare with a clearly larger one.
+    averages to zero. It is 0 if a calibrated model would give gaps as large on average. Read the
+    interval, or use the value to compare with a clearly larger one.
 
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
@@ -108,8 +112,7 @@ def estimate_ece(
     noise = torch.randn(
         draws, len(gaps.means), generator=source, device=source.device, dtype=torch.float64
     )
-    folded = folded_normal_mean(gaps.means, gaps.variances)
-    value = max(0.0, float((gaps.weights * (2 * gaps.means.abs() - folded)).sum()))
+    value = _without_noise(gaps)
     tail = tail_of(confidence, alternative)
     bounds = within(gap_bounds(gaps, noise.cpu(), tail), tail, 0.0, 1.0)
     return ECEEstimate(
@@ -148,6 +151,17 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
     weights = rows.double() / rows.sum()
     believed = total(index, sample.labelled.h) / labelled
     return Gaps(edges, weights, labelled, believed, means, variances, imagined / labelled)
+
+
+def _without_noise(gaps: Gaps) -> float:
+    """The size of s times the observed gaps, which would give the observed T on average."""
+    observed = float((gaps.weights * gaps.means.abs()).sum())
+
+    def excess(share: float) -> float:
+        expected = folded_normal_mean(share * gaps.means, gaps.variances)
+        return float((gaps.weights * expected).sum()) - observed
+
+    return crossing(excess) * observed
 
 
 def _occupied(edges: Tensor, labelled: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def _lower_in_one(gaps: Gaps, noise: Tensor, rank: int) -> float:
         shifted[:, quietest] += error
         return float(shifted.abs().sum(dim=1).sort(descending=True).values[rank]) - observed
 
-    return _crossing(excess)
+    return crossing(excess)
 
 
 def _lower_in_all(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
@@ -75,7 +75,7 @@ def _lower_in_all(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
         hits = hits_of((gaps.confidences + share * gaps.means).clamp(0, 1))
         return float(_sizes(gaps, hits).sort(descending=True).values[rank]) - observed + ROUNDING
 
-    return _crossing(excess) * observed
+    return crossing(excess) * observed
 
 
 def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
@@ -103,7 +103,7 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
             # With few rows T takes few values: one that is equal up to rounding is not larger.
             return float(_sizes(gaps, hits).sort().values[rank]) - observed - ROUNDING
 
-        return float((weights * errors(_crossing(excess))).sum())
+        return float((weights * errors(crossing(excess))).sum())
 
     variances = gaps.variances + SURPRISE / gaps.labelled.square()
     return max(along(variances.sqrt()), along(variances))
@@ -125,7 +125,7 @@ def _binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
     return quantiles
 
 
-def _crossing(function: Callable[[float], float]) -> float:
+def crossing(function: Callable[[float], float]) -> float:
     """The smallest point of [0, 1] where an increasing function is non-negative."""
     low, high = 0.0, 1.0
     if function(low) >= 0:

@@ -15,7 +15,7 @@ import torch
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.design import best_design, designed
+from dessl.evaluation.debiased.design import Design, best_design, designed
 from dessl.evaluation.debiased.estimate import LabelledOnly
 from dessl.evaluation.debiased.fit import Fit, fitted
 from dessl.evaluation.debiased.inputs import (
@@ -39,14 +39,15 @@ from dessl.evaluation.debiased.proxies import (
     CLIP,
     Metric,
     MetricName,
-    Proxies,
     Sample,
     imagined_moments,
+    moments_about,
 )
 
 ComparedName = MetricName | Literal["wins"]
 
 IMAGINED_ROWS = 4
+LEAST_DEGREES = 2.0  # of freedom; the pseudo-rows are known
 
 
 class ModelComparison(NamedTuple):
@@ -156,19 +157,13 @@ def compare_models(
     sample, kind, design = prepared(asked, labelled, y, unlabelled, how)
     shift = noticed_shift(sample, design, check_shift)
     tail = tail_of(confidence, alternative)
-    if design is None:
-        fit, alone = fitted(sample), fitted(sample.alone)
-    else:
-        fit, alone = best_design(sample, design), designed(sample.alone, design)
-    variance = row_variance(fit, sample, kind)
-    alone_variance = row_variance(alone, sample.alone, kind)
-    reach = _reach(kind, tail, sample.labelled, sample.unlabelled)
-    alone_reach = _reach(kind, tail, sample.labelled)
+    fit, alone = compared_fit(sample, design), compared_fit(sample.alone, design)
+    reach = _reach(kind, tail, sample)
     return ModelComparison(
         min(reach, max(-reach, fit.value)),
-        *_bounds(fit, variance, kind, tail, reach),
-        _p_value(fit, variance, alternative),
-        LabelledOnly(alone.value, *_bounds(alone, alone_variance, kind, tail, alone_reach)),
+        *compared_bounds(fit, sample, kind, tail),
+        _p_value(fit, row_variance(fit, sample, kind), alternative),
+        LabelledOnly(alone.value, *compared_bounds(alone, sample.alone, kind, tail)),
         fit.lam,
         fit.correlation,
         len(sample.loss),
@@ -182,36 +177,72 @@ def compare_models(
     )
 
 
+def compared_fit(sample: Sample, design: Design | None) -> Fit:
+    """The debiased difference."""
+    if design is None:
+        return fitted(sample)
+    return best_design(sample, design) if len(sample.unlabelled.h) else designed(sample, design)
+
+
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     """V(r) with the pseudo-rows added to the labelled rows' sum of squares."""
     imagined, _ = imagined_moments(sample, fit.beliefs)
     squares = IMAGINED_ROWS * imagined
     if metric.binary and not metric.smooth:
         squares = max(1.0, squares)
-    return (fit.leverage_variance if fit.designed else fit.row_variance) + squares / fit.labels
+    return _weighted_variance(fit, sample) + squares / fit.labels
 
 
-def _reach(metric: Metric, tail: Tail, *rows: Proxies) -> float:
+def _weighted_variance(fit: Fit, sample: Sample) -> float:
+    """V(r); if rows have weights, the mean of what is observed and what the models lead to expect.
+
+    Few rows with large weights decide Σ a² r². The models' s = E[r²], which differs from r² by a
+    factor that rows with smaller weights also tell, gives Σ a² s · Σ a r² / Σ a s.
+    """
+    if fit.weights is None:
+        return fit.row_variance
+    a, line = fit.weights, fit.beliefs[: len(fit.weights)]
+    first = sample.labelled.moments[0]
+    expected, _ = moments_about(sample.labelled.moments, line + a @ (first - line))
+    squares = (fit.scaled_residuals / a).square() / (len(a) * fit.labels)
+    if not float(a @ expected):
+        return fit.leverage_variance
+    modelled = float(a.square() @ expected) * float(a @ squares) / float(a @ expected)
+    return (fit.leverage_variance + fit.labels * modelled) / 2
+
+
+def _certain(fit: Fit, variance: float) -> Fit:
+    """The fit with the degrees of freedom of a variance to which few rows may contribute most."""
+    if not fit.designed or not variance:
+        return fit
+    m = len(fit.residuals)
+    noise = float((fit.scaled_residuals**4).sum()) / (m * variance) ** 2 - 1 / m
+    if noise <= 0:
+        return fit
+    return fit._replace(degrees=max(LEAST_DEGREES, min(fit.degrees, 2 / noise)))
+
+
+def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
     """The largest possible difference: for hits, the upper bound of the share that differs."""
     span = metric.high - metric.low
     if not metric.binary or metric.smooth:
         return span
     from scipy import special
 
-    squares = torch.cat(
-        [some.moments[1] for some in rows]
-    )  # 0 if every label gives both models the same L
+    # The second moment is 0 if every label gives both models the same L.
+    squares = torch.cat([sample.labelled.moments[1], sample.unlabelled.moments[1]])
     differ = int((squares > 0).sum())
     # The exact upper bound of a Poisson mean: 3.7 rows at 97.5 % if no row differs.
     level = max(tail.probability, 1 - tail.probability)
     return min(span, float(special.gammaincinv(differ + 1, level)) / len(squares))
 
 
-def _bounds(fit: Fit, variance: float, metric: Metric, tail: Tail, reach: float) -> Bounds:
-    """Student's t bounds, clipped to reach; a bound not requested is the end of the range."""
-    bounds = student_bounds(fit, variance, tail)
+def compared_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
+    """Student's t bounds, within reach; a bound not requested is the end of the range."""
+    reach, span = _reach(metric, tail, sample), metric.high - metric.low
+    variance = row_variance(fit, sample, metric)
+    bounds = student_bounds(_certain(fit, variance), variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
-    span = metric.high - metric.low
     return within(near, tail, -span, span)
 
 
@@ -221,7 +252,7 @@ def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
     error = fit.standard_error(variance)
     if error == 0:  # the models have the same losses on every row whatever its label
         return 1.0
-    t = fit.value / error
+    t, fit = fit.value / error, _certain(fit, variance)
     if alternative == "two-sided":
         return 2 * float(special.stdtr(fit.degrees, -abs(t)))
     return float(special.stdtr(fit.degrees, -t if alternative == "larger" else t))

@@ -95,14 +95,14 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> MeanInterval:
     >>> round(interval.mean, 4), round(interval.half_width, 4)
     (0.94, 0.0248)
     """
-    from scipy import stats
+    from scipy import special  # scipy.stats takes a second to import
 
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     array = folds("values", values)
     n = array.shape[0]
     mean = float(array.mean())
     error = _deviation(array) / math.sqrt(n)
-    half_width = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * error
+    half_width = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * error
     return MeanInterval(mean, mean - half_width, mean + half_width, half_width, n, confidence)
 
 
@@ -130,7 +130,7 @@ def paired_t_test(
     >>> round(test.difference, 4), round(test.p_value, 4)
     (0.02, 0.0371)
     """
-    from scipy import stats
+    from scipy import special
 
     _checks.one_of("alternative", alternative, ALTERNATIVES)
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
@@ -143,7 +143,7 @@ def paired_t_test(
     effect = mean / deviation if deviation else (math.copysign(math.inf, mean) if mean else 0.0)
     statistic = effect * math.sqrt(n)
     level = (1 + confidence) / 2 if alternative == "two-sided" else confidence
-    reach = float(stats.t.ppf(level, n - 1)) * deviation / math.sqrt(n)
+    reach = float(special.stdtrit(n - 1, level)) * deviation / math.sqrt(n)
     return PairedTTest(
         difference=mean,
         low=-math.inf if alternative == "less" else mean - reach,
@@ -165,11 +165,11 @@ def _deviation(values: NDArray[np.float64]) -> float:
 
 
 def _p_value(statistic: float, degrees: int, alternative: Alternative) -> float:
-    from scipy import stats
+    from scipy import special
 
     if alternative == "two-sided":
-        return 2 * float(stats.t.sf(abs(statistic), degrees))
-    return float(stats.t.sf(statistic if alternative == "greater" else -statistic, degrees))
+        return 2 * float(special.stdtr(degrees, -abs(statistic)))
+    return float(special.stdtr(degrees, -statistic if alternative == "greater" else statistic))
 
 
 def hedges_factor(degrees: int) -> float:

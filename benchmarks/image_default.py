@@ -1,0 +1,120 @@
+"""What `dessl fit` gives on images by default: on a GPU, and what a CPU does in its place.
+
+For each set, number of labels and draw: the default on the device (FixMatch, debiased, beside its
+complete case, mirror images where a probe finds them safe), and the default of a CPU (networks of
+the labelled rows, pooled with teachers). Accuracy and cross-entropy on the publisher's test rows.
+
+One JSON file a run in --runs; a run that has its file is not done again.
+
+    PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --device cuda --runs RUNS
+    PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --runs RUNS --out FILE
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dessl._files import write_whole
+from dessl.data import SemiData, load
+from dessl.evaluation import mean_interval, metrics_from_logits
+from dessl.recipes import fit, recipe_for
+from dessl.recipes.predictor import predicted_log_proba
+from machine import machine
+
+CASES = (
+    ("cifar10", 250), ("mnist", 100), ("pneumoniamnist", 100), ("cifar10", 1000),
+    ("bloodmnist", 250), ("dermamnist", 250), ("breastmnist", 78), ("retinamnist", 250),
+)  # fmt: skip
+DRAWS = 3
+KEPT = ("accuracy", "cross_entropy", "brier")
+
+
+def few_labels(name: str, n: int, draw: int) -> SemiData:
+    """A set with n of its labels, drawn at random, and its test rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rebuilt sets, whose name says so
+        data = load(name, download=False)
+    known = torch.randperm(len(data), generator=torch.Generator().manual_seed(draw))[:n]
+    y = torch.full_like(data.y, -1)
+    y[known] = data.y[known]
+    return SemiData(data.x, y, class_names=data.class_names, test=data.test, name=data.name)
+
+
+def measured(name: str, n: int, draw: int, device: str, steps: int | None = None) -> dict[str, Any]:
+    """Fit the device's default, and measure it and its complete case."""
+    began, data = time.perf_counter(), few_labels(name, n, draw).to(device)
+    fitted = fit(data, recipe_for(data, seed=draw, steps=steps), progress=False)
+    seconds = time.perf_counter() - began
+    assert data.test is not None
+    x, y = data.test.x, data.test.y.cpu()
+    scores = {}
+    for method, model in (("default", fitted.model), ("complete case", fitted.complete_case)):
+        metrics = metrics_from_logits(predicted_log_proba(model, x), y).as_dict()
+        scores[method] = {metric: metrics[metric] for metric in KEPT}
+    return {
+        "set": data.name, "labels": n, "draw": draw, "device": device, "seconds": seconds,
+        "scores": scores, "lam": fitted.lam, "account": fitted.account,
+        "mirrors": None if fitted.mirrors is None else str(fitted.mirrors), "machine": machine(),
+    }  # fmt: skip
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each set, number of labels and device."""
+    grouped: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for record in records:
+        grouped[record["set"], record["labels"], record["device"]].append(record)
+    lines = ["| set | labels | device | runs | accuracy, % | complete case, % | cross-entropy | "]
+    lines[0] += "complete case | mirrors | seconds |"
+    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for (name, labels, device), its in sorted(grouped.items()):
+        cells = [name, f"{labels:,}", device, str(len(its))]
+        for metric, scale, digits in (("accuracy", 100, 1), ("cross_entropy", 1, 3)):
+            for method in ("default", "complete case"):
+                values = [scale * record["scores"][method][metric] for record in its]
+                spread = f" ± {mean_interval(values).half_width:.{digits}f}" if its[1:] else ""
+                cells += [f"{sum(values) / len(values):.{digits}f}{spread}"]
+        shown = sum("are shown" in (record["mirrors"] or "") for record in its)
+        seconds = sum(record["seconds"] for record in its) / len(its)
+        cells += [f"{shown} of {len(its)}", f"{seconds:.0f}"]
+        lines += [f"| {' | '.join(cells)} |"]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what has no file yet, then print all that there is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--runs", type=Path, required=True, help="folder of one file a run")
+    parser.add_argument("--out", type=Path, help="Markdown file of the table")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--sets", nargs="+", default=sorted({name for name, _ in CASES}))
+    parser.add_argument("--labels", type=int, help="instead of each set's own number")
+    parser.add_argument("--steps", type=int, help="for a try")
+    options = parser.parse_args(argv)
+    options.runs.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * options.minutes
+    for draw in range(options.draws):
+        for name, own in CASES:
+            n = options.labels or own
+            place = options.runs / f"{name}-{n}-{options.device}-{draw}.json"
+            if name not in options.sets or place.exists() or time.monotonic() >= end:
+                continue
+            found = measured(name, n, draw, options.device, options.steps)
+            write_whole(place, json.dumps(found) + "\n")
+            print(f"{place.stem} {found['scores']} {found['seconds']:.0f} s", flush=True)
+    text = table([json.loads(file.read_text()) for file in sorted(options.runs.glob("*.json"))])
+    print(text)
+    if options.out:
+        write_whole(options.out, "# Images by default\n\n" + text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""FixMatch's family on CIFAR-10 with few labels and one minute: where each form collapses.
+
+8,000 steps of a small network (about a minute of an H200), five draws, 40 to 4,000 labels. The
+averaged weights of the last step are measured on the test rows: nothing is selected.
+
+complete case       labelled rows alone, weak and strong views
+FixMatch            L on weak and strong views, ½ each, and H with λ = ½: the paper's form
+DeFixMatch          the same, debiased
+DeFixMatch, ramp    λ rises from 0 to ½ over the first part of the steps
+FixMatch*           as published: L on weak views alone, λ = 1; debiased it has no lower bound
+DeFixMatch*, bound  debiased in the non-negative form
+DeFixMatch*, smooth debiased, every probability in H mixed with 10 % of the uniform law
+DeFixMatch, smooth  L on both views, λ = 1, smoothed likewise
+DeFreeMatch         debiased, with thresholds that follow each class, λ = ½
+
+One JSON file a run in --runs; a run that has its file is not done again. Draw after draw, the
+middle numbers of labels first; with --part 0/2 and 1/2 two processes share the work.
+
+    PYTHONPATH=src python benchmarks/image_labels.py --device cuda --runs RUNS --minutes 9
+    PYTHONPATH=src python benchmarks/image_labels.py --smoke     # a tiny run of each, anywhere
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from dessl._files import write_whole
+from dessl.data import SemiData, draw_labels
+from dessl.evaluation import mean_interval
+from dessl.surrogates import FixMatch, FixMatchStar, FreeMatch, Smooth, Surrogate
+from dessl.training import DivergenceError, TrainPlan, train
+from dessl_paper.catalogue import load_experiment
+from dessl_paper.sources import experiment_data
+from dessl_paper.training import exact_metrics, network, shown, unlabelled_term
+from machine import machine
+
+LABELS, DRAWS, STEPS = (250, 40, 1_000, 4_000), 5, 8_000
+NETWORKS: dict[str, dict[str, Any]] = {
+    "fast_cifar": {"name": "fast_cifar", "residuals": [1, 1, 1], "width": 64},
+    "wrn_28_2": {"name": "wrn_28_2"},
+}
+EPSILON, TAU = 0.1, 0.95
+KEPT = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
+Views = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to learn: a risk, its λ, its term and what else the plan has."""
+
+    title: str
+    risk: str
+    lam: float
+    term: Callable[[Views], Surrogate]
+    plan: dict[str, Any] = field(default_factory=dict)
+
+
+def smoothed(kind: type[FixMatch]) -> Callable[[Views], Surrogate]:
+    """A smoothed term with the threshold that lets the same rows through."""
+    tau = (1 - EPSILON) * TAU + EPSILON / 10
+    return lambda views: Smooth(kind(tau, targets="apart", **views), epsilon=EPSILON)
+
+
+def fixmatch(views: Views) -> Surrogate:
+    """L on both views."""
+    return FixMatch(TAU, targets="apart", **views)
+
+
+def star(views: Views) -> Surrogate:
+    """L on weak views alone."""
+    return FixMatchStar(TAU, targets="apart", **views)
+
+
+FORMS = {
+    "complete_case": Form("complete case", "complete_case", 0.0, fixmatch),
+    "fixmatch": Form("FixMatch", "ssl", 0.5, fixmatch),
+    "de_fixmatch": Form("DeFixMatch", "debiased", 0.5, fixmatch),
+    "fixmatch_star": Form("FixMatch*", "ssl", 1.0, star),
+    "bounded_star": Form("DeFixMatch*, bound", "debiased", 1.0, star, {"bound": "nonnegative"}),
+    "smooth_star": Form("DeFixMatch*, smooth", "debiased", 1.0, smoothed(FixMatchStar)),
+    "smooth": Form("DeFixMatch, smooth", "debiased", 1.0, smoothed(FixMatch)),
+    "ramp": Form("DeFixMatch, ramp", "debiased", 0.5, fixmatch, {"ramp": "linear_ramp"}),
+    "freematch": Form("DeFreeMatch", "debiased", 0.5, lambda views: FreeMatch(**views)),
+}
+
+
+class Run(NamedTuple):
+    """One training."""
+
+    form: str
+    network: str
+    labels: int
+    draw: int
+
+    @property
+    def file(self) -> str:
+        """Its file's name."""
+        return f"{self.form}-{self.network}-{self.labels}-{self.draw}.json"
+
+
+def runs_of(options: argparse.Namespace) -> list[Run]:
+    """All runs asked for, draw after draw."""
+    if options.smoke:
+        return [Run(form, "fast_cifar", 40, 0) for form in options.forms]
+    every = [
+        Run(form, name, labels, draw)
+        for draw in range(options.draws)
+        for name in options.networks
+        for labels in options.labels
+        for form in options.forms
+    ]
+    part, parts = map(int, options.part.split("/"))
+    return every[part::parts]
+
+
+@cache
+def setting(*, smoke: bool) -> tuple[Any, SemiData]:
+    """The paper's experiment, and all rows with every label."""
+    experiment = load_experiment("fixmatch-cifar10", "smoke" if smoke else "fast")
+    return experiment, experiment_data(experiment.data[0], curve="test")
+
+
+def measured(run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    """Train, and measure on the test rows."""
+    experiment, rows = setting(smoke=options.smoke)
+    data, form, began = rows.to(options.device), FORMS[run.form], time.perf_counter()
+    drawn = draw_labels(
+        rows.y, run.labels, how="balanced", generator=torch.Generator().manual_seed(run.draw)
+    )
+    own: dict[str, Any] = {"risk": form.risk, "lam": form.lam, "seed": run.draw, **form.plan}
+    if not options.smoke:
+        own |= {"steps": options.steps, "evaluate_every": max(1, options.steps // 8)}
+    plan = TrainPlan.from_dict({**experiment.plan, **own})
+    paper = unlabelled_term({"name": "fixmatch"}, experiment.views, seed=run.draw)
+    assert isinstance(paper, FixMatch)
+    term = form.term({"weak": paper.weak, "strong": paper.strong, "seed": run.draw})
+    model = experiment.model if options.smoke else NETWORKS[run.network]
+    found: dict[str, Any] = {**run._asdict(), "plan": plan.as_dict(), "machine": machine()}
+    try:
+        result = train(
+            network(model, data),
+            term,
+            data.with_labels(drawn),
+            plan,
+            transform=shown(experiment.views),
+            progress=False,
+        )
+    except DivergenceError as error:
+        return found | {"diverged": str(error), "seconds": time.perf_counter() - began}
+    assert data.test is not None
+    metrics = exact_metrics(result.model, data.test, experiment.views).as_dict()
+    return found | {
+        "diverged": None,
+        "metrics": {name: metrics[name] for name in KEPT},
+        "curve": [[e.step, (e.validation or {}).get("accuracy")] for e in result.history],
+        "mask": [[e.step, e.mask_unlabelled] for e in result.history],
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Accuracy and cross-entropy by form and number of labels, mean and 95 % interval."""
+    grouped: dict[tuple[str, int], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        grouped[record["network"], record["labels"]][record["form"]].append(record)
+    lines = []
+    for (name, labels), forms in sorted(grouped.items()):
+        lines += [f"\n## {name}, {labels:,} labels\n"]
+        lines += ["| form | accuracy of each draw, % | mean | cross-entropy | Brier | diverged |"]
+        lines += ["|---|---|---:|---:|---:|---:|"]
+        for key in FORMS:
+            its = sorted(forms.get(key, []), key=lambda record: record["draw"])
+            ended = [record["metrics"] for record in its if not record["diverged"]]
+            if not its:
+                continue
+            each = ", ".join(f"{100 * one['accuracy']:.1f}" for one in ended)
+            cells = [FORMS[key].title, each]
+            cells += [spread([100 * one["accuracy"] for one in ended], 1)]
+            cells += [spread([one[metric] for one in ended], 3) for metric in KEPT[2:4]]
+            lines += [f"| {' | '.join(cells)} | {len(its) - len(ended)} of {len(its)} |"]
+    return "\n".join(lines) + "\n"
+
+
+def spread(values: Sequence[float], digits: int) -> str:
+    """A mean with its 95 % interval, where there are two values or more."""
+    if len(values) < 2:
+        return f"{values[0]:.{digits}f}" if values else ""
+    found = mean_interval(values)
+    return f"{found.mean:.{digits}f} ± {found.half_width:.{digits}f}"
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--smoke", action="store_true", help="a tiny run of each form")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--runs", type=Path, help="folder of one file a run")
+    parser.add_argument("--out", type=Path, help="Markdown file of the table")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
+    parser.add_argument("--part", default="0/1", help="which share of the runs: 0/2, 1/2")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--labels", nargs="+", type=int, default=list(LABELS))
+    parser.add_argument("--forms", nargs="+", default=list(FORMS), choices=list(FORMS))
+    parser.add_argument("--networks", nargs="+", default=["fast_cifar"], choices=list(NETWORKS))
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Train what has no file yet, then print all that there is."""
+    options = arguments(argv)
+    end = time.monotonic() + 60 * options.minutes
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = options.runs or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for run in runs_of(options):
+            if (folder / run.file).exists() or time.monotonic() >= end:
+                continue
+            found = measured(run, options)
+            write_whole(folder / run.file, json.dumps(found) + "\n")
+            said = found["metrics"]["accuracy"] if not found["diverged"] else "diverged"
+            print(f"{run.file} {said} {found['seconds']:.0f} s", flush=True)
+        records = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    text = table(records)
+    print(text)
+    if options.out:
+        seconds = sum(record["seconds"] for record in records)
+        head = f"# FixMatch's family with few labels\n\n{len(records)} runs, {seconds:.0f} s.\n"
+        write_whole(options.out, head + text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""``torchrun -m dessl fit`` and ``reproduce``: processes that work together, of which one speaks.
+
+Rank 0 prints. Another rank prints an error only if no other rank has said the same.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+SECONDS = 5.0  # for rank 0 to say what is wrong with the command line
+TOGETHER = ("fit", "reproduce")  # commands that share their work
+
+
+def is_launched() -> bool:
+    """Whether a launcher such as ``torchrun`` started this process as one of several.
+
+    Found without torch, which ``dessl --help`` does without.
+    """
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+@contextmanager
+def joined(typed: Sequence[str]) -> Iterator[None]:
+    """Join the other processes for a command, where there are any.
+
+    Args:
+        typed: What was typed after ``dessl``.
+
+    Raises:
+        ValueError: The command is for one process.
+    """
+    if not is_launched():
+        yield
+        return
+    from dessl.training.ranks import process_group, rank, wait_for_first
+
+    name = next((word for word in typed if not word.startswith("-")), "--help")
+    with process_group(), ExitStack() as stack:
+        if name not in TOGETHER:
+            raise ValueError(
+                f"dessl {name} runs in one process: start it without torchrun. Commands for "
+                f"several are {' and '.join(TOGETHER)}."
+            )
+        if rank():
+            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stdout(nowhere))
+            stack.enter_context(redirect_stderr(nowhere))
+        try:
+            yield
+        except SystemExit as end:
+            if end.code:  # rank 0 has said why; torchrun ends all of them when the first one ends
+                wait_for_first(SECONDS)
+            raise
+
+
+def is_said_here(line: str) -> bool:
+    """Whether this process is to say a line that others may say too."""
+    if not is_launched():
+        return True
+    from dessl.training.ranks import is_first_to_say
+
+    return is_first_to_say(line)

@@ -1,0 +1,130 @@
+"""Files that are larger than memory as data: labelled rows and a sample in memory, the rest stored.
+
+Above the sizes here ``dessl fit`` reads files in this way by itself.
+"""
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dessl.data.formats.folder import (
+    LONGEST_SIDE,
+    UNLABELLED,
+    class_folders,
+    read_image_folder,
+)
+from dessl.data.formats.image_file import Colour
+from dessl.data.formats.npy import sparse_labels
+from dessl.data.semi import SemiData
+from dessl.data.stored.images import image_folder
+from dessl.data.stored.opening import open_rows
+from dessl.data.stored.rows import Without
+from dessl.data.stored.tables import SAMPLE, read_large_table
+
+TABLE_BYTES = 2**27  # of a CSV or Parquet file
+ARRAY_BYTES = 2**30  # of an npy file
+IMAGES = 100_000  # in a folder of unlabelled images
+SAMPLE_BYTES = 2**30  # of images and arrays that are kept in memory; fewer than a sample if larger
+
+
+def large_table(path: str | Path, *, place: Path, **options: Any) -> SemiData | None:
+    """Return a CSV or Parquet table of which most rows stay on disk.
+
+    None where no more than a sample is without a label: then read it into memory.
+
+    Args:
+        path: The file.
+        place: Folder for the file of encoded rows, which is written when a network draws from it.
+        options: Of :func:`dessl.data.stored.tables.read_large_table`.
+    """
+    found = read_large_table(path, place=place, **options)
+    if found is None:
+        return None
+    data = SemiData.from_raw(found.raw, name=Path(path).stem)
+    data.encoding = found.encoding
+    return data.with_stored(found.rest)
+
+
+def unlabelled_folders(folder: Path) -> list[Path]:
+    """Return the subfolders of images without a label."""
+    return [place for place in class_folders(folder) if place.name.lower() in UNLABELLED]
+
+
+def large_folder(
+    folder: str | Path,
+    *,
+    size: int | tuple[int, int] | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> SemiData | None:
+    """Return a folder of images of which most without a label stay on disk.
+
+    None where no more than a sample is without a label, or they are not in one folder.
+
+    Args:
+        folder: As in :func:`dessl.data.formats.folder.read_image_folder`.
+        size: Likewise; by default from the labelled images and the sample.
+        sample: Unlabelled images to keep in memory, drawn completely at random.
+        seed: Of that draw.
+    """
+    places = unlabelled_folders(Path(folder))
+    if len(places) != 1:
+        return None
+    listed = image_folder(str(places[0]))
+    sample = min(sample, SAMPLE_BYTES // min(listed.row_bytes, 3 * LONGEST_SIDE**2))
+    if len(listed) <= sample:
+        return None
+    drawn = np.sort(np.random.default_rng(seed).choice(len(listed), sample, replace=False))
+    paths = [Path(listed.file(int(k)).name) for k in drawn]
+    data = SemiData.from_raw(
+        read_image_folder(folder, size=size, unlabelled=paths), name=Path(folder).name
+    )
+    channels, height, width = data.x.shape[1:]
+    colour: Colour = "grey" if channels == 1 else "rgb"
+    rest = image_folder(str(places[0]), size=(height, width), colour=colour, bits=data.bits)
+    return data.with_stored(Without(rest, drawn))
+
+
+def large_embeddings(
+    path: str | Path,
+    *,
+    labels: str | Path,
+    label: str | None = None,
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> SemiData | None:
+    """Return an npy file of which most rows stay on disk.
+
+    None where no more than a sample is without a label.
+
+    Args:
+        path: The file.
+        labels: As in :func:`dessl.data.formats.npy.read_embeddings`, like all up to ``ask``.
+        label: The column of the labels.
+        missing_labels: What marks a missing label.
+        ask: Which labels are such marks.
+        sample: Unlabelled rows to keep in memory, drawn completely at random.
+        seed: Of that draw.
+    """
+    stored = open_rows(path)
+    found = sparse_labels(labels, len(stored), label=label, missing_labels=missing_labels, ask=ask)
+    unlabelled = Without(stored, found.rows)
+    sample = min(sample, SAMPLE_BYTES // stored.row_bytes)
+    if len(unlabelled) <= sample:
+        return None
+    drawn = np.random.default_rng(seed).choice(len(unlabelled), sample, replace=False)
+    kept = unlabelled.originals(np.sort(drawn))
+    rows = np.concatenate([found.rows, kept])
+    y = np.concatenate([found.y, np.full(len(kept), -1)])
+    order = np.argsort(rows)
+    return SemiData(
+        stored.rows(rows[order]),
+        y[order],
+        class_names=found.class_names,
+        name=Path(path).stem,
+        stored=Without(stored, rows),
+    )

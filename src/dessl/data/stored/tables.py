@@ -1,0 +1,346 @@
+"""A CSV or Parquet table that is larger than memory: read in blocks, its rest encoded once on disk.
+
+The table is passed through three times, some megabytes at a time: to count its labels; to take the
+labelled rows and a random sample of the others, on which the encoding is fitted; and, only if a
+network draws from them, to encode all other rows into one file of float32 that is written whole or
+not at all.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dessl._checks import quoted
+from dessl._files import alone, naming, neighbour, sweep
+from dessl.data.errors import DataError, did_you_mean, few
+from dessl.data.formats.cells import arrow_module
+from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, marks_in
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import COUNTS, counts_rows, encoded_table, fit_encoding
+from dessl.data.formats.number_cells import numeric_share
+from dessl.data.formats.tables import Table, as_table, table_blocks
+from dessl.data.parts import RawData
+from dessl.data.stored.arrays import npy_files
+from dessl.data.stored.places import CHANGED, files_at
+from dessl.data.stored.rows import StoredRows, block_ends
+
+SAMPLE = 50_000  # unlabelled rows that are kept in memory, for teachers and the audit
+MOST_LABELLED = 1_000_000  # which are kept in memory
+
+
+class LargeTable(NamedTuple):
+    """The labelled rows and a sample of the others, and the rest.
+
+    Attributes:
+        raw: Features and labels of what is in memory.
+        encoding: How the table became features, for later tables.
+        rest: The other unlabelled rows.
+    """
+
+    raw: RawData
+    encoding: TableEncoding
+    rest: "TableRows"
+
+
+def read_large_table(
+    path: str | Path,
+    *,
+    label: str,
+    place: Path,
+    categorical: Collection[str] = (),
+    ignore: Collection[str] = (),
+    missing_labels: Collection[str] = (),
+    ask: Callable[[dict[str, int]], Collection[str]] | None = None,
+    delimiter: str | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> LargeTable | None:
+    """A table that need not fit in memory; None where no more than a sample is without a label.
+
+    Args:
+        path: A CSV or Parquet file.
+        label: As in :func:`dessl.data.formats.fitting.read_table`, like all up to ``delimiter``.
+        place: Folder for the file of encoded rows, where they are needed.
+        categorical: Columns of numbers that are categories.
+        ignore: Columns to drop.
+        missing_labels: What else than an empty cell marks a missing label.
+        ask: Which labels are such marks.
+        delimiter: Of a CSV, if it should not be guessed.
+        sample: Unlabelled rows to keep in memory, drawn completely at random.
+        seed: Of that draw.
+
+    Raises:
+        DataError: The file is bad, a cell does not fit its column, or there are more labelled rows
+            than memory should hold.
+    """
+    path = Path(path)
+    counts = _label_counts(path, label, delimiter)
+    marks = marks_in({k: n for k, n in counts.items() if k}, missing_labels, ask)
+    missing = {"", *marks}
+    unlabelled = sum(counts[mark] for mark in missing)
+    labelled = counts.total() - unlabelled
+    if unlabelled <= sample:
+        return None
+    if labelled > MOST_LABELLED:
+        raise DataError.of(
+            path,
+            expected=f"at most {MOST_LABELLED:,} labelled rows, which are kept in memory, in a "
+            "table that is read in blocks",
+            got=f"{labelled:,}",
+            do="Pass --no-stream to read all of it into memory.",
+        )
+    drawn = np.random.default_rng(seed).choice(unlabelled, sample, replace=False)
+    kept = np.zeros(unlabelled, np.bool_)
+    kept[drawn] = True
+    table = as_table(path, _kept_rows(path, label, missing, kept, delimiter))
+    dropped = _counting_columns(path, {label, *ignore, *categorical}, delimiter)
+    encoding = fit_encoding(
+        table,
+        label=label,
+        categorical=categorical,
+        ignore=[*ignore, *dropped],
+        missing_labels=marks,
+    )
+    left_out = {**encoding.left_out, **dict.fromkeys(dropped, COUNTS)}
+    encoding = dataclasses.replace(encoding, left_out=left_out)
+    rest = TableRows(path, encoding, place, kept, delimiter)
+    return LargeTable(encoded_table(table, encoding), encoding, rest)
+
+
+def _blocks(
+    path: Path, delimiter: str | None, columns: list[str] | None = None
+) -> Iterator[tuple[Any, Table]]:
+    for block in table_blocks(path, columns=columns, delimiter=delimiter):
+        if block.num_rows:
+            yield block, as_table(path, block)
+
+
+def _labels_of(table: Table, label: str) -> tuple[list[str], NDArray[np.int64]]:
+    """The different labels of a block, and which of them each row has."""
+    column = as_text(table.columns[label])
+    return column.texts.to_pylist(), column.codes
+
+
+def _label_counts(path: Path, label: str, delimiter: str | None) -> Counter[str]:
+    """How often each label occurs, "" for a missing one."""
+    first = next(iter(table_blocks(path, delimiter=delimiter)), None)
+    names = [] if first is None else first.column_names
+    if label not in names:
+        raise DataError.of(
+            path,
+            expected=f"a column {quoted(label)}",
+            got=few([quoted(name) for name in names], most=20) or "no rows",
+            do=did_you_mean(label, names) or "Check the name.",
+        )
+    counts: Counter[str] = Counter()
+    for _, table in _blocks(path, delimiter, [label]):
+        if label not in table.columns:
+            raise DataError.of(
+                path,
+                expected=f"numbers or text in column {quoted(label)}",
+                got=f"type {table.unread[label]}",
+                do="Convert the column.",
+            )
+        texts, codes = _labels_of(table, label)
+        counts.update(dict(zip(texts, np.bincount(codes, minlength=len(texts)), strict=True)))
+        if len(counts) > 10 * MAX_CLASSES:
+            raise DataError.of(
+                path,
+                expected=f"2 to {MAX_CLASSES} classes in the label column {quoted(label)}",
+                got=f"more than {10 * MAX_CLASSES:,}",
+                do=NO_CLASSES,
+            )
+    return Counter({text: int(count) for text, count in counts.items()})
+
+
+def _without_label(table: Table, label: str, missing: Collection[str]) -> NDArray[np.bool_]:
+    """Which rows of a block have no label, (n,)."""
+    texts, codes = _labels_of(table, label)
+    found: NDArray[np.bool_] = np.array([text in missing for text in texts])[codes]
+    return found
+
+
+def _kept_rows(
+    path: Path,
+    label: str,
+    missing: Collection[str],
+    kept: NDArray[np.bool_],
+    delimiter: str | None,
+) -> Any:
+    """The labelled rows and the unlabelled ones that are kept, in the order of the file."""
+    arrow = arrow_module()
+    parts, done = [], 0
+    for block, table in _blocks(path, delimiter):
+        unlabelled = _without_label(table, label, missing)
+        count = int(unlabelled.sum())
+        wanted = ~unlabelled
+        wanted[unlabelled] = _checked(path, kept[done : done + count], count)
+        parts.append(block.filter(arrow.array(wanted)))
+        done += count
+    return arrow.concat_tables(parts)
+
+
+def _checked(path: Path, part: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+    """A part of the rows' marks; a file that has more rows than before is refused."""
+    if len(part) != count:
+        raise DataError.of(
+            path,
+            expected="the same number of rows each time it is read",
+            got="another",
+            do=CHANGED,
+        )
+    return part
+
+
+def _counting_columns(path: Path, but: Collection[str], delimiter: str | None) -> list[str]:
+    """Columns that number the rows, which a sample of the rows would not show."""
+    found = []
+    for _, table in _blocks(path, delimiter):
+        for name, column in table.columns.items():
+            if name in but or numeric_share(column) < 1:
+                continue
+            values = column.numbers
+            if values is None:
+                parsed = column.parsed()
+                values = parsed.values[parsed.rows]
+            if not np.isnan(values).any() and counts_rows(values):
+                found.append(name)
+        break
+    if found:
+        warnings.warn(
+            f"{path}: dropped {few([quoted(name) for name in found])} ({COUNTS}). Pass --ignore "
+            "NAME (ignore= in Python) for each of them to silence this.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return found
+
+
+class TableRows(StoredRows):
+    """Unlabelled rows of a table, encoded into a file before the first of them is read.
+
+    Args:
+        path: The table.
+        encoding: Of its columns and labels.
+        place: Folder for the file.
+        left_out: (unlabelled,) which unlabelled rows are in memory instead.
+        delimiter: Of a CSV, if it should not be guessed.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        encoding: TableEncoding,
+        place: Path,
+        left_out: NDArray[np.bool_],
+        delimiter: str | None,
+    ) -> None:
+        self.path, self.encoding = path, encoding
+        self._left_out, self._delimiter = left_out, delimiter
+        self.source, self.dtype = str(path), np.dtype(np.float32)
+        self.shape = (len(encoding.feature_names),)
+        self.ends = block_ends([len(left_out) - int(left_out.sum())], self.row_bytes)
+        name = hashlib.sha256(self.described().encode()).hexdigest()[:16]
+        self.place = place / f"rows-{name}.npy"
+        self._file: StoredRows | None = None
+
+    def prepare(self) -> None:
+        """Write the file of encoded rows where it is not there yet; several ranks write one."""
+        if self._file is None:
+            with alone(self.place):
+                if not self.place.exists():
+                    self._write()
+            self._file = npy_files(files_at(self.place, (".npy",)))
+
+    def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
+        """Read encoded rows."""
+        self.prepare()
+        assert self._file is not None  # noqa: S101 (prepared)
+        self._file.read(start, stop, out)
+
+    def described(self) -> str:
+        """Return the table's name and size, its encoding and what is left out."""
+        encoding = json.dumps(self.encoding.as_dict(), sort_keys=True)
+        sample = hashlib.sha256(np.packbits(self._left_out).data).hexdigest()
+        return f"{self.path.name}\0{self.path.stat().st_size}\0{encoding}\0{sample}"
+
+    def identity(self) -> str:
+        """Return a sha256 of the description: no row is encoded for it."""
+        return hashlib.sha256(self.described().encode()).hexdigest()
+
+    def remove(self) -> None:
+        """Remove the file; it is written again if a row is read."""
+        self._file = None
+        self.place.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        size, folder = len(self) * self.row_bytes, self.place.parent
+        sweep(self.place)
+        if (free := shutil.disk_usage(folder).free) < size:
+            raise DataError.of(
+                self.path,
+                expected=f"room for its {len(self):,} encoded rows in {folder}, {size:,} bytes",
+                got=f"{free:,} bytes free",
+                do="Free some, or choose an --out on another disk.",
+            )
+        temporary = neighbour(self.place)
+        try:
+            with temporary.open("xb") as file, naming(self.place):
+                header = {"descr": "<f4", "fortran_order": False, "shape": (len(self), *self.shape)}
+                np.lib.format.write_array_header_2_0(file, header)
+                for x in self._encoded():
+                    file.write(x.data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.place)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _encoded(self) -> Iterator[NDArray[np.float32]]:
+        """The features of the rows, block by block, with one warning in place of many."""
+        missing = {"", *self.encoding.missing_labels}
+        row = done = count = 0
+        said: list[str] = []
+        for block, table in _blocks(self.path, self._delimiter):
+            unlabelled = _without_label(table, self.encoding.label, missing)
+            n = int(unlabelled.sum())
+            unlabelled[unlabelled] = ~_checked(self.path, self._left_out[done : done + n], n)
+            done += n
+            part = block.filter(arrow_module().array(unlabelled))
+            if part.num_rows:
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    x = self._features(part, row)
+                yield x
+                said += [str(one.message) for one in caught]
+                count += part.num_rows
+            row += block.num_rows
+        _checked(self.path, self._left_out, done)
+        if said:
+            warnings.warn(
+                f"{said[0]} {len(said) - 1} more such notes on {count:,} rows are left out."
+                if len(said) > 1
+                else said[0],
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _features(self, part: Any, row: int) -> NDArray[np.float32]:
+        try:
+            return np.ascontiguousarray(self.encoding.features(as_table(self.path, part)), "<f4")
+        except DataError as error:
+            raise DataError(
+                f"{error} Rows are counted from data row {row + 1:,} on, without those that have a "
+                "label or are in memory."
+            ) from error

@@ -1,0 +1,180 @@
+"""Whether mirror images may be shown in training: what held-out labels say of a short probe.
+
+If a mirrored row (x', y) has the law of (x, y), then for any network f whatsoever
+
+    E loss(f(x'), y) = E loss(f(x), y),
+
+so a network that was never shown a mirror image tells: on digits, writing and some organs its loss
+on mirrored held-out rows is much larger. It tells only as much as it has learnt itself. Mirrors are
+safe if, with 95 % confidence, they cost it less than a fifth of what it knows of the labels: of the
+cross-entropy of the class shares less its own.
+"""
+
+import copy
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from dessl._files import write_whole
+from dessl.augment import Strong, Weak
+from dessl.data import SemiData
+from dessl.evaluation.metrics import predicted_logits
+from dessl.functional import cross_entropy
+from dessl.recipes.defaults import Recipe
+from dessl.recipes.held_out import held_out_parts
+from dessl.risk import COMPLETE_CASE
+from dessl.surrogates import Surrogate
+from dessl.training import train
+from dessl.training.progress import doing
+
+PROBES = 2  # networks, each with a fifth of the labels held out
+PROBE_STEPS = 400
+FEWEST = 20  # held-out labels, below which nothing is mirrored
+LARGEST_COST = 0.2  # of what the probe knows
+ONE_SIDED_95 = 1.645
+FILE = "mirrors.json"
+
+
+@dataclass(frozen=True)
+class Mirrors:
+    """What mirror images cost a network that has not seen any.
+
+    Attributes:
+        n: Held-out labels.
+        known: Cross-entropy of the class shares less the network's.
+        cost: Cross-entropy of mirrored rows less that of the rows as they are.
+        standard_error: Of the cost.
+    """
+
+    n: int
+    known: float
+    cost: float
+    standard_error: float
+
+    @property
+    def safe(self) -> bool:
+        """Whether training may show mirror images.
+
+        >>> Mirrors(100, known=1.0, cost=0.02, standard_error=0.05).safe
+        True
+        >>> Mirrors(100, known=1.0, cost=0.4, standard_error=0.05).safe
+        False
+        """
+        most = self.cost + ONE_SIDED_95 * self.standard_error
+        return self.n >= FEWEST and most < LARGEST_COST * self.known
+
+    def __str__(self) -> str:
+        if self.n < FEWEST:
+            return (
+                f"No mirror images: fewer than {FEWEST} held-out labels to tell whether they fit."
+            )
+        used = "Mirror images are shown in training" if self.safe else "No mirror images"
+        return (
+            f"{used}: on {self.n} held-out labels they change the cross-entropy of a short probe "
+            f"by {self.cost:+.3f} ± {self.standard_error:.3f} (standard error), where it knows "
+            f"{self.known:.3f} nats."
+        )
+
+
+def probed(
+    data: SemiData, recipe: Recipe, out: Path | None = None, *, groups: Tensor | None = None
+) -> Mirrors:
+    """Train short probes on labelled rows alone, without mirrors, and judge mirrors by them.
+
+    Args:
+        data: Images with their labels.
+        recipe: Whose networks and views are probed.
+        out: Folder that keeps the result, so that a resumed run decides the same.
+        groups: As in :func:`dessl.recipes.fit`.
+    """
+    place = None if out is None else out / FILE
+    if place is not None and (kept := _read(place)):
+        return kept
+    parts = held_out_parts(data, groups, members=PROBES, seed=recipe.plan.seed)
+    found = Mirrors(0, 0.0, 0.0, math.inf)
+    if len(parts.groups) >= FEWEST:
+        with doing("probe of mirror images"):
+            found = _judged([_probe(part, recipe, n) for n, part in enumerate(parts.data)])
+    if place is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        entries = dataclasses.asdict(found) | {"standard_error": min(found.standard_error, 1e9)}
+        write_whole(place, json.dumps(entries) + "\n")
+    return found
+
+
+def _read(place: Path) -> Mirrors | None:
+    """What a probe found before; None where it is missing or damaged, and is asked again."""
+    try:
+        found = json.loads(place.read_bytes())
+        numbers = [float(found[name]) for name in ("known", "cost", "standard_error")]
+        return Mirrors(int(found["n"]), *numbers)
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def with_mirrors(recipe: Recipe) -> Recipe:
+    """The same recipe, its views showing mirror images."""
+    surrogate = copy.deepcopy(recipe.surrogate)
+    for view in flipping_views(surrogate):
+        view.flip = True
+    return dataclasses.replace(recipe, surrogate=surrogate)
+
+
+def flipping_views(surrogate: Surrogate) -> list[Weak]:
+    """The surrogate's views that can mirror images."""
+    views = [getattr(surrogate, name, None) for name in ("view", "weak", "strong")]
+    parts = [view.weak if isinstance(view, Strong) else view for view in views]
+    return [part for part in parts if isinstance(part, Weak)]
+
+
+def _probe(part: SemiData, recipe: Recipe, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses (n,) of held-out rows by the class shares, by a network, and mirrored."""
+    if part.validation is None:
+        raise ValueError("a probe needs held-out labels; got none.")
+    steps = min(PROBE_STEPS, recipe.plan.total_steps(part.n_labelled))
+    plan = dataclasses.replace(
+        recipe.plan,
+        steps=steps,
+        risk=COMPLETE_CASE,
+        bound=None,
+        ema=0.0,
+        seed=recipe.plan.seed + number,
+        select="cross_entropy",
+        patience=None,
+        patience_after=0,
+        schedule="cosine",
+        evaluate_every=max(1, steps // 10),
+    )
+    result = train(
+        recipe.model,
+        copy.deepcopy(recipe.surrogate),
+        part,
+        plan,
+        transform=recipe.transform,
+        progress=False,
+    )
+    return _losses(result.model, part, recipe)
+
+
+def _losses(model: nn.Module, part: SemiData, recipe: Recipe) -> tuple[Tensor, Tensor, Tensor]:
+    assert part.validation is not None  # noqa: S101 (the caller has looked)
+    x, y = part.validation
+    counts = part.y[part.labelled_rows].bincount(minlength=part.n_classes).double() + 1
+    shares = (counts / counts.sum()).log()
+    plain, mirrored = (
+        cross_entropy(predicted_logits(model, rows, transform=recipe.transform).double(), y)
+        for rows in (x, x.flip(-1))
+    )
+    return -shares[y].cpu(), plain.cpu(), mirrored.cpu()
+
+
+def _judged(losses: list[tuple[Tensor, Tensor, Tensor]]) -> Mirrors:
+    shares, plain, mirrored = (torch.cat(part).double() for part in zip(*losses, strict=True))
+    cost = mirrored - plain
+    error = float(cost.std()) / math.sqrt(len(cost))
+    return Mirrors(len(cost), float((shares - plain).mean()), float(cost.mean()), error)

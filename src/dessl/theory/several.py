@@ -1,0 +1,180 @@
+"""A λ for each of several surrogates: theorem 3.1 with a vector of H.
+
+    R(λ) = mean_L L + Σ_m λ_m (mean_U H_m − mean_L H_m)
+    V(λ) = α V(L) + β λᵀ Cov(H) λ − 2 γ λᵀ Cov(H, L),   least at λ* = (γ/β) Cov(H)⁻¹ Cov(H, L)
+
+with α, β, γ of :func:`dessl.theory.variance.coefficients`: γ/β = n_u/n in the main form. It is as
+good as the best single term or better, 1 − (n_u/n) R² of the complete case's variance, R the
+multiple correlation. Terms that say the same share one λ.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dessl import _checks
+from dessl._checks import ArrayLike
+from dessl.risk import On
+from dessl.theory.centre import centred
+from dessl.theory.lambda_estimate import ONE_SIDED_95, Shrink
+from dessl.theory.variance import coefficients
+
+
+class SeveralLambdas(NamedTuple):
+    """Estimates of the λ of least variance of several surrogates.
+
+    Attributes:
+        lam: (terms,) shrunk; 0 for a term that is left out.
+        standard_error: (terms,) before shrinking, of the terms that were kept together; infinite
+            for the others.
+        correlation: Multiple correlation R of L with the terms that were kept.
+        variance_ratio: Estimated V(lam)/V(0), at least 0: below 1, unlabelled rows pay off.
+    """
+
+    lam: Tensor
+    standard_error: Tensor
+    correlation: float
+    variance_ratio: float
+
+
+def optimal_lambdas_from_moments(
+    covariance_h: ArrayLike,
+    covariance: ArrayLike,
+    n_labelled: int,
+    n_unlabelled: int,
+    *,
+    on: On = "unlabelled",
+) -> Tensor:
+    """Return the λ of least variance, (terms,), for known Cov(H) and Cov(H, L).
+
+    Args:
+        covariance_h: Cov(H), (terms, terms).
+        covariance: Cov(H, L), (terms,).
+        n_labelled: n_l.
+        n_unlabelled: n_u.
+        on: As in :func:`dessl.debiased_risk`.
+
+    >>> optimal_lambdas_from_moments([[3.0, 0.0], [0.0, 2.0]], [1.5, 1.0], 4, 12)
+    tensor([0.3750, 0.3750], dtype=torch.float64)
+    """
+    moments = _checks.float64("covariance_h", covariance_h, ndim=2)
+    with_loss = _checks.float64("covariance", covariance, ndim=1)
+    if moments.shape != (len(with_loss), len(with_loss)):
+        raise ValueError(
+            f"covariance_h must have shape ({len(with_loss)}, {len(with_loss)}), a row and a "
+            f"column for each entry of covariance; got {tuple(moments.shape)}."
+        )
+    slope: Tensor = torch.linalg.pinv(moments, hermitian=True) @ with_loss
+    return coefficients(n_labelled, n_unlabelled, on=on).optimal_multiple * slope
+
+
+def optimal_lambdas(
+    loss: ArrayLike,
+    h_labelled: ArrayLike,
+    h_unlabelled: ArrayLike,
+    *,
+    shrink: Shrink | None = "james_stein",
+    on: On = "unlabelled",
+    signed: bool = False,
+) -> SeveralLambdas:
+    """Estimate a λ for each of several surrogates, for the least variable debiased risk.
+
+    Use them as ``Combine(surrogates, weights=lam.tolist())`` with λ = 1. With one surrogate it is
+    :func:`optimal_lambda`.
+
+    Args:
+        loss: L of each labelled row, (n_l,), n_l ≥ terms + 2, of rows not trained on.
+        h_labelled: H of the same rows, (n_l, terms).
+        h_unlabelled: H of the unlabelled rows, (n_u, terms).
+        shrink: ``"james_stein"``: b max(0, 1 − 1/F), F the regression's F statistic, so that no
+            term has a λ if together they do not predict L. ``"lower_bound"``: b − 1.645 se of each
+            term. ``None``: as it is.
+        on: As in :func:`dessl.debiased_risk`.
+        signed: Whether λ may be negative. If not, terms with a negative slope are left out, the
+            most negative first, and the others fitted again.
+
+    >>> h = [[0.5, 1.0], [1.5, 0.0], [2.5, 1.0], [2.0, 0.0], [1.0, 0.5]]
+    >>> found = optimal_lambdas([1.0, 2.0, 4.0, 3.0, 1.5], h, h * 2, shrink=None)
+    >>> [round(lam, 3) for lam in found.lam.tolist()], round(found.variance_ratio, 3)
+    ([1.026, 0.256], 0.337)
+    """
+    _checks.one_of("shrink", shrink, (None, "james_stein", "lower_bound"))
+    _checks.one_of("on", on, ("unlabelled", "all"))
+    loss_, h_l, h_u = _checked(loss, h_labelled, h_unlabelled)
+    terms = h_l.shape[1]
+    kept, fit = _kept(centred(loss_), centred(h_l), signed=signed)
+    slope = _shrunk(fit, shrink, signed=signed)
+    c = coefficients(len(h_l), len(h_u), on=on)
+    gain = c.optimal_multiple**2 * c.h * float(slope @ fit.moments @ slope)
+    gain -= 2 * c.optimal_multiple * c.covariance * float(slope @ fit.with_loss)
+    total = c.loss * fit.loss_squares
+    lam = torch.zeros(terms, dtype=torch.float64)
+    error = torch.full((terms,), math.inf, dtype=torch.float64)
+    lam[kept], error[kept] = c.optimal_multiple * slope, c.optimal_multiple * fit.error
+    return SeveralLambdas(lam, error, fit.correlation, max(0.0, 1 + gain / total) if total else 1.0)
+
+
+class _Fit(NamedTuple):
+    """A regression of centred L on centred H: sums of squares and products, slopes, errors, F."""
+
+    moments: Tensor
+    with_loss: Tensor
+    loss_squares: float
+    slope: Tensor
+    error: Tensor
+    f_statistic: float
+    correlation: float
+
+
+def _fitted(loss: Tensor, h: Tensor) -> _Fit:
+    moments, with_loss, squares = h.T @ h, h.T @ loss, float(loss @ loss)
+    inverse = torch.linalg.pinv(moments, hermitian=True)
+    slope = inverse @ with_loss
+    explained = float(slope @ with_loss)
+    rank = int(torch.linalg.matrix_rank(moments, hermitian=True)) if h.numel() else 0
+    residual = max(0.0, squares - explained) / max(1, len(loss) - 1 - rank)
+    error = (residual * inverse.diagonal().clamp(min=0)).sqrt()
+    f = explained / (rank * residual) if rank and residual > 0 else math.inf * bool(explained > 0)
+    share = min(1.0, explained / squares) if squares > 0 else 0.0
+    return _Fit(moments, with_loss, squares, slope, error, f, math.sqrt(max(0.0, share)))
+
+
+def _kept(loss: Tensor, h: Tensor, *, signed: bool) -> tuple[list[int], _Fit]:
+    """The terms that stay, and their regression; a term that does not vary never does."""
+    kept = (h.square().sum(0) > 0).nonzero().flatten().tolist()
+    fit = _fitted(loss, h[:, kept])
+    while not signed and kept and float(fit.slope.min()) < 0:
+        kept.pop(int(fit.slope.argmin()))
+        fit = _fitted(loss, h[:, kept])
+    return kept, fit
+
+
+def _shrunk(fit: _Fit, shrink: Shrink | None, *, signed: bool) -> Tensor:
+    if shrink is None:
+        return fit.slope
+    if shrink == "james_stein":
+        return fit.slope * (max(0.0, 1 - 1 / fit.f_statistic) if fit.f_statistic > 0 else 0.0)
+    size = (fit.slope.abs() - ONE_SIDED_95 * fit.error).clamp(min=0)
+    return size * fit.slope.sign() if signed else size
+
+
+def _checked(
+    loss: ArrayLike, h_labelled: ArrayLike, h_unlabelled: ArrayLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    loss_ = _checks.float64("loss", loss, ndim=1)
+    h_l = _checks.float64("h_labelled", h_labelled, ndim=2)
+    h_u = _checks.float64("h_unlabelled", h_unlabelled, ndim=2)
+    _checks.same_length("loss", loss_, "h_labelled", h_l)
+    if h_l.shape[1] != h_u.shape[1]:
+        raise ValueError(
+            "h_labelled and h_unlabelled must have a column for each surrogate; got "
+            f"{h_l.shape[1]} and {h_u.shape[1]} columns."
+        )
+    if len(loss_) < h_l.shape[1] + 2:
+        raise ValueError(
+            f"{h_l.shape[1]} slopes with errors need at least {h_l.shape[1] + 2} labelled rows; "
+            f"got {len(loss_)}. Use fewer surrogates, or fixed λ."
+        )
+    return loss_, h_l, h_u

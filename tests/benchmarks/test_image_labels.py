@@ -1,0 +1,44 @@
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def labels(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("image_labels")
+
+
+def record(form: str, draw: int, accuracy: float | None) -> dict:
+    metrics = {"accuracy": accuracy, "cross_entropy": 0.5, "brier": 0.2}
+    run = {"form": form, "network": "fast_cifar", "labels": 250, "draw": draw}
+    return {**run, "metrics": metrics, "diverged": None if accuracy is not None else "yes"}
+
+
+def test_the_table_has_each_draw_the_mean_and_what_diverged(labels: ModuleType) -> None:
+    records = [record("de_fixmatch", 1, 0.9), record("de_fixmatch", 0, 0.8)]
+    records += [record("bounded_star", 0, None)]
+    text = labels.table(records)
+    assert "| DeFixMatch | 80.0, 90.0 | 85.0 ± 63.5 | 0.500 ± 0.000 |" in text
+    assert "| DeFixMatch*, bound |  |  |  |  | 1 of 1 |" in text
+
+
+def test_two_processes_share_the_runs(labels: ModuleType) -> None:
+    whole, first, second = (
+        labels.runs_of(labels.arguments(["--part", part])) for part in ("0/1", "0/2", "1/2")
+    )
+    assert sorted(first + second) == sorted(whole)
+    assert len(whole) == len({run.file for run in whole}) == 5 * 4 * len(labels.FORMS)
+    assert [run.draw for run in whole] == sorted(run.draw for run in whole)
+
+
+def test_a_run_is_measured_once(
+    labels: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--smoke", "--forms", "smooth_star", "--runs", str(tmp_path)]
+    labels.main([*command, "--out", str(tmp_path / "table.md")])
+    assert "smooth_star-fast_cifar-40-0.json" in capsys.readouterr().out
+    assert "1 runs," in (tmp_path / "table.md").read_text()
+    labels.main(command)
+    assert "smooth_star-fast_cifar" not in capsys.readouterr().out

@@ -1,0 +1,214 @@
+"""Tables read in blocks: the encoding, the sample, the file of encoded rows, and bad tables."""
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dessl.data import DataError, SemiData
+from dessl.data.formats import tables
+from dessl.data.stored.large import large_embeddings, large_table
+from dessl.data.stored.tables import TableRows, read_large_table
+
+ROWS = 3000
+
+
+def written(path: Path, rows: Iterable[Iterable[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "age", "town", "sick"], *rows])
+    return path
+
+
+def people(n: int = ROWS) -> list[list[Any]]:
+    """Every tenth row has a label; ages are missing now and then."""
+    return [
+        [
+            k,
+            "" if k % 97 == 5 else k % 80,
+            ("Oslo", "Bergen", "Å")[k % 3],
+            ("yes", "no")[k % 2] if not k % 10 or k % 10 == 3 else "",
+        ]
+        for k in range(n)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few hundred rows."""
+    options = tables._csv_options
+
+    def small(*given: Any) -> Any:
+        names, found = options(*given)
+        found["read_options"].block_size = 2**12
+        return names, found
+
+    monkeypatch.setattr(tables, "_csv_options", small)
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path / "people.csv", people())
+    if kind == "parquet":
+        import pyarrow.csv
+        import pyarrow.parquet
+
+        frame = pyarrow.csv.read_csv(path)
+        path = tmp_path / "people.parquet"
+        pyarrow.parquet.write_table(frame, path, row_group_size=500)
+    whole = SemiData.from_file(path, label="sick")
+    data = large_table(path, place=tmp_path, label="sick", sample=400, seed=1)
+    assert data is not None
+    assert data.encoding is not None
+    assert data.encoding.left_out == {"id": "counts the rows"}
+    assert (data.n_labelled, len(data.unlabelled_rows)) == (whole.n_labelled, 400)
+    assert data.n_unlabelled == whole.n_unlabelled
+    assert not list(tmp_path.glob("rows-*"))  # no network has asked for one
+
+    # Under one encoding, what is in memory and what is stored are the rows of the whole table.
+    raw = tables.open_table(path)
+    expected = data.encoding.features(raw)
+    assert isinstance(data.stored, TableRows)
+    stored = data.stored.rows(range(data.n_stored))
+    together = np.concatenate([data.x.numpy(), stored])
+    assert np.array_equal(np.unique(expected, axis=0), np.unique(together, axis=0))
+    assert len(together) == ROWS
+    order = [np.lexsort(x.T) for x in (expected, together)]
+    assert np.array_equal(expected[order[0]], together[order[1]])
+    assert len(list(tmp_path.glob("rows-*.npy"))) == 1
+    data.stored.remove()
+    assert not list(tmp_path.glob("*rows-*"))
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_the_sample_is_drawn_at_random(tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", people())
+    found = [
+        read_large_table(path, label="sick", place=tmp_path, sample=400, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    first, again, other = (one.raw.x for one in found if one is not None)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    identities = [one.rest.identity() for one in found if one is not None]
+    assert identities[0] == identities[1] != identities[2]
+
+
+def test_few_unlabelled_rows_are_not_worth_it(tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", people(200))
+    assert large_table(path, place=tmp_path, label="sick", sample=160) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_marks_of_missing_labels_are_asked_about(tmp_path: Path) -> None:
+    rows = people()
+    for row in rows[1::2]:
+        row[3] = row[3] or "NA"
+    path = written(tmp_path / "people.csv", rows)
+    asked: list[dict[str, int]] = []
+
+    def ask(marks: dict[str, int]) -> list[str]:
+        asked.append(marks)
+        return ["NA"]
+
+    data = large_table(path, place=tmp_path, label="sick", sample=100, ask=ask)
+    assert data is not None
+    assert asked == [{"NA": 1200}]
+    assert data.n_unlabelled == 2400
+    assert data.class_names == ("no", "yes")
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_a_wrong_cell_outside_the_sample_is_found(tmp_path: Path) -> None:
+    rows = people()
+    rows[2501][1] = "old"
+    path = written(tmp_path / "people.csv", rows)
+    data = large_table(path, place=tmp_path, label="sick", sample=100, seed=0)
+    assert data is not None
+    assert data.stored is not None
+    with pytest.raises(DataError, match=r"people\.csv: .*'old'.*counted from data row 2,"):
+        data.stored.prepare()
+    assert not list(tmp_path.glob("*rows-*"))  # whole or not at all
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_unknown_categories_give_one_warning(tmp_path: Path) -> None:
+    rows = people()
+    for k in range(100, 3000, 211):
+        rows[k][2] = f"Rare {k}"
+    path = written(tmp_path / "people.csv", rows)
+    data = large_table(path, place=tmp_path, label="sick", sample=20, seed=0)
+    assert data is not None
+    assert data.stored is not None
+    with pytest.warns(UserWarning, match="did not occur") as caught:
+        data.stored.prepare()
+    assert len(caught) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_a_table_that_changes_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "people.csv", people())
+    data = large_table(path, place=tmp_path, label="sick", sample=100)
+    written(path, people(ROWS + 100))
+    assert data is not None
+    assert data.stored is not None
+    with pytest.raises(DataError, match=r"people\.csv: expected the same number of rows"):
+        data.stored.prepare()
+
+
+def test_bad_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "people.csv", people(200))
+    with pytest.raises(DataError, match="Did you mean 'sick'"):
+        large_table(path, place=tmp_path, label="Sick")
+    monkeypatch.setattr("dessl.data.stored.tables.MAX_CLASSES", 1)
+    with pytest.raises(DataError, match="classes in the label column 'id'"):
+        large_table(path, place=tmp_path, label="id")
+    monkeypatch.setattr("dessl.data.stored.tables.MOST_LABELLED", 3)
+    with pytest.raises(DataError, match="at most 3 labelled rows"):
+        large_table(path, place=tmp_path, label="sick", sample=10)
+    ragged = tmp_path / "ragged.csv"
+    ragged.write_text("a,b\n1,2\n1,2,3\n")
+    with pytest.raises(DataError, match=r"ragged\.csv"):
+        large_table(ragged, place=tmp_path, label="b")
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+def test_a_full_disk_is_said_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "people.csv", people())
+    data = large_table(path, place=tmp_path, label="sick", sample=100)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10))
+    assert data is not None
+    assert data.stored is not None
+    with pytest.raises(DataError, match=r"room for its .* 10 bytes free"):
+        data.stored.prepare()
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_embeddings_with_their_labels_apart(tmp_path: Path, sparse: bool) -> None:
+    x = np.arange(600, dtype=np.float16).reshape(300, 2)
+    np.save(tmp_path / "x.npy", x)
+    labels = tmp_path / "labels.csv"
+    every = {k: "cat" if k % 2 else "dog" for k in range(0, 300, 7)}
+    if sparse:
+        lines = ["row,animal", *(f"{k},{name}" for k, name in every.items())]
+    else:
+        lines = ["animal", *(f'"{every.get(k, "")}"' for k in range(300))]
+    labels.write_text("\n".join(lines) + "\n")
+    data = large_embeddings(tmp_path / "x.npy", labels=labels, sample=50, seed=3)
+    assert data is not None
+    assert data.class_names == ("cat", "dog")
+    assert (data.n_labelled, len(data.unlabelled_rows), data.n_stored) == (43, 50, 207)
+    known = data.x[data.labelled_rows, 0].long() // 2
+    assert dict(zip(known.tolist(), data.y[data.labelled_rows].tolist(), strict=True)) == {
+        k: int(name == "dog") for k, name in every.items()
+    }
+    assert data.stored is not None
+    seen = [*data.x[:, 0].tolist(), *data.stored.rows(range(207))[:, 0].tolist()]
+    assert sorted(seen) == x[:, 0].tolist()
+    assert large_embeddings(tmp_path / "x.npy", labels=labels, sample=300) is None
