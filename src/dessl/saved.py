@@ -356,10 +356,13 @@ def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int
 
 def _pooled(model: Predictor, state: State, settings: Mapping[str, Any]) -> PooledPredictor:
     """Rebuild a pool around the networks, and try one row."""
-    columns = math.prod(settings["input"]["shape"])
+    rows = columns = math.prod(settings["input"]["shape"])
+    if state.settings.get("on_features"):
+        blank = torch.zeros(1, *settings["input"]["shape"], dtype=torch.uint8)
+        columns = model.features(blank).shape[1]
     for name, part in state.tensors.items():
         if name.endswith("space.mean") and part.numel() != columns:
             raise ValueError(f"its pool reads {part.numel()} columns and its rows have {columns}")
     pool = PooledPredictor(model, Pooled.from_state(state, model))
-    _check_answer(pool, settings, columns)
+    _check_answer(pool, settings, rows)
     return pool

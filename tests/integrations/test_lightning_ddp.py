@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dessl import SemiData, objective
 from dessl.models import MLP
-from dessl.surrogates import Entropy, FlexMatch, Rows, Scores, TemporalEnsembling
+from dessl.surrogates import Entropy, FlexMatch, FreeMatch, Rows, Scores, TemporalEnsembling
 from dessl.surrogates.base import Model, as_is
 
 lightning = pytest.importorskip("lightning")
@@ -57,6 +57,7 @@ def fit(
     rows: Any,
     processes: int,
     ckpt_path: Path | None = None,
+    broadcast_buffers: bool = True,
     **options: Any,
 ) -> Any:
     from lightning.pytorch.strategies import DDPStrategy
@@ -64,7 +65,9 @@ def fit(
     logging.getLogger("lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     if processes > 1:
-        strategy = DDPStrategy(start_method="fork", process_group_backend="gloo")
+        strategy = DDPStrategy(
+            start_method="fork", process_group_backend="gloo", broadcast_buffers=broadcast_buffers
+        )
         options.update(devices=processes, strategy=strategy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,7 +134,7 @@ def test_two_processes_have_the_gradient_and_metrics_of_one(name: str, tmp_path:
     "term",
     [
         lambda: FlexMatch(0.5, weak=as_is, strong=as_is),
-        lambda: TemporalEnsembling(view=as_is),
+        lambda: FreeMatch(0.9, weak=as_is, strong=as_is),
     ],
 )
 def test_a_surrogates_state_is_that_of_all_rows_also_on_other_processes_later(
@@ -153,6 +156,25 @@ def test_a_surrogates_state_is_that_of_all_rows_also_on_other_processes_later(
         for name, value in expected.items():
             if torch.is_tensor(value):  # not the state of the draws
                 torch.testing.assert_close(state[name], value, atol=1e-5, rtol=0, msg=name)
+
+
+def test_processes_draw_the_same_where_state_moves_by_chance(tmp_path: Path) -> None:
+    from lightning.pytorch import Callback
+
+    class Keep(Callback):
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            state = dict(pl_module.surrogate.named_buffers())
+            torch.save(state, tmp_path / f"{trainer.global_rank}.pt")
+
+    fit(
+        tmp_path, module(TemporalEnsembling(), rate=0.1), rows("debiased"), 2, max_steps=20,
+        enable_checkpointing=False, callbacks=[Keep()], broadcast_buffers=False,
+    )  # fmt: skip
+    one, two = (torch.load(tmp_path / f"{n}.pt", weights_only=True) for n in (0, 1))
+    assert one["latest"].any()
+    assert one["round"] > 1
+    for name, value in one.items():
+        assert torch.equal(two[name], value), name
 
 
 class Noting(Entropy):

@@ -1,5 +1,6 @@
 """Mirror images: a probe tells whether they change the class, and a GPU's default heeds it."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import torch
 from torch import nn
 
 from dessl.data import SemiData
-from dessl.recipes import Recipe, fit, recipe_for
-from dessl.recipes.defaults import strong_recipe
+from dessl.export.graphs import ExportError, probabilities_of
+from dessl.recipes import PooledPredictor, Recipe, fit, recipe_for
+from dessl.recipes.defaults import Architecture, strong_recipe
 from dessl.recipes.mirrors import FILE, Mirrors, flipping_views, probed, with_mirrors
+from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import FixMatch
 
 
@@ -46,6 +49,8 @@ def test_a_probe_tells_whether_mirrors_change_the_class(*, sideways: bool, tmp_p
     kept = json.loads((tmp_path / FILE).read_text())
     (tmp_path / FILE).write_text(json.dumps({**kept, "cost": 0.123}))
     assert probed(data, recipe(data), tmp_path).cost == 0.123  # a resumed run decides the same
+    (tmp_path / FILE).write_text("[]")
+    assert probed(data, recipe(data), tmp_path).cost != 0.123  # damaged: asked again
 
 
 def test_few_labels_and_unsure_probes_leave_images_as_they_are() -> None:
@@ -88,7 +93,8 @@ def test_only_images_on_a_gpu_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.plan.risk == "debiased"
     assert found.plan.precision == "bf16"
     assert found.plan.unlabelled_batch == 60
-    assert not found.teachers
+    assert found.teachers
+    assert not recipe_for(data, networks=5).teachers
     assert not recipe_for(data, teachers=["linear"]).strong
     assert not recipe_for(data, risk="complete_case").strong
     y = torch.tensor([0, 1] + [-1] * 500)
@@ -97,3 +103,28 @@ def test_only_images_on_a_gpu_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
         assert recipe_for(images).plan.unlabelled_batch == rows
     wide = torch.zeros(502, 4, 16, 16, dtype=torch.uint8)
     assert not recipe_for(SemiData(wide, y, layout="NCHW")).strong
+
+
+def test_teachers_look_at_the_networks_features_and_are_saved(tmp_path: Path) -> None:
+    data = spots(sideways=False)
+    model = Architecture("lenet", {"n_classes": 2, "in_channels": 1, "size": (8, 8)})
+    one = dataclasses.replace(
+        strong_recipe(data, steps=10), model=model, teachers=("linear", "graph"), lam=0.5
+    )
+    found = fit(data, one, progress=False)
+    assert isinstance(found.model, PooledPredictor)
+    assert found.pool is not None
+    assert found.pool.n == 20  # a fifth of the labels, which the network has not seen
+    pool = found.model.pool
+    features = found.model.networks.features(data.x)
+    assert features.shape[1] not in (64, 2)
+    members = {name: one.predict_log_proba(features.cpu()) for name, one in pool.members.items()}
+    members[pool.weights.anchor] = found.model.networks(data.x).double()
+    expected = pool.weights.combine(members)
+    torch.testing.assert_close(found.model(data.x), expected, rtol=1e-5, atol=1e-5)
+    saved = SavedModel(found.model, data.class_names, (1, 8, 8), image=True, architecture=model)
+    again = load_model(save_model(tmp_path / "model", saved))
+    torch.testing.assert_close(again.model(data.x), found.model(data.x))
+    with pytest.raises(ExportError, match="features of the network"):
+        probabilities_of(found.model)
+    probabilities_of(found.model, networks_only=True)

@@ -24,6 +24,7 @@ from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns
 
 SAMPLE = 512  # training rows that are looked at
+INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
 TIED = 1e-5  # of the squared lengths: distances that differ less are one in float32
 
 
@@ -66,6 +67,11 @@ class PoolGraph(nn.Module):
 
     def __init__(self, model: PooledPredictor) -> None:
         super().__init__()
+        if model.pool.on_features:
+            raise ExportError(
+                "the pool's teachers look at features of the network, which cannot be exported. "
+                f"{INSTEAD}"
+            )
         weights = model.pool.weights
         self.anchor = model.networks if weights.weights[weights.anchor] else None
         members = {name: member_module(name, one) for name, one in model.pool.members.items()}
@@ -306,18 +312,17 @@ def member_module(name: str, teacher: Any) -> nn.Module:
     Raises:
         ExportError: It is not made of tensors, or too large to be.
     """
-    instead = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
     kind = next((kind for kind in MEMBERS if isinstance(teacher, KINDS[kind])), None)
     if kind is None:
         raise ExportError(
             f"the pool's member {name!r} cannot be exported: a {type(teacher).__name__} is not "
-            f"made of tensors. {instead}"
+            f"made of tensors. {INSTEAD}"
         )
     state = teacher.state()
     if kind == "graph" and len(state.tensors["rows"]) > EXACT_UP_TO:
         raise ExportError(
             f"the pool's member {name!r} cannot be exported: it looks up neighbours among "
-            f"{len(state.tensors['rows']):,} rows, and above {EXACT_UP_TO:,} not exactly. {instead}"
+            f"{len(state.tensors['rows']):,} rows, and above {EXACT_UP_TO:,} not exactly. {INSTEAD}"
         )
     return MEMBERS[kind](state)
 

@@ -5,6 +5,7 @@ as they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -211,11 +212,25 @@ class DeSSLModule(lightning.LightningModule):
         self._seen.clear()
         if not any(part.moves for part in self.surrogate.parts()):
             return
-        with torch.no_grad():
+        with torch.no_grad(), self._same_draws():
             x, ids = (_of_all(parts) for parts in zip(*rows, strict=True))
             h = _of_all([its.h for its in scores])
             logits = _of_all([its.logits.transpose(0, 1) for its in scores]).transpose(0, 1)
             self.surrogate.after_step(self.model, Rows(x, ids), Scores(h, logits))
+
+    @contextmanager
+    def _same_draws(self) -> Iterator[None]:
+        """Draw the same numbers in every process: what moves by them must be the same in all."""
+        parts = self.surrogate.parts() if ranks() > 1 else []
+        own = [part.generator(self.device).get_state() for part in parts]
+        for part in parts:
+            drawn = (part.seed, self.trainer.global_step)
+            part.generator(self.device).manual_seed(hash(drawn) % 2**63)
+        try:
+            yield
+        finally:
+            for part, state in zip(parts, own, strict=True):
+                part.generator(self.device).set_state(state)
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Log accuracy and cross-entropy of fully labelled rows, over all processes."""

@@ -170,7 +170,7 @@ def recipe_for(
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
     asked = asked or data.propensity is not None  # teachers learn from labels as they come
     if not asked and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
-        return strong_recipe(data, steps=steps, seed=seed, model=model)
+        return strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
     pool = _teachers(data, teachers, asked=asked)
     if pool and not asked:
         risk = COMPLETE_CASE
@@ -207,23 +207,26 @@ def strong_recipe(
     steps: int | None = None,
     seed: int = 0,
     model: str | Callable[[], nn.Module] | None = None,
+    networks: int | None = None,
 ) -> Recipe:
     """Return FixMatch, debiased, for images on a GPU; works, slowly, on any device.
 
     The λ of ½ is the largest for which the risk is bounded below. Nothing is selected: averaged
-    weights of the last step are kept, so that held-out labels judge without optimism.
+    weights of the last step are kept, so that held-out labels judge without optimism. Teachers look
+    at what the network's last layer sees of a row, and are pooled with it.
 
     Args:
         data: uint8 images with one or three channels, with unlabelled rows.
         steps: Of the network; 8,000 if not given.
         seed: As in :func:`recipe_for`.
         model: Likewise; by default FastCifar of width 64.
+        networks: Likewise; one if not given.
     """
     length = STRONG_STEPS if steps is None else steps
     area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
     rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # of larger images, fewer fit
     rows = min(rows, data.n_unlabelled)
-    cuda = data.device.type == "cuda"
+    cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
     scaling = scaling_of(data.x)
     options = {"n_classes": data.n_classes, "in_channels": data.x.shape[1], "width": STRONG_WIDTH}
     return Recipe(
@@ -253,7 +256,9 @@ def strong_recipe(
         ),
         scaling=scaling,
         lam="auto",
-        networks=1,
+        networks=networks or 1,
+        # Of several networks each has seen labels that another is judged by, and so have features.
+        teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
         strong=True,
     )
 

@@ -100,7 +100,7 @@ class Fitted:
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
-        if self.pool:
+        if self.pool and not self.lam:  # else its anchor is not the complete case
             gain = self.pool.total
             compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
         if compared is None:
@@ -198,9 +198,10 @@ def fit(
         check_alike(data_identity(data), "the data")
     seen = _seen(data, recipe)
     _check_logits(seen, recipe)
-    mirrors = probed(data, recipe, None if out is None else Path(out)) if recipe.strong else None
-    if mirrors is not None and mirrors.safe:
-        recipe = with_mirrors(recipe)
+    mirrors = None
+    if recipe.strong:
+        mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
+        recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     table = data.x.ndim == 2

@@ -81,18 +81,21 @@ class Mirrors:
         )
 
 
-def probed(data: SemiData, recipe: Recipe, out: Path | None = None) -> Mirrors:
+def probed(
+    data: SemiData, recipe: Recipe, out: Path | None = None, *, groups: Tensor | None = None
+) -> Mirrors:
     """Train short probes on labelled rows alone, without mirrors, and judge mirrors by them.
 
     Args:
         data: Images with their labels.
         recipe: Whose networks and views are probed.
         out: Folder that keeps the result, so that a resumed run decides the same.
+        groups: As in :func:`dessl.recipes.fit`.
     """
     place = None if out is None else out / FILE
-    if place is not None and place.exists():
-        return Mirrors(**json.loads(place.read_text(encoding="utf-8")))
-    parts = held_out_parts(data, None, members=PROBES, seed=recipe.plan.seed)
+    if place is not None and (kept := _read(place)):
+        return kept
+    parts = held_out_parts(data, groups, members=PROBES, seed=recipe.plan.seed)
     found = Mirrors(0, 0.0, 0.0, math.inf)
     if len(parts.groups) >= FEWEST:
         with doing("probe of mirror images"):
@@ -102,6 +105,16 @@ def probed(data: SemiData, recipe: Recipe, out: Path | None = None) -> Mirrors:
         entries = dataclasses.asdict(found) | {"standard_error": min(found.standard_error, 1e9)}
         write_whole(place, json.dumps(entries) + "\n")
     return found
+
+
+def _read(place: Path) -> Mirrors | None:
+    """What a probe found before; None where it is missing or damaged, and is asked again."""
+    try:
+        found = json.loads(place.read_bytes())
+        numbers = [float(found[name]) for name in ("known", "cost", "standard_error")]
+        return Mirrors(int(found["n"]), *numbers)
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
 
 
 def with_mirrors(recipe: Recipe) -> Recipe:

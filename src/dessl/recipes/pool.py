@@ -54,13 +54,16 @@ def with_teachers(
             anchor,
             networks,
             teachers=recipe.teachers,
+            columns=networks.features if recipe.strong else None,
             groups=parts.all_groups,
             seed=recipe.plan.seed,
         )
 
     # Every rank has the networks: what is sent is the rest.
-    rest = from_first(lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns))
-    pool = dataclasses.replace(rest, anchor_predict=networks)
+    rest = from_first(
+        lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns, columns=as_columns)
+    )
+    pool = dataclasses.replace(rest, anchor_predict=networks, on_features=recipe.strong)
     return networks if pool.report is None else PooledPredictor(networks, pool)
 
 

@@ -15,6 +15,7 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.functional import log_probabilities
 from dessl.teachers import Pooled, Taught
 
+FEATURES_AT_ONCE = 512
 ROWS_AT_ONCE = 16_384  # for a pool: neighbours of many rows are found faster together
 
 
@@ -55,9 +56,7 @@ class Predictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Log-probabilities (n, classes) of rows as they come."""
-        floats = x.to(self.mean.dtype)
-        levels = floats / 255 if x.dtype == torch.uint8 else floats
-        rows = (levels - self.mean) / self.std
+        rows = self._seen(x)
         log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
         return log_probabilities(log_p.mean(0))
 
@@ -65,13 +64,42 @@ class Predictor(nn.Module):
         """Return a copy whose prediction of a row does not depend on the rest of the batch."""
         return copy.deepcopy(self).double()
 
+    @torch.no_grad()
+    def features(self, x: Tensor) -> Tensor:
+        """What the first member's last linear layer sees of rows as they come, (n, d).
+
+        >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+        >>> predictor = Predictor([network], torch.tensor(0.0), torch.tensor(1.0))
+        >>> x = torch.tensor([[1.0, -1.0]])
+        >>> predictor.features(x).equal(network[0](x).relu())
+        True
+        """
+        member = self.members[0]
+        last = [part for part in member.modules() if isinstance(part, nn.Linear)]
+        if not last:
+            raise ValueError("features are what the last nn.Linear sees; the network has none.")
+        found: list[Tensor] = []
+        hook = last[-1].register_forward_pre_hook(lambda _, given: found.append(given[0]))
+        try:
+            for rows in torch.split(x.to(self.mean.device), FEATURES_AT_ONCE):
+                member(self._seen(rows))
+        finally:
+            hook.remove()
+        return torch.cat([part.flatten(1) for part in found])
+
+    def _seen(self, x: Tensor) -> Tensor:
+        floats = x.to(self.mean.dtype)
+        levels = floats / 255 if x.dtype == torch.uint8 else floats
+        return (levels - self.mean) / self.std
+
 
 class PooledPredictor(nn.Module):
     """Networks and teachers as one model: p(y|x) ∝ Π p_m(y|x)^w_m.
 
     Args:
         networks: The anchor of the pool.
-        pool: Fitted teachers and all weights; its anchor's predictions come from ``networks``.
+        pool: Fitted teachers and all weights; its anchor's predictions come from ``networks``, and
+            so do the columns of teachers that look at features.
 
     Shape:
         Rows as in :class:`Predictor`, to log-probabilities (n, classes), float64.
@@ -80,7 +108,8 @@ class PooledPredictor(nn.Module):
     def __init__(self, networks: Predictor, pool: Pooled) -> None:
         super().__init__()
         self.networks = networks
-        self.pool = dataclasses.replace(pool, anchor_predict=self._anchor)
+        columns = networks.features if pool.on_features else pool.columns
+        self.pool = dataclasses.replace(pool, anchor_predict=self._anchor, columns=columns)
         self.eval()
 
     @property

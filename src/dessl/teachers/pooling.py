@@ -37,6 +37,7 @@ class Pooled:
         anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
         columns: From rows as they are in the data to the teachers' columns (n, d).
         report: What was found on held-out labels; None where they were too few.
+        on_features: Whether the columns are features of the anchor's network.
     """
 
     weights: PoolWeights
@@ -44,6 +45,7 @@ class Pooled:
     anchor_predict: Predict
     columns: Predict
     report: PoolReport | None
+    on_features: bool = False
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes), float64, of rows as they are in the data."""
@@ -77,6 +79,7 @@ class Pooled:
             members.append({"name": name, "kind": kind, "settings": saved.settings})
         settings = {"members": members, **self.weights._asdict()}
         settings["report"] = self.report and self.report.as_dict()
+        settings |= {"on_features": True} if self.on_features else {}
         return State(tensors, settings)
 
     @classmethod
@@ -96,7 +99,8 @@ class Pooled:
             members[entry["name"]] = kind.from_state(State(own, entry["settings"]))
         weights = PoolWeights(*(state.settings[name] for name in PoolWeights._fields))
         report = state.settings["report"] and PoolReport.from_dict(state.settings["report"])
-        return cls(weights, members, anchor_predict, columns or as_columns, report)
+        on_features = bool(state.settings.get("on_features"))
+        return cls(weights, members, anchor_predict, columns or as_columns, report, on_features)
 
 
 def as_columns(x: Tensor) -> Tensor:
