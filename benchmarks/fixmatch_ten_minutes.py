@@ -3,9 +3,12 @@
 It learns from all 4,000 labels and is measured on the test rows after its last step. With
 --validation N it learns from N labels less and is measured on those instead; the test set then
 plays no part. Each training is measured as it is and as dessl.evaluation.Mirrored, which looks at
-mirror images too. A training that was broken off is gone on with under --runs.
+mirror images too. A training that was interrupted is resumed under --runs. This is also the command
+of an entry of docs/speedrun.md: ``seconds_from_command`` is the time from the process's start to
+the last weights.
 
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --device cuda --out FILE
+    PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --labels 250 --seed 3 --device cuda
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --mean FILE FILE --out FILE
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --smoke     # a tiny one, anywhere
 """
@@ -13,7 +16,9 @@ mirror images too. A training that was broken off is gone on with under --runs.
 import argparse
 import dataclasses
 import json
+import os
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +33,7 @@ from dessl_paper.specification import Cell, Experiment, cells_of
 from dessl_paper.training import Diverged, exact_metrics, trained_alone, training_record
 from fixmatch_search import DECAYING, ELEVEN, EXPERIMENT, LINEAR, SMOKE_PLAN
 
+BEGAN = time.perf_counter()
 # As many steps as ten minutes have, compiling and evaluations included.
 SETTINGS: dict[str, dict[str, Any]] = {
     "width-96": {"width": 96, "plan": {"steps": 38_500}},
@@ -48,9 +54,10 @@ def chosen(options: argparse.Namespace) -> Experiment:
     if options.steps:
         plan["steps"] = options.steps
     model = {**experiment.model, **ELEVEN, "width": setting["width"]}
+    own = {"validation": options.validation} | ({} if options.smoke else {"labels": options.labels})
     return dataclasses.replace(
         experiment,
-        data=(dataclasses.replace(experiment.data[0], validation=options.validation),),
+        data=(dataclasses.replace(experiment.data[0], **own),),
         seeds=options.seed + 1,
         curve="validation" if options.validation else "test",
         model=experiment.model if options.smoke else model,
@@ -64,6 +71,7 @@ def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> d
     result = trained_alone(experiment, cell, data, runs / cell.key, progress=True)
     if isinstance(result, Diverged):
         raise SystemExit(result.reason)
+    seconds = since_command()
     record = dataclasses.asdict(training_record(experiment, cell, data, result, 1))
     held_out = cell.data.validation > 0
     if held_out:  # a record has the test rows' metrics; here nobody is to see them
@@ -71,10 +79,20 @@ def trained(experiment: Experiment, cell: Cell, data: SemiData, runs: Path) -> d
     part = data.with_labels(cell.draw(data.y.cpu())).validation if held_out else data.test
     assert part is not None
     return record | {
+        "seconds_from_command": round(seconds, 1),
         "judged_on": f"{len(part.y)} {'held-out labels' if held_out else 'test rows'}",
         "as_it_is": measured(experiment, result, part, mirrored=False),
         "mirrored": measured(experiment, result, part, mirrored=True),
     }
+
+
+def since_command() -> float:
+    """Seconds since this process began, imports included, where the system tells (Linux)."""
+    stat, uptime = Path("/proc/self/stat"), Path("/proc/uptime")
+    if not (stat.exists() and uptime.exists()):
+        return time.perf_counter() - BEGAN
+    began = int(stat.read_text().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return float(uptime.read_text().split()[0]) - began
 
 
 def measured(
@@ -103,6 +121,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true", help="a tiny training")
     parser.add_argument("--setting", choices=tuple(SETTINGS), default="width-128")
+    parser.add_argument("--labels", type=int, choices=(4000, 250, 40), default=4000)
     parser.add_argument("--method", default="de_fixmatch", help="of the experiment")
     parser.add_argument("--steps", type=int, default=None, help="other than the setting's")
     parser.add_argument("--validation", type=int, default=0, help="labels to hold out and judge by")

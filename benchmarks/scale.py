@@ -5,9 +5,8 @@ needs a matrix of all pairs of rows, and its graph of neighbours) and SelfTraini
 a logistic regression. Each size of each method is a process of its own with one thread; time is
 that of the fit on the clock and of the processor, from the file for ``dessl fit``, and memory is
 the peak of the process, imports included. A method that takes longer than ``--minutes`` or more
-than ``--gigabytes`` has given up, and larger sizes are not tried. ``dessl fit, network`` trains
-the networks on all rows (``--surrogate pseudo_label --lam 0.5``), read from disk where the file
-is large.
+than ``--gigabytes`` has given up, and larger sizes are not tried. ``dessl fit, network`` trains a
+network on all rows (``--surrogate pseudo_label --lam 0.5``), read from disk if the file is large.
 
     PYTHONPATH=src python benchmarks/scale.py --rows 1000 10000 100000 1000000
 """
@@ -35,7 +34,7 @@ from machine import machine
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 LABELS, COLUMNS, CLASSES = 200, 4, 3
 Seconds: TypeAlias = np.ndarray  # on the clock, and of the processor
-Timed: TypeAlias = Callable[[np.ndarray, np.ndarray, str], Seconds]
+Timed: TypeAlias = Callable[[int, str], Seconds]  # from rows and the format of DATA
 FORMATS = ("csv", "npy")
 LATE = "the time for all was over"
 
@@ -50,20 +49,20 @@ def rows_of(n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     y = rng.integers(CLASSES, size=n + LABELS)
     centres = 1.5 * rng.normal(size=(CLASSES, COLUMNS))
-    x = rng.normal(size=(n + LABELS, COLUMNS)).astype(np.float32)
+    x = rng.standard_normal((n + LABELS, COLUMNS), dtype=np.float32)
     for some in np.array_split(np.arange(len(x)), 1 + len(x) // 10**6):
         x[some] += centres[y[some]]
     return x, np.where(np.arange(len(y)) < LABELS, y, -1)
 
 
-def written(x: np.ndarray, y: np.ndarray, folder: Path, form: str) -> list[str]:
-    """Write DATA, and return what follows ``dessl fit``."""
+def write(folder: Path, rows: int, form: str) -> None:
+    """Write DATA."""
+    x, y = rows_of(rows)
     if form == "npy":
         np.save(folder / "rows.npy", x)
         np.save(folder / "labels.npy", y)
-        return [str(folder / "rows.npy"), "--labels", str(folder / "labels.npy")]
-    path = folder / "rows.csv"
-    with path.open("w", encoding="utf-8") as file:
+        return
+    with (folder / "rows.csv").open("w", encoding="utf-8") as file:
         file.write(",".join([*(f"x{k}" for k in range(COLUMNS)), "label"]) + "\n")
         for start in range(0, len(x), 10**5):
             part = x[start : start + 10**5].round(4).astype("U9")
@@ -72,18 +71,25 @@ def written(x: np.ndarray, y: np.ndarray, folder: Path, form: str) -> list[str]:
             )
             lines = np.concatenate([part, names[:, None]], axis=1)
             file.write("\n".join(map(",".join, lines.tolist())) + "\n")
-    return [str(path), "--label", "label"]
+
+
+def written(folder: Path, rows: int, form: str) -> list[str]:
+    """Write DATA in another process, and return what follows ``dessl fit``."""
+    command = [sys.executable, __file__, "--write", str(folder), "--rows", str(rows)]
+    subprocess.run([*command, "--format", form], check=True)
+    if form == "npy":
+        return [str(folder / "rows.npy"), "--labels", str(folder / "labels.npy")]
+    return [str(folder / "rows.csv"), "--label", "label"]
 
 
 def command_line(*more: str) -> Timed:
     """Return what times ``dessl fit`` with more options."""
 
-    def timed(x: np.ndarray, y: np.ndarray, form: str) -> Seconds:
+    def timed(rows: int, form: str) -> Seconds:
         from dessl.cli.main import main as dessl
 
         with tempfile.TemporaryDirectory() as folder:
-            given = written(x, y, Path(folder), form)
-            del x, y
+            given = written(Path(folder), rows, form)
             out = ["--out", str(Path(folder) / "run"), *more]
             began = now()
             sys.argv = ["dessl", "fit", *given, *out]
@@ -104,8 +110,9 @@ def command_line(*more: str) -> Timed:
 def estimator(make: Callable[[], Any]) -> Timed:
     """Return what times an estimator's fit."""
 
-    def timed(x: np.ndarray, y: np.ndarray, form: str) -> Seconds:
+    def timed(rows: int, form: str) -> Seconds:
         del form
+        x, y = rows_of(rows)
         made = make()
         began = now()
         made.fit(x, y)
@@ -153,12 +160,13 @@ def measured(method: str, rows: int, form: str) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    x, y = rows_of(rows)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds, processor = METHODS[method](x, y, form).tolist()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    gigabytes = {"gigabytes": round(peak / 2**20, 2), "before": round(before / 2**20, 2)}
-    return {"seconds": round(seconds, 1), "processor": round(processor, 1), **gigabytes}
+    seconds, processor = METHODS[method](rows, form).tolist()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {
+        "seconds": round(seconds, 1),
+        "processor": round(processor, 1),
+        "gigabytes": round(peak, 2),
+    }
 
 
 def limited(method: str, rows: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -241,6 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[10**k for k in range(3, 8)])
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--only", help="measure one method here, and print it as JSON")
+    parser.add_argument("--write", type=Path, help="write DATA of one size into this folder")
     parser.add_argument("--format", choices=FORMATS, default="csv", help="of DATA")
     parser.add_argument("--minutes", type=float, default=5.0, help="limit of one fit")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="limit of one fit")
@@ -249,6 +258,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--until", type=float, default=math.inf, help="minutes for all")
     options = parser.parse_args(argv)
     options.deadline = time.perf_counter() + 60 * options.until
+    if options.write:
+        write(options.write, options.rows[0], options.format)
+        return
     if options.only:
         print(json.dumps(measured(options.only, options.rows[0], options.format)))
         return

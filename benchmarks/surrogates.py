@@ -17,8 +17,10 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,7 +194,16 @@ def data_of(seed: int) -> SemiData:
     return data.with_labels(draw)
 
 
-def runs(names: Sequence[str], seeds: int, setting: Setting) -> Iterator[Result]:
+class Job(NamedTuple):
+    """One run: its seed, method, risk and views of L."""
+
+    seed: int
+    name: str
+    risk: RiskKind
+    views: str
+
+
+def jobs_of(names: Sequence[str], seeds: int) -> list[Job]:
     """Every run, seed by seed: the complete cases, then each method with both risks."""
     jobs: list[tuple[str, RiskKind, str]] = [
         ("complete_case", "complete_case", views)
@@ -200,16 +211,21 @@ def runs(names: Sequence[str], seeds: int, setting: Setting) -> Iterator[Result]
     ]
     for name in names:
         jobs += [(name, risk, METHODS[name].views) for risk in ("ssl", "debiased")]
-    for seed in range(seeds):
-        data = data_of(seed)
-        for name, risk, views in jobs:
-            alone = risk == "complete_case"
-            surrogate = complete_case(views, seed) if alone else built(name, data, seed)
-            lam = 0.0 if alone else METHODS[name].lam
-            model, step, finite = trained(surrogate, data, risk, lam, seed, setting)
-            found = evaluate(model, *data.test, transform=shown)
-            scores = (found.accuracy, found.cross_entropy, found.ece)
-            yield Result(name, risk, views, seed, lam, step, finite, *scores)
+    return [Job(seed, *job) for seed in range(seeds) for job in jobs]
+
+
+def run(job: Job, setting: Setting) -> Result:
+    """Train and look at the test rows, on one core."""
+    torch.set_num_threads(1)
+    seed, name, risk, views = job
+    data = data_of(seed)
+    alone = risk == "complete_case"
+    surrogate = complete_case(views, seed) if alone else built(name, data, seed)
+    lam = 0.0 if alone else METHODS[name].lam
+    model, step, finite = trained(surrogate, data, risk, lam, seed, setting)
+    found = evaluate(model, *data.test, transform=shown)
+    scores = (found.accuracy, found.cross_entropy, found.ece)
+    return Result(name, risk, views, seed, lam, step, finite, *scores)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -217,17 +233,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, help="folder for results.json and table.md")
     parser.add_argument("--only", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--smoke", action="store_true", help="two seeds, a few steps")
     options = parser.parse_args(arguments)
     setting = Setting(steps=4, ramp=2, look=2) if options.smoke else Setting()
     begin, results = time.perf_counter(), []
-    for result in runs(options.only, 2 if options.smoke else SEEDS, setting):
-        results.append(asdict(result))
-        print(
-            f"{time.perf_counter() - begin:6.0f} s  seed {result.seed}  {result.method:20s}"
-            f"{result.risk:14s} accuracy {result.accuracy:.3f}  ce {result.cross_entropy:.3f}",
-            flush=True,
-        )
+    jobs = jobs_of(options.only, 2 if options.smoke else SEEDS)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for result in pool.map(partial(run, setting=setting), jobs):
+            results.append(asdict(result))
+            print(
+                f"{time.perf_counter() - begin:6.0f} s  seed {result.seed}  {result.method:20s}"
+                f"{result.risk:14s} accuracy {result.accuracy:.3f}  ce {result.cross_entropy:.3f}",
+                flush=True,
+            )
     measured_on = machine(cpus=cores(), seconds=round(time.perf_counter() - begin))
     page = table(results, measured_on)
     print(page)

@@ -52,9 +52,12 @@ def test_a_notebook_is_there() -> None:
     assert EXAMPLES / "first_steps.ipynb" in NOTEBOOKS
 
 
-def test_the_page_on_fine_tuning_shows_its_example() -> None:
-    page = (EXAMPLES.parent / "docs" / "fine-tuning.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```py\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    script = "".join((EXAMPLES / "fine_tuning.py").read_text(encoding="utf-8").split())
-    assert len(shown) == 4
-    assert [block for block in shown if "".join(block.split()) not in script] == []
+@pytest.mark.parametrize(
+    ("page", "script", "blocks"), [("fine-tuning", "fine_tuning", 4), ("ray", "with_ray", 4)]
+)
+def test_a_page_shows_its_example(page: str, script: str, blocks: int) -> None:
+    text = (EXAMPLES.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```py\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    code = "".join((EXAMPLES / f"{script}.py").read_text(encoding="utf-8").split())
+    assert len(shown) == blocks
+    assert [block for block in shown if "".join(block.split()) not in code] == []

@@ -22,3 +22,4 @@ def test_a_smoke_run_measures_images(script: Script, tmp_path: Path) -> None:
     for its in json.loads(out.read_text())["cases"].values():
         assert its["mode"] == "eager"
         assert its["images/s"] == pytest.approx(3 * its["steps/s"])
+        assert its["seconds of views of 8 GPUs' rows"] > 0

@@ -232,7 +232,6 @@ def test_what_a_killed_process_left_half_is_swept(tmp_path: Path) -> None:
         pass
     for name in (
         ".facts.json.0123abcd",
-        ".taught.json.0123abcd",
         ".report.html.0123abcd",
         "training/.settings.json.0a1b2c3d",
     ):

@@ -73,7 +73,7 @@ def test_embeddings_on_disk(cli: Cli, tmp_path: Path) -> None:
 def test_what_cannot_be_streamed(cli: Cli, table: Path, tmp_path: Path) -> None:
     code, _, err = cli("fit", "toy", "--out", tmp_path / "run", "--stream")
     assert code
-    assert "--stream is for one CSV, Parquet or .npy file" in err
+    assert "--stream is for one CSV" in err
     given = ("fit", table, "--label", "answer", "--out", tmp_path / "run", "--stream")
     code, _, err = cli(*given, "--propensity", "estimate-x")
     assert code
@@ -81,7 +81,7 @@ def test_what_cannot_be_streamed(cli: Cli, table: Path, tmp_path: Path) -> None:
 
 
 def test_large_files_are_streamed_by_themselves(
-    table: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = str(table)
     assert not sources._is_streamed(source, "table", None)
@@ -89,5 +89,15 @@ def test_large_files_are_streamed_by_themselves(
     assert sources._is_streamed(source, "table", None)
     assert not sources._is_streamed(source, "table", False)
     assert not sources._is_streamed(source, "npy", None)
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "unlabelled").mkdir()
+    for k in range(3):
+        (tmp_path / "unlabelled" / f"{k}.png").touch()
+    assert not sources._is_streamed(str(tmp_path), "images", None)
+    monkeypatch.setattr(sources, "IMAGES", 2)
+    assert sources._is_streamed(str(tmp_path), "images", None)
+    before = sources.fingerprint(str(tmp_path))
+    (tmp_path / "unlabelled" / "0.png").write_text("larger")
+    assert sources.fingerprint(str(tmp_path)) != before
     monkeypatch.setattr(sources, "ARRAY_BYTES", table.stat().st_size - 1)
     assert sources._is_streamed(source, "npy", None)

@@ -198,6 +198,24 @@ def test_a_rebuilt_file_stands_in_with_a_warning(
     assert data.class_names[4] == "melanoma"
 
 
+def test_a_rebuilt_svhn_has_no_validation_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shrink(monkeypatch, "svhn", sizes=(10, 0, 4))
+    arrays = {}
+    for part, n in (("train", 10), ("test", 4)):
+        arrays[f"{part}_images"] = np.full((n, 32, 32, 3), n, np.uint8)
+        arrays[f"{part}_labels"] = (np.arange(n) % 10).astype(np.uint8)[:, None]
+    np.savez(tmp_path / "svhn_rebuilt.npz", **arrays)
+    with pytest.warns(UserWarning, match="not the publisher's file but rebuilt"):
+        data = load("svhn", root=tmp_path)
+    assert data.name == "svhn (rebuilt)"
+    assert data.validation is None
+    assert data.y.tolist() == list(range(10))
+    assert data.test is not None
+    assert int(data.test.x[0, 0, 0, 0]) == 4
+
+
 @pytest.mark.parametrize(
     ("platform", "variable", "value", "expected"),
     [

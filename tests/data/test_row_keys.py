@@ -69,3 +69,25 @@ def test_wide_rows_are_told_apart_in_little_memory() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.8 * x.nbytes
+
+
+@pytest.mark.parametrize("width", [65, 784, 3073])
+def test_a_digest_sees_every_bit_and_every_place(width: int) -> None:
+    row = np.random.default_rng(0).integers(256, size=width, dtype=np.uint8)
+    changed = [row, np.roll(row, 1), np.roll(row, 2), row[::-1]]
+    for bit in range(8 * width):
+        other = row.copy()
+        other[bit // 8] ^= 1 << bit % 8
+        changed.append(other)
+    rows = np.stack([*changed, row])
+    digests = row_digests(rows)
+    assert len(np.unique(digests)) == len(changed)
+    assert digests[0] == digests[-1]
+    assert np.array_equal(digests[5:9], row_digests(rows[5:9]))  # whatever else is hashed
+
+
+def test_the_sums_of_a_digest_are_exact() -> None:
+    for halves in (33, 1536, 100_000):
+        factors = rows_as_keys._factors(halves)
+        assert factors.sum(0).max() * 65_535 < 2**53
+        assert np.array_equal(factors, factors.round())

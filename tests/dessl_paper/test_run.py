@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.training.several_ranks import run_ranks
+from torch import distributed
 
 from dessl.data import DataError, SemiData
 from dessl.results.record import Record, read_records
@@ -109,6 +111,25 @@ def timeless(record: Record) -> dict[str, Any]:
     for event in entries["history"]:
         del event["steps_per_second"]
     return entries
+
+
+def _run_by_all(_: Path, experiment: Experiment, out: Path) -> None:
+    run_experiment(experiment, out, progress=False)
+
+
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this PyTorch has no gloo")
+@pytest.mark.parametrize("population", [0, 4])
+def test_ranks_share_the_runs(tiny: Tiny, tmp_path: Path, population: int) -> None:
+    experiment, alone, both = tiny(population=population), tmp_path / "1", tmp_path / "2"
+    run_experiment(experiment, alone)
+    assert run_ranks(2, _run_by_all, tmp_path, experiment, both) == [0, 0]
+    expected, found = ({one.key: one for one in read_records(out)} for out in (alone, both))
+    assert found.keys() == expected.keys()
+    for key, record in found.items():
+        assert record.training.pop("runs_at_once") == (2 if population else 1)
+        expected[key].training.pop("runs_at_once")
+        assert timeless(record) == timeless(expected[key])
+    assert not (both / "training").exists()
 
 
 def files(out: Path) -> dict[str, bytes]:

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl import SemiData
+from dessl import SemiData, objective
 from dessl.models import MLP
-from dessl.surrogates import Entropy, FlexMatch, Rows, Scores, TemporalEnsembling
+from dessl.surrogates import Entropy, FlexMatch, FreeMatch, Rows, Scores, TemporalEnsembling
 from dessl.surrogates.base import Model, as_is
 
 lightning = pytest.importorskip("lightning")
@@ -25,6 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "complete case": {"risk": "complete_case"},
     "ssl": {"risk": "ssl"},
     "debiased": {"risk": "debiased"},
+    "ssl, propensities unused": {"risk": "ssl"},
     "inverse propensity": {"risk": "inverse_propensity"},
 }
 
@@ -56,6 +57,7 @@ def fit(
     rows: Any,
     processes: int,
     ckpt_path: Path | None = None,
+    broadcast_buffers: bool = True,
     **options: Any,
 ) -> Any:
     from lightning.pytorch.strategies import DDPStrategy
@@ -63,7 +65,9 @@ def fit(
     logging.getLogger("lightning").setLevel(logging.ERROR)
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     if processes > 1:
-        strategy = DDPStrategy(start_method="fork", process_group_backend="gloo")
+        strategy = DDPStrategy(
+            start_method="fork", process_group_backend="gloo", broadcast_buffers=broadcast_buffers
+        )
         options.update(devices=processes, strategy=strategy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -87,8 +91,25 @@ def rows(name: str) -> Any:
     """Batches of 13 and 31 rows, which two processes do not share evenly."""
     from dessl.integrations.lightning import SemiDataModule
 
-    drawn = data(weighed=name == "inverse propensity")
+    drawn = data(weighed="propensit" in name)
     return SemiDataModule(drawn, labelled_batch=13, unlabelled_batch=31)
+
+
+def by_hand(name: str) -> Tensor:
+    """The weights after one step on the rows of the first batch, without Lightning."""
+    drawn, trained = rows(name), module(**CASES[name])
+    batch = next(drawn.batches)
+    x = torch.cat([batch.x_labelled, batch.x_unlabelled])
+    scores = Entropy()(trained.model, Rows(x, torch.arange(len(x))))
+    options = dict(CASES[name])
+    if name == "complete case":
+        scores = Scores(scores.h[:13], scores.logits[:, :13])
+    if name == "inverse propensity":
+        options["propensity"] = drawn.data.propensity[batch.ids_labelled]
+        options["weights_unlabelled"] = torch.full((31,), 140 / 31 * 13 / 60)
+    objective(scores, batch.y, 0.5, **options).value.backward()
+    moved = [value.detach() - value.grad for value in trained.model.parameters()]
+    return torch.cat([value.flatten() for value in moved])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -102,6 +123,7 @@ def test_two_processes_have_the_gradient_and_metrics_of_one(name: str, tmp_path:
         )  # fmt: skip
         found[n], metrics[n] = weights(trained), used.callback_metrics
     assert (found[1] - weights(module())).abs().max() > 1e-3
+    torch.testing.assert_close(found[1], by_hand(name), atol=1e-6, rtol=0)
     torch.testing.assert_close(found[2], found[1], atol=1e-6, rtol=0)
     assert metrics[1].keys() > {"risk", "h_labelled", "validation_accuracy"}
     for key, value in metrics[1].items():
@@ -112,7 +134,7 @@ def test_two_processes_have_the_gradient_and_metrics_of_one(name: str, tmp_path:
     "term",
     [
         lambda: FlexMatch(0.5, weak=as_is, strong=as_is),
-        lambda: TemporalEnsembling(view=as_is),
+        lambda: FreeMatch(0.9, weak=as_is, strong=as_is),
     ],
 )
 def test_a_surrogates_state_is_that_of_all_rows_also_on_other_processes_later(
@@ -134,6 +156,25 @@ def test_a_surrogates_state_is_that_of_all_rows_also_on_other_processes_later(
         for name, value in expected.items():
             if torch.is_tensor(value):  # not the state of the draws
                 torch.testing.assert_close(state[name], value, atol=1e-5, rtol=0, msg=name)
+
+
+def test_processes_draw_the_same_where_state_moves_by_chance(tmp_path: Path) -> None:
+    from lightning.pytorch import Callback
+
+    class Keep(Callback):
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            state = dict(pl_module.surrogate.named_buffers())
+            torch.save(state, tmp_path / f"{trainer.global_rank}.pt")
+
+    fit(
+        tmp_path, module(TemporalEnsembling(), rate=0.1), rows("debiased"), 2, max_steps=20,
+        enable_checkpointing=False, callbacks=[Keep()], broadcast_buffers=False,
+    )  # fmt: skip
+    one, two = (torch.load(tmp_path / f"{n}.pt", weights_only=True) for n in (0, 1))
+    assert one["latest"].any()
+    assert one["round"] > 1
+    for name, value in one.items():
+        assert torch.equal(two[name], value), name
 
 
 class Noting(Entropy):
@@ -183,6 +224,10 @@ def test_fewer_rows_than_processes_are_refused(tmp_path: Path) -> None:
     from dessl.integrations.lightning import SemiDataModule
 
     few = SemiDataModule(data(), labelled_batch=1, unlabelled_batch=31)
-    few.trainer = type("Trainer", (), {"world_size": 2, "global_rank": 0})()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        few.trainer = lightning.Trainer(
+            accelerator="cpu", devices=2, strategy="ddp", logger=False, default_root_dir=tmp_path
+        )
     with pytest.raises(ValueError, match="labelled_batch=1 is too small for 2 processes"):
         few.train_dataloader()

@@ -587,3 +587,17 @@ def test_a_fold_leaves_out_as_many_rows_of_both_kinds() -> None:
     for part in parts:
         assert part.n_labelled == pytest.approx(0.8 * data.n_labelled, abs=2)
         assert part.n_unlabelled == pytest.approx(0.8 * data.n_unlabelled, abs=1)
+
+
+def test_a_table_is_fitted_in_one_thread_and_leaves_the_others_as_they_were() -> None:
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    data = SemiData(x, torch.where(torch.arange(60) < 20, (x[:, 0] > 0).long(), -1))
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        recipe = recipe_for(data, steps=2, networks=2)
+        fit(data, recipe, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {1}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dessl.teachers import fit_pool
-from dessl.teachers.pool import best_of, exponent, least_cross_entropy
+from dessl.teachers.pool import best_of, exponent, least_cross_entropy, losses
 
 
 def predictions(n: int, members: int, seed: int) -> tuple[dict[str, Tensor], Tensor]:
@@ -136,3 +136,21 @@ def test_wrong_candidates_are_refused() -> None:
         fit_pool(candidates | {"a": candidates["a"] * torch.nan}, y)
     with pytest.raises(ValueError, match="absent"):
         fit_pool(candidates, y).combine({"cc": candidates["cc"]})
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 20.0, 300.0])
+@pytest.mark.parametrize("helpful", [True, False])
+def test_the_exponent_is_the_least_of_its_function(scale: float, helpful: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(60, 3, generator=generator).double()
+    y = scores.argmax(1) if helpful else torch.arange(60) % 3
+    log_p = (scale * scores).log_softmax(1)
+    found = exponent(log_p, y, 60)
+    ours = least_cross_entropy(log_p.numpy()[None], y.numpy(), 10 / 60, np.zeros(1), np.ones(1))[0]
+
+    def value(power: float) -> float:
+        return float(losses(power * log_p, y).mean()) + 10 / 60 * (power - 1) ** 2
+
+    assert found >= 0
+    assert found == pytest.approx(ours, abs=1e-5)
+    assert value(found) <= value(float(ours)) + 1e-13

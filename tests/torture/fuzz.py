@@ -44,20 +44,22 @@ from grammar_entries import experiment_case, facts_case, records_case
 from grammar_excel import excel_case
 from grammar_frames import frame_case
 from grammar_images import images_case
-from grammar_npy import npy_case
+from grammar_npy import large_npy_case, npy_case
 from grammar_saved import checkpoint_case, model_case, run_case
-from grammar_tables import csv_case, parquet_case
+from grammar_tables import csv_case, large_table_case, parquet_case
 from limits import HangError, Watch, cap_memory
 
 CORPUS = Path(__file__).parent / "corpus"
 # Each grammar with its share: those whose reader is fast are asked most.
 GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
-    "csv": (csv_case, 12),
+    "csv": (csv_case, 8),
     "parquet": (parquet_case, 5),
-    "excel": (excel_case, 8),
+    "excel": (excel_case, 6),
     "frame": (frame_case, 5),
     "answers": (answers_case, 5),
     "npy": (npy_case, 12),
+    "large table": (large_table_case, 3),
+    "large npy": (large_npy_case, 5),
     "npz": (npz_case, 14),
     "idx": (idx_case, 40),
     "mnist": (mnist_case, 4),
@@ -74,9 +76,9 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "facts": (facts_case, 5),
     "records": (records_case, 1),
     "experiment": (experiment_case, 6),
-    "arguments": (arguments_case, 0.3),
+    "arguments": (arguments_case, 0.2),
 }
-TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy")
+TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy", "large table", "large npy")
 NEEDS = {**dict.fromkeys(TABLES, "pyarrow"), "frame": "pandas"}  # that may be missing
 MINUTE = 60.0
 PLACE = "/dev/shm"  # files in memory: a million need not go through a disk

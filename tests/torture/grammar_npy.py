@@ -42,6 +42,13 @@ def npy_case(chance: random.Random) -> Case:
     return Case("npy", files, options, 40 * sum(map(len, files.values())), damaged)
 
 
+def large_npy_case(chance: random.Random) -> Case:
+    """An array that stays on disk and its labels, with damage in a third of the cases."""
+    made = npy_case(chance)
+    options = {key: value for key, value in made.options.items() if key != "later"}
+    return Case("large npy", made.files, options, made.decoded, made.damaged)
+
+
 def _vectors(chance: random.Random, n: int) -> Any:
     made = np.random.default_rng(chance.randrange(2**32)).normal(size=(n, chance.randrange(1, 9)))
     odd = chance.random()

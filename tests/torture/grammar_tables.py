@@ -61,6 +61,13 @@ def csv_case(chance: random.Random) -> Case:
     return Case("csv", {name: content}, options, 40 * len(content), damaged)
 
 
+def large_table_case(chance: random.Random) -> Case:
+    """A table that is read in blocks, with damage in a third of the cases."""
+    made = csv_case(chance) if chance.random() < 0.7 else parquet_case(chance)
+    options = {key: value for key, value in made.options.items() if key != "later"}
+    return Case("large table", made.files, options, made.decoded, made.damaged)
+
+
 def parquet_case(chance: random.Random) -> Case:
     """A Parquet table of many types, with damage in a third of the cases."""
     import pyarrow as pa

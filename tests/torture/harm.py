@@ -9,7 +9,8 @@ company   two or three processes do one job in one folder at once
 clock     clocks run backwards and jump by years, and files are of the future
 
 A job must end well, or with exit code 2 and one line that says what to do, or, where its files were
-damaged, start over. After the harm is gone, a job that can end must end bit-identical.
+damaged, start over; within three times the seconds of the unbroken job and 20 more, and twice its
+memory. After the harm is gone, a job that can end must end bit-identical.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from counts import RESULTS, add_counts
 from damage import damaged_bytes
@@ -59,9 +61,14 @@ class Harm(Bench):
         prepare(JOBS[name], folder)
         return folder
 
+    def run(self, name: str, folder: Path, fault: Fault | None = None, **more: Any) -> Ended:
+        """Run a job within the limits of the unbroken one."""
+        whole = self.reference(name)[0]
+        return run(JOBS[name], folder, self.port, fault, like=whole, **more)
+
     def ends_alike(self, name: str, folder: Path) -> None:
         """Run a job without harm and compare it with the unbroken one."""
-        ended = run(JOBS[name], folder, self.port)
+        ended = self.run(name, folder)
         if ended.code:
             raise BrokenError(f"failed after the harm was gone: {ended.said[-500:]}")
         if odd := differences(tree(folder), self.reference(name)[1]):
@@ -75,7 +82,7 @@ class Harm(Bench):
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
-        ended = run(JOBS[name], folder, self.port, first=limit)
+        ended = self.run(name, folder, first=limit)
         check_said(ended, name)
         check_whole(folder)
         self.ends_alike(name, folder)
@@ -90,7 +97,7 @@ class Harm(Bench):
                 prepare(JOBS[name], folder)
             except OSError:
                 return  # not even the inputs fit
-            ended = run(JOBS[name], folder, self.port)
+            ended = self.run(name, folder)
             check_said(ended, name)
             check_whole(folder)
             if ended.code and " space" not in ended.said:
@@ -104,13 +111,13 @@ class Harm(Bench):
         folder, whole = self.fresh(name), self.reference(name)[0]
         inputs = set(tree(folder))
         at = self.chance.randrange(max(1, whole.operations))
-        run(JOBS[name], folder, self.port, Fault(at, signal.SIGKILL, "after"))
+        self.run(name, folder, Fault(at, signal.SIGKILL, "after"))
         made = [name for name in tree(folder) if name not in inputs]
         if not made:
             return
         for _ in range(self.chance.choice((1, 1, 3))):
             self._damaged(folder / self.chance.choice(made), folder / self.chance.choice(made))
-        ended = run(JOBS[name], folder, self.port)
+        ended = self.run(name, folder)
         check_said(ended, name)
         if ended.code == 0:
             self._check_results(name, folder)
@@ -145,7 +152,7 @@ class Harm(Bench):
 
     def company(self, name: str) -> None:
         """Two or three processes do one job in one folder at once."""
-        folder = self.fresh(name)
+        folder, _ = self.fresh(name), self.reference(name)
         count = self.chance.choice((2, 3))
         reads, writes = os.pipe()
         processes = []
@@ -154,8 +161,12 @@ class Harm(Bench):
             if process == 0:
                 wait = self.chance.random() * 0.2 * number
                 time.sleep(wait)
-                ended = run(JOBS[name], folder, self.port)
-                os.write(writes, json.dumps([ended.code, ended.said[-500:]]).encode() + b"\n")
+                try:
+                    ended = self.run(name, folder)
+                    found = [ended.code, ended.said[-500:]]
+                except BrokenError as error:
+                    found = [1, str(error)]
+                os.write(writes, json.dumps(found).encode() + b"\n")
                 os._exit(0)
             processes.append(process)
         os.close(writes)
@@ -182,11 +193,11 @@ class Harm(Bench):
                 setattr(time, clock, lambda: chance.uniform(-CENTURY, CENTURY))
 
         at = self.chance.randrange(max(1, whole.operations))
-        run(JOBS[name], folder, self.port, Fault(at, signal.SIGKILL, "before"), first=jump)
+        self.run(name, folder, Fault(at, signal.SIGKILL, "before"), first=jump)
         for path in folder.rglob("*"):
             with contextlib.suppress(OSError, OverflowError):
                 os.utime(path, (self.chance.uniform(0, CENTURY),) * 2)
-        ended = run(JOBS[name], folder, self.port, first=jump)
+        ended = self.run(name, folder, first=jump)
         if ended.code:
             raise BrokenError(f"failed when clocks jump: {ended.said[-500:]}")
         if odd := differences(tree(folder), self.reference(name)[1]):

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 from counts import add_file
 
 PARTS = {"fuzz": "fuzz.py", "kills": "kills.py", "harm": "harm.py"}
-GRACE = 300  # seconds in which a process must have ended after its time
+GRACE = 90  # seconds in which a process must have ended after its time
+EVERY = 10  # seconds after which the counts are added up again
 
 
 def started(
@@ -39,8 +41,26 @@ def started(
     return subprocess.Popen(line, stdout=log, stderr=log, env=surroundings, text=True)
 
 
+def collected(part: str, given: argparse.Namespace, root: Path) -> None:
+    """Write what all processes have counted, said and kept so far."""
+    counts = root / "counts.json"
+    counts.unlink(missing_ok=True)
+    with (given.out / f"{part}.log").open("w") as log:
+        for number in range(given.jobs):
+            own = root / str(number)
+            said = (own / "log").read_text(errors="replace")
+            log.write(f"--- seed {given.seed + number}\n{said}")
+            if (own / "counts.json").exists():
+                add_file(own / "counts.json", counts)
+    if counts.exists():
+        shutil.copyfile(counts, given.out / f"{part}.json")
+    if (root / "corpus").exists():
+        with tarfile.open(given.out / f"{part}-corpus.tar", "w") as archive:
+            archive.add(root / "corpus", "corpus")
+
+
 def main() -> None:
-    """Read the arguments, run, add up."""
+    """Read the arguments, run, add up as it goes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -51,25 +71,16 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     root = Path(tempfile.mkdtemp(prefix="many-"))
     processes = [started(given.part, number, given, root) for number in range(given.jobs)]
-    failed = 0
-    for process in processes:
-        try:
-            failed += process.wait(given.seconds + GRACE) != 0
-        except subprocess.TimeoutExpired:
-            process.kill()
-            failed += 1
-    counts = given.out / f"{given.part}.json"
-    for number in range(given.jobs):
-        own = root / str(number)
-        with (given.out / f"{given.part}.log").open("a") as log:
-            log.write(
-                f"--- seed {given.seed + number}\n{(own / 'log').read_text(errors='replace')}"
-            )
-        if (own / "counts.json").exists():
-            add_file(own / "counts.json", counts)
-    if (root / "corpus").exists():
-        with tarfile.open(given.out / f"{given.part}-corpus.tar", "w") as archive:
-            archive.add(root / "corpus", "corpus")
+    end = time.monotonic() + given.seconds + GRACE
+    while any(process.poll() is None for process in processes) and time.monotonic() < end:
+        time.sleep(EVERY)
+        collected(given.part, given, root)
+    late = [process for process in processes if process.poll() is None]
+    for process in late:
+        process.kill()
+        process.wait()
+    collected(given.part, given, root)
+    failed = sum(process.returncode != 0 for process in processes)
     shutil.rmtree(root, ignore_errors=True)
     print(f"{given.jobs} processes, {failed} ended badly: see {given.out}")
 

@@ -26,6 +26,7 @@ from dessl.data.formats.stl10 import read_stl10
 from dessl.data.formats.svhn import read_svhn
 from dessl.data.formats.tables import open_table
 from dessl.data.parts import RawData
+from dessl.data.stored.large import large_embeddings, large_table
 from dessl.results.facts import read_facts
 from dessl.saved import SavedModelError, load_model
 from dessl.teachers import Answers
@@ -71,6 +72,28 @@ def npy(
     if later:
         again = read_new_embeddings(paths, raw.class_names, labels=folder / labels, label=label)
         assert again.x.equal(raw.x)
+
+
+def large_rows(data: SemiData | None) -> None:
+    """Check data of which most rows stay on disk, and read all of them."""
+    if data is None:  # so few are read into memory
+        return
+    assert data.stored is not None
+    rest = data.stored.rows(np.arange(len(data.stored)))
+    assert rest.shape == (len(data.stored), *data.x.shape[1:])
+    assert np.isfinite(rest).all()
+
+
+def large(folder: Path, *, name: str, label: str, **options: Any) -> None:
+    """Read a table in blocks, as if it were larger than memory."""
+    place = folder / "place"
+    large_rows(large_table(folder / name, place=place, label=label, sample=2, **options))
+
+
+def large_npy(folder: Path, *, names: list[str], labels: str, label: str | None = None) -> None:
+    """Read an array from disk row by row, as if it were larger than memory."""
+    path = folder / names[0]
+    large_rows(large_embeddings(path, labels=folder / labels, label=label, sample=2))
 
 
 def answers(folder: Path, *, label: str, teachers: list[str], later: bool) -> None:
@@ -210,6 +233,8 @@ READERS = {
     "npz": Reader(npz, (DataError,)),
     "npy": Reader(npy, (DataError,)),
     "excel": Reader(table, (DataError,)),
+    "large table": Reader(large, (DataError,)),
+    "large npy": Reader(large_npy, (DataError,)),
     "answers": Reader(answers, (ValueError,)),
     "frame": Reader(frame, (DataError,)),
     "idx": Reader(lambda folder: read_idx(folder / "file"), (DataError,)),

@@ -1,9 +1,11 @@
 """What tests of several ranks share: a small training, and ranks as processes of one machine."""
 
 import multiprocessing
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, distributed, nn
@@ -11,6 +13,14 @@ from torch import Tensor, distributed, nn
 from dessl.data import SemiData
 from dessl.models import MLP
 from dessl.training import TrainPlan
+
+
+class Ran(NamedTuple):
+    """How a process of the command line ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
 
 
 def data(*, weighed: bool = False) -> SemiData:
@@ -40,12 +50,14 @@ def run_ranks(n: int, work: Callable[..., object], folder: Path, *given: object)
     """Run work(folder, ...) on n ranks; return their exit codes."""
     store = folder / f"store-{n}"
     store.unlink(missing_ok=True)
+    return forked(n, _rank, n, store, work, folder, *given)
+
+
+def forked(n: int, work: Callable[..., object], *given: object) -> list[int]:
+    """Run work(number, ...) in n processes; return their exit codes."""
     context = multiprocessing.get_context("forkserver")  # autograd's threads survive no plain fork
     context.set_forkserver_preload(["pytest", "torch._dynamo", "dessl.training"])
-    processes = [
-        context.Process(target=_rank, args=(number, n, store, work, folder, *given))
-        for number in range(n)
-    ]
+    processes = [context.Process(target=work, args=(number, *given)) for number in range(n)]
     for process in processes:
         process.start()
     for process in processes:
@@ -61,3 +73,32 @@ def _rank(number: int, n: int, store: Path, work: Callable[..., object], *given:
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=number, world_size=n)
     work(*given)
     distributed.destroy_process_group()
+
+
+def run_launched(n: int, arguments: Sequence[object], folder: Path) -> list[Ran]:
+    """Run ``dessl`` on n processes with the environment that torchrun gives them.
+
+    Each runs in its own folder ``rank-0``, ... of ``folder`` where there is one.
+    """
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    words = [str(argument) for argument in arguments]
+    codes = forked(n, _command, n, store.port, folder, words)
+    said = [
+        [(folder / f"{name}-{number}").read_text() for name in ("out", "err")]
+        for number in range(n)
+    ]
+    return [Ran(code, *texts) for code, texts in zip(codes, said, strict=True)]
+
+
+def _command(number: int, n: int, port: int, folder: Path, words: list[str]) -> None:
+    from dessl.cli.main import main
+
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": str(n)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "COLUMNS": "200"}
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+    if (own := folder / f"rank-{number}").is_dir():
+        os.chdir(own)
+    with (folder / f"out-{number}").open("w") as out, (folder / f"err-{number}").open("w") as err:
+        sys.stdout, sys.stderr = out, err  # as pytest has put its own in their place
+        main(words)

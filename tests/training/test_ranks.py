@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,18 @@ import torch
 from tests.training.several_ranks import data, network, plan, run_ranks, weights
 from torch import Tensor, distributed, nn
 
-from dessl.training import TrainPlan, train
+import dessl.risk
+from dessl.data import draw_labels
+from dessl.training import FailedRankError, PopulationRun, TrainPlan, train, train_population
 from dessl.training.ranks import (
     LostRankError,
+    check_alike,
     from_each,
     from_first,
     process_group,
     rank,
     ranks,
+    spread,
 )
 from dessl.training.shared_model import share
 
@@ -29,6 +35,7 @@ pytestmark = pytest.mark.skipif(
     not distributed.is_gloo_available(), reason="this PyTorch has no gloo"
 )
 
+ROOT = Path(__file__).parents[2]
 TERMS = (
     "entropy",
     "fixmatch",
@@ -43,6 +50,12 @@ RISKS: dict[str, dict[str, Any]] = {
     "debiased": {"risk": "debiased"},
     "nonnegative": {"risk": "debiased", "bound": "nonnegative"},
     "on all": {"risk": "debiased", "on": "all"},
+    "uneven in all": {"risk": "debiased", "unlabelled_batch": 30},
+}
+WEIGHED: dict[str, dict[str, Any]] = {  # with propensities
+    "complete_case, weighed": {"risk": "complete_case"},
+    "ssl, weighed": {"risk": "ssl"},
+    "debiased, weighed": {"risk": "debiased"},
     "inverse propensity": {"risk": "inverse_propensity"},
 }
 
@@ -53,15 +66,16 @@ def plain_step(**more: Any) -> TrainPlan:
 
 
 def trained_by_all(**more: Any) -> dict[str, Tensor]:
-    """What every case ends in: one step of each risk, ten steps of each term."""
+    """What every case ends in: one step of each risk, then ten; ten steps of each term."""
     found = {}
-    for name, its in RISKS.items():
-        rows = data(weighed=its["risk"] == "inverse_propensity")
+    for name, its in (RISKS | WEIGHED).items():
+        rows = data(weighed=name in WEIGHED)
         found[name] = weights(train(network, "entropy", rows, plain_step(**its), **more).model)
+        ten = plan(10, evaluate_every=10, **its)
+        found[f"{name}, ten"] = weights(train(network, "entropy", rows, ten, **more).model)
     for term in TERMS:
-        found[term] = weights(
-            train(network, term, data(), plan(10, bound="nonnegative"), **more).model
-        )
+        ten = plan(10, evaluate_every=5, bound="nonnegative")
+        found[term] = weights(train(network, term, data(), ten, **more).model)
     return found
 
 
@@ -76,11 +90,12 @@ def alone() -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_ranks_train_as_one_process_does(n: int, tmp_path: Path, alone: dict[str, Tensor]) -> None:
+    assert {case["risk"] for case in (RISKS | WEIGHED).values()} == set(dessl.risk.RISKS)
     assert run_ranks(n, _train_all, tmp_path) == [0] * n
     for number in range(n):
         found = torch.load(tmp_path / f"{n}-{number}.pt", weights_only=True)
         for name, expected in alone.items():
-            close = 1e-6 if name in RISKS else 1e-5  # ten steps add up rounding
+            close = 1e-6 if name in RISKS | WEIGHED else 1e-5  # ten steps add up rounding
             torch.testing.assert_close(
                 found[name], expected, atol=close, rtol=0, msg=lambda m, name=name: f"{name}: {m}"
             )
@@ -157,26 +172,148 @@ def test_fewer_rows_than_ranks(tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.slow
-def test_torchrun_starts_ranks_that_train_together(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import sys\n"
-        "sys.path[:0] = sys.argv[2:]\n"
-        "from tests.training.test_ranks import _one_row\n"
-        "from dessl.training.ranks import process_group\n"
-        "from pathlib import Path\n"
-        "with process_group() as device:\n"
-        "    assert str(device) == 'cpu'\n"
-        "    _one_row(Path(sys.argv[1]))\n"
+def _spread(folder: Path) -> None:
+    def job(number: int) -> list[int]:
+        warnings.warn(f"job {number}", UserWarning, stacklevel=1)
+        if ranks() != 1 or number == 8:
+            raise ValueError(f"job {number} cannot be done")
+        return [number, os.getpid()]
+
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        done = spread([partial(job, number) for number in range(5)])
+        with pytest.raises((ValueError, FailedRankError), match="job 8 cannot be done"):
+            spread([partial(job, number) for number in range(7, 10)])
+    said = sorted({str(one.message) for one in noted})
+    (folder / f"spread-{rank()}").write_text(json.dumps([done, os.getpid(), said]))
+
+
+def test_jobs_are_spread_and_their_values_are_everywhere(tmp_path: Path) -> None:
+    assert run_ranks(2, _spread, tmp_path) == [0, 0]
+    (first, one, said), (second, two, heard) = (
+        json.loads((tmp_path / f"spread-{number}").read_text()) for number in range(2)
     )
-    _one_row(tmp_path)
-    paths = [str(Path(__file__).parents[2]), str(Path(__file__).parents[2] / "src")]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    subprocess.run([*command, str(script), str(tmp_path), *paths], check=True, capture_output=True)
-    expected = torch.load(tmp_path / "one-1-0.pt", weights_only=True)
-    found = torch.load(tmp_path / "one-2-1.pt", weights_only=True)
-    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    assert first == second == [[number, (one, two)[number % 2]] for number in range(5)]
+    assert said == heard == [f"job {number}" for number in (0, 1, 2, 3, 4, 7, 8, 9)]
+
+
+def _of_rank_0(folder: Path) -> None:
+    def make() -> None:
+        raise OSError("rank 0 cannot do this")
+
+    with pytest.raises(OSError if rank() == 0 else FailedRankError, match="cannot do this"):
+        from_first(make)
+    with pytest.raises(ValueError, match=r"the data must be the same on every rank \(rows: 0 on"):
+        check_alike({"rows": rank(), "name": "same"}, "the data")
+    rows = data()
+    rows.x[0, 0] += rank()
+    with pytest.raises(ValueError, match=r"must be the same on every rank.*data rows_sha256"):
+        train(network, "entropy", rows, plan(1), progress=False)
+    (folder / f"told-{rank()}").touch()
+
+
+def test_ranks_are_told_of_a_failure_and_of_a_difference(tmp_path: Path) -> None:
+    assert run_ranks(2, _of_rank_0, tmp_path) == [0, 0]
+    assert (tmp_path / "told-1").exists()
+
+
+def _population(folder: Path) -> None:
+    rows = data()
+    draws = [
+        draw_labels(rows.y, 40, n_validation=8, generator=torch.Generator().manual_seed(seed))
+        for seed in range(5)
+    ]
+    risks = ("ssl", "complete_case", "debiased", "ssl", "debiased")
+    runs = [PopulationRun(i, draw, 0.5, risks[i]) for i, draw in enumerate(draws)]
+    results = train_population(
+        network, "entropy", rows, runs, plan(6), out=folder / f"of-{ranks()}", progress=False
+    )
+    found = {str(i): weights(result.model) for i, result in enumerate(results)}
+    assert [result.plan.risk for result in results] == list(risks)
+    torch.save(found, folder / f"population-{ranks()}-{rank()}.pt")
+
+
+def test_a_population_is_divided_by_the_ranks(tmp_path: Path) -> None:
+    _population(tmp_path)
+    assert run_ranks(2, _population, tmp_path) == [0, 0]
+    alone, first, second = (
+        torch.load(tmp_path / f"population-{name}.pt", weights_only=True)
+        for name in ("1-0", "2-0", "2-1")
+    )
+    torch.testing.assert_close(first, alone, atol=1e-6, rtol=0)
+    torch.testing.assert_close(second, first, atol=0, rtol=0)
+    assert len(list((tmp_path / "of-2").iterdir())) == 3  # 1 complete case, and 3 + 1 of the others
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE must be a number of processes; got 'two'"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT is not set"),
+    ],
+)
+def test_a_launcher_that_says_too_little(
+    setting: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in setting.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=words), process_group():
+        pass
+
+
+def torchrun(*words: object) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(str(ROOT / part) for part in ("", "src"))
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+SCRIPT = """
+import os, sys
+from pathlib import Path
+from dessl.training.ranks import process_group
+from tests.training import test_ranks
+first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and os.environ["WORLD_SIZE"] == "2"
+kill = os.kill
+if sys.argv[2] == "host":  # the launcher dies with its rank
+    os.kill = lambda number, signal: (kill(os.getppid(), signal), kill(number, signal))
+with process_group():
+    test_ranks._interrupted(Path(sys.argv[1]), 11 if first else None)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", ["rank", "host"])
+def test_torchrun_restarts_a_job_that_lost(dies: str, tmp_path: Path) -> None:
+    """The last rank is killed in step 11; torchrun starts the others again, and they resume."""
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    for place in (whole, broken):
+        place.mkdir()
+    _interrupted(whole, None)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    hosts: list[list[object]] = [["--standalone", "--nproc-per-node=2", "--max-restarts=1"]]
+    if dies == "host":
+        store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        port, patience = store.port, "last_call_timeout=8,keep_alive_interval=1"
+        del store
+        own = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=2", "--rdzv-backend=c10d"]
+        own += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf={patience}"]
+        hosts = [[*own, "--local-addr=127.0.0.1"]] * 2
+    jobs = [torchrun(*words, tmp_path / "script.py", broken, dies) for words in hosts]
+    ended = [job.communicate(timeout=300) for job in jobs]
+    codes = sorted(job.returncode for job in jobs)
+    assert codes == ([0] if dies == "rank" else [-signal.SIGKILL, 0]), ended
+    assert "any number of ranks" in (broken / "lost-0").read_text()
+    found = torch.load(broken / "end.pt", weights_only=True)
+    expected = torch.load(whole / "end.pt", weights_only=True)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    assert len((broken / "run" / "history.jsonl").read_text().splitlines()) == 5
 
 
 def test_without_torchrun_there_is_no_group() -> None:

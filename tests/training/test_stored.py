@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.training import several_ranks
+from torch import Tensor, distributed, nn
 
 from dessl import Batches, DataError, SemiData
 from dessl.data import LabelDraw, open_rows
 from dessl.surrogates import Entropy, FixMatch, FlexMatch, Rows, TemporalEnsembling
 from dessl.training import PopulationRun, train, train_population
+from dessl.training.ranks import rank
 from dessl.training.run import Run
 from dessl.training.step import Step
 
@@ -155,3 +157,37 @@ def test_what_cannot_be_done_is_refused(
         SemiData(torch.zeros(4, 2), [0, 1, 0, 1], stored=data.stored)
     with pytest.raises(TypeError, match="open_rows"):
         SemiData(torch.zeros(4, 2), [0, 1, 0, 1], stored=np.zeros((4, 2)))  # type: ignore[arg-type]
+
+
+def _ranks_data(folder: Path) -> SemiData:
+    whole = several_ranks.data()
+    if not (folder / "rows.npy").exists():
+        np.save(folder / "rows.npy", whole.x[60:].numpy())
+    stored = open_rows(folder / "rows.npy")
+    return SemiData(whole.x[:60], whole.y[:60], validation=whole.validation, stored=stored)
+
+
+def _on_ranks(folder: Path) -> None:
+    plan = several_ranks.plan(12, evaluate_every=4)
+    rows = _ranks_data(folder)
+    run = train(several_ranks.network, "entropy", rows, plan, out=folder / "run", progress=False)
+    torch.save(several_ranks.weights(run.model), folder / f"rank-{rank()}.pt")
+
+
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this PyTorch has no gloo")
+def test_two_ranks_go_on_where_one_process_stopped(tmp_path: Path) -> None:
+    """Order belongs to rows: ranks draw what one process would have drawn."""
+    data, plan = _ranks_data(tmp_path), several_ranks.plan(12, evaluate_every=4)
+
+    def stop(event: Any) -> None:
+        if event.step == 8:
+            raise KeyboardInterrupt
+
+    whole = train(several_ranks.network, "entropy", data, plan)
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(several_ranks.network, "entropy", data, plan, out=out, callbacks=[stop])
+    assert several_ranks.run_ranks(2, _on_ranks, tmp_path) == [0, 0]
+    for number in range(2):
+        found = torch.load(tmp_path / f"rank-{number}.pt", weights_only=True)
+        torch.testing.assert_close(found, several_ranks.weights(whole.model), atol=1e-5, rtol=0)

@@ -111,8 +111,8 @@ Stream = Annotated[
     bool | None,
     Option(
         help="Leave most unlabelled rows on disk: networks read them as they train, and teachers "
-        "learn from 50,000 of them. If not given: yes for a CSV or Parquet file above 128 MiB and "
-        "a .npy file above 1 GiB.",
+        "learn from 50,000 of them. If not given: yes for a CSV or Parquet file above 128 MiB, a "
+        ".npy file above 1 GiB, and a folder of more than 100,000 unlabelled images.",
         show_default=False,
     ),
 ]

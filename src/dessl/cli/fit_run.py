@@ -96,8 +96,6 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
         rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
-        if not rows.train.is_image:
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),

@@ -69,7 +69,7 @@ def show_facts(facts: "RunFacts") -> None:
         console.print(_comparison_table(facts.comparisons))
     if facts.pool:
         console.print(_pool_table(facts.pool))
-    for line in str(facts.taught).splitlines() if facts.taught else ():
+    for line in facts.taught.about_teachers if facts.taught else ():
         show(line)
     show(facts.verdict.sentence)
     if facts.model:

@@ -1,6 +1,7 @@
 """What DATA is: a table, an npz file, npy files, a folder of images, or a name of the catalogue."""
 
 import hashlib
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,15 @@ from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 from dessl.data.parts import RawData
-from dessl.data.stored.large import ARRAY_BYTES, TABLE_BYTES, large_embeddings, large_table
+from dessl.data.stored.large import (
+    ARRAY_BYTES,
+    IMAGES,
+    TABLE_BYTES,
+    large_embeddings,
+    large_folder,
+    large_table,
+    unlabelled_folders,
+)
 from dessl.data.stored.tables import SAMPLE
 from dessl.saved import SavedModel
 
@@ -130,13 +139,15 @@ def fingerprint(source: str) -> str | None:
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Of the images alone: hidden and other files are skipped."""
+    """Of the images alone: hidden and other files are skipped; of very many, their sizes."""
     paths = [*folder.glob("*"), *folder.glob("*/*")]
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     digest = hashlib.sha256()
+    large = len(files) > IMAGES
     for name in sorted(files):
         if files[name].suffix.lower() in SUFFIXES and "/." not in f"/{name}":
-            digest.update(f"{name}\0{_sha256(files[name])}\0".encode())
+            what = files[name].stat().st_size if large else _sha256(files[name])
+            digest.update(f"{name}\0{what}\0".encode())
     return digest.hexdigest()
 
 
@@ -209,7 +220,8 @@ def training_data(
     if kind == "catalogue":
         return load(source)
     if kind == "images":
-        return SemiData.from_folder(source, size=size)
+        large = large_folder(source, size=size, sample=SAMPLE, seed=seed) if streamed else None
+        return SemiData.from_folder(source, size=size) if large is None else large
     if kind == "npz":
         return SemiData.from_file(source)
     if label is None:
@@ -242,12 +254,15 @@ def training_data(
 def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
     """Whether most rows of DATA stay on disk."""
     path = Path(source)
+    if kind == "images":
+        places = unlabelled_folders(path) if stream is None else []
+        return bool(stream) or sum(1 for one in places for _ in os.scandir(one)) > IMAGES
     excel = path.suffix.lower() in EXCEL
     able = path.is_file() and kind in ("table", "npy") and not excel
     if stream and not able:
         raise ValueError(
-            "--stream is for one CSV, Parquet or .npy file, but DATA is not one. Convert it, or "
-            "omit the option."
+            "--stream is for one CSV, Parquet or .npy file or a folder of images, but DATA is none "
+            "of these. Convert it, or omit the option."
         )
     least = TABLE_BYTES if kind == "table" else ARRAY_BYTES
     large = able and path.stat().st_size > least

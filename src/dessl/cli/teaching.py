@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dessl.cli.errors import command, resumable
@@ -75,7 +74,6 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
         with own_folder(out, SETTINGS, resume=options["resume"]):
-            torch.set_num_threads(1)  # so small a network only waits for a second thread
             taught = _taught(data, options, out / TRAINING)
             sha256 = asked["files"][source]
             put_model(

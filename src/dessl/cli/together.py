@@ -33,16 +33,15 @@ def joined(typed: Sequence[str]) -> Iterator[None]:
     if not is_launched():
         yield
         return
-    from dessl.training.ranks import is_launched as is_one_of_several
     from dessl.training.ranks import process_group, rank, wait_for_first
 
     name = next((word for word in typed if not word.startswith("-")), "--help")
-    if is_one_of_several() and name not in TOGETHER:
-        raise ValueError(
-            f"dessl {name} runs in one process: start it without torchrun. Commands for several "
-            f"are {' and '.join(TOGETHER)}."
-        )
     with process_group(), ExitStack() as stack:
+        if name not in TOGETHER:
+            raise ValueError(
+                f"dessl {name} runs in one process: start it without torchrun. Commands for "
+                f"several are {' and '.join(TOGETHER)}."
+            )
         if rank():
             nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
             stack.enter_context(redirect_stdout(nowhere))

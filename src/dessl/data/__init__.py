@@ -7,7 +7,9 @@ from dessl.data.errors import DataError
 from dessl.data.parts import Part
 from dessl.data.publishers import DATASETS
 from dessl.data.semi import SemiData
-from dessl.data.stored import StoredRows, StoredStream, open_rows
+from dessl.data.stored.opening import open_rows
+from dessl.data.stored.rows import StoredRows
+from dessl.data.stored.stream import StoredStream
 
 __all__ = [
     "DATASETS",

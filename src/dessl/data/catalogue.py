@@ -165,7 +165,8 @@ def _rebuilt(name: str, description: Description, path: Path) -> SemiData:
         UserWarning,
         stacklevel=3,
     )
-    raw = read_medmnist(path, class_names=description.class_names)
+    has_validation = description.sizes[1] > 0
+    raw = read_medmnist(path, class_names=description.class_names, validation=has_validation)
     return _semi(f"{name} (rebuilt)", description, raw)
 
 

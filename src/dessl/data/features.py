@@ -108,7 +108,9 @@ def _floats(name: str, numbers: Tensor) -> Tensor:
             f"got {numbers.dtype}. Convert images of 0 to 255 with .astype('uint8')."
         )
     floats = numbers.to(torch.float32)
-    if not all(bool(torch.isfinite(some).all()) for some in _pieces(floats)):
+    lowest, highest = torch.aminmax(floats)  # NaN if one entry is
+    near = bool(torch.isfinite(highest - lowest))
+    if not near and not all(bool(torch.isfinite(some).all()) for some in _pieces(floats)):
         bad = ~torch.isfinite(floats.flatten(1))
         columns = bad.any(0).nonzero().flatten().tolist()
         raise ValueError(

@@ -53,7 +53,8 @@ class Description:
         read: Reads the files, given the folder that contains them.
         licence: The terms, as far as the publisher states them.
         citation: The work to cite.
-        rebuilt: A file that may replace the publisher's, reported as "rebuilt".
+        rebuilt: An npz file, in MedMNIST's form, that may replace the publisher's files; reported
+            as "rebuilt".
     """
 
     title: str
@@ -233,6 +234,7 @@ DATASETS: dict[str, Description] = {
         _in("svhn", read_svhn),
         "non-commercial use only",
         "Netzer et al., Reading digits in natural images with unsupervised feature learning, 2011",
+        rebuilt="svhn_rebuilt.npz",
     ),
     "stl10": Description(
         "STL-10",

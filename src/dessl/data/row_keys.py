@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 2**18  # bytes at a time
-DIGEST = 16  # bytes of a hash
+SUMS = 4  # of a hash
+EXACT = 53  # bits of a whole number that float64 has
+LEAST_ROWS = 16  # at a time, so that the factors are not read anew for each row
 SHORT = 64  # bytes of a row that is not worth hashing
 
 
@@ -33,7 +35,10 @@ def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
 def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
     """Return a few bytes for each row, (n,), equal if the rows are: for wide rows or many.
 
-    Short rows give all their bytes, others a hash of them.
+    Short rows give all their bytes, others a hash of them: four sums Σ a_i x_i over the row's
+    numbers x_i of 16 bits, with random whole a_i so small that float64 has the sums exactly, in any
+    order. Two different rows have one sum in common with the probability of a single a_i, 2⁻²⁶ for
+    3,000 bytes.
 
     Args:
         columns: As in :func:`row_keys`.
@@ -43,11 +48,27 @@ def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
     >>> bool(one == same), bool(one == other)
     (True, False)
     """
-    if sum(_widths(columns)) <= SHORT:
+    width = sum(_widths(columns))
+    if width <= SHORT:
         return row_keys(*columns)
-    blocks = (_plain([part[rows] for part in columns]) for rows in _blocks(columns))
-    digests = (blake2b(row.data, digest_size=DIGEST).digest() for block in blocks for row in block)
-    return np.frombuffer(b"".join(digests), f"V{DIGEST}")
+    sums = np.empty((len(columns[0]), SUMS))
+    factors = _factors(-(-width // 2))
+    for rows in _blocks(columns, least=LEAST_ROWS):
+        plain = _plain([part[rows] for part in columns])
+        if width % 2:
+            plain = np.pad(plain, ((0, 0), (0, 1)))
+        np.matmul(plain.view(np.uint16).astype(np.float64), factors, out=sums[rows])
+    whole = sums.astype(np.uint64)
+    keys = np.ascontiguousarray((whole[:, ::2] << np.uint64(64 - EXACT)) ^ whole[:, 1::2])
+    found: NDArray[np.void] = keys.view(f"V{8 * keys.shape[1]}")[:, 0]
+    return found
+
+
+@lru_cache(maxsize=4)
+def _factors(halves: int) -> NDArray[np.float64]:
+    """Factors (halves, sums), such that a sum of halves times 16 bits stays below 2⁵³."""
+    bits = EXACT - 16 - max(1, halves - 1).bit_length()
+    return np.random.default_rng(0).integers(0, 2**bits, (halves, SUMS)).astype(np.float64)
 
 
 def _plain(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
@@ -70,8 +91,8 @@ def _widths(columns: Sequence[NDArray[Any]]) -> list[int]:
     return [math.prod(part.shape[1:]) * part.dtype.itemsize for part in columns]
 
 
-def _blocks(columns: Sequence[NDArray[Any]]) -> Iterator[slice]:
-    step = max(1, BLOCK // max(1, sum(_widths(columns))))
+def _blocks(columns: Sequence[NDArray[Any]], least: int = 1) -> Iterator[slice]:
+    step = max(least, BLOCK // max(1, sum(_widths(columns))))
     for start in range(0, len(columns[0]), step):
         yield slice(start, start + step)
 

@@ -5,6 +5,7 @@ as they are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -159,17 +160,19 @@ class DeSSLModule(lightning.LightningModule):
         rows = Rows(torch.cat([x, others]), torch.cat([ids, other_ids]))
         scores = self.surrogate.step_scores(self.model, rows, len(y))
         self._seen[batch_idx] = rows, Scores(scores.h.detach(), scores.logits.detach())
-        added = weights[0].sum() if weights else len(others)
+        options = self._risk_options(chance, weights)
+        counted = options.get("weights_unlabelled")
+        added = len(others) if counted is None else counted.sum()
         whole = WholeStep(len(y), added, device=self.device)
-        risk = whole.objective(scores, y, self.lam, **self._risk_options(chance, weights))
+        risk = whole.objective(scores, y, self.lam, **options)
         for name, value in zip(Risk._fields, _mean_of_ranks(risk), strict=True):
             self.log("risk" if name == "value" else name, value, batch_size=len(y))
         return risk.value
 
     def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The labelled and the unlabelled part of a batch; none of the latter where risks differ.
+        """The labelled and the unlabelled part of a batch.
 
-        Nothing of an unlabelled row reaches the complete case, not even through BatchNorm.
+        The complete case has no unlabelled part: nothing of it may reach even BatchNorm.
         """
         unlabelled = RISKS[self.risk].unlabelled
         needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}
@@ -209,11 +212,25 @@ class DeSSLModule(lightning.LightningModule):
         self._seen.clear()
         if not any(part.moves for part in self.surrogate.parts()):
             return
-        with torch.no_grad():
+        with torch.no_grad(), self._same_draws():
             x, ids = (_of_all(parts) for parts in zip(*rows, strict=True))
             h = _of_all([its.h for its in scores])
             logits = _of_all([its.logits.transpose(0, 1) for its in scores]).transpose(0, 1)
             self.surrogate.after_step(self.model, Rows(x, ids), Scores(h, logits))
+
+    @contextmanager
+    def _same_draws(self) -> Iterator[None]:
+        """Draw the same numbers in every process: what moves by them must be the same in all."""
+        parts = self.surrogate.parts() if ranks() > 1 else []
+        own = [part.generator(self.device).get_state() for part in parts]
+        for part in parts:
+            drawn = (part.seed, self.trainer.global_step)
+            part.generator(self.device).manual_seed(hash(drawn) % 2**63)
+        try:
+            yield
+        finally:
+            for part, state in zip(parts, own, strict=True):
+                part.generator(self.device).set_state(state)
 
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Log accuracy and cross-entropy of fully labelled rows, over all processes."""

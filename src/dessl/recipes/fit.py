@@ -38,6 +38,7 @@ from dessl.recipes.scaling import standardised_data
 from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
+from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainPlan, TrainResult, train
@@ -45,6 +46,7 @@ from dessl.training.folder import data_identity
 from dessl.training.progress import doing
 from dessl.training.ranks import check_alike, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
+from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
 
@@ -202,14 +204,18 @@ def fit(
         recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
     training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
-    training, complete, baseline = _complete_case(training, data, parts)
-    fitted, networks = _networks(training, complete, parts)
+    table = data.x.ndim == 2
+    with one_thread(when=table):
+        training, complete, baseline = _complete_case(training, data, parts)
+        fitted, networks = _networks(training, complete, parts)
     fitted = dataclasses.replace(fitted, baseline=baseline, mirrors=mirrors)
     if not networks.logits:
         return fitted
     parts = parts._replace(data=())
     del seen, training  # the networks' copy of the rows, which may be large
-    pool = with_teachers(_predictor(networks.results, recipe), networks.logits, data, parts, recipe)
+    predictor = _predictor(networks.results, recipe)
+    with one_thread(when=table and len(data) <= EXACT_UP_TO):
+        pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
 
 

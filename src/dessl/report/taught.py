@@ -15,7 +15,7 @@ def taught_section(facts: RunFacts) -> Markup | None:
         return None
     note = (
         f"By {report.n_gold:,} gold labels. Each of them judged networks, corrections and weights "
-        "that did not see it."
+        "that did not see it. On this page the complete case is what is used without the answers."
     )
     return section(
         "Teachers",
@@ -44,8 +44,8 @@ def _choice(title: str, choice: Choice | None) -> Markup | None:
     if choice is None:
         return None
     rows = (
-        (named(name), f"{weight:.2f}" if choice.kept else NONE)
-        for name, weight in zip(choice.members, choice.weights, strict=True)
+        (named(name), f"{weight:.2f}")
+        for name, weight in zip(choice.members, choice.used, strict=True)
     )
     return element(
         "div",

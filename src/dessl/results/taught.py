@@ -1,4 +1,8 @@
-"""The facts of a run with teachers: the student and the gold-only networks, judged out of fold."""
+"""The facts of a run with teachers: with the answers and without them, judged out of fold.
+
+What is used without the answers, the gold-only networks or those and a self-taught student, is what
+other runs call the complete case.
+"""
 
 import dataclasses
 from typing import Any
@@ -7,7 +11,7 @@ from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
-from dessl.evaluation.verdict import MARGIN, Comparison, Verdict, not_used, verdict
+from dessl.evaluation.verdict import MARGIN, Comparison, Verdict, verdict
 from dessl.results.facts import DataFacts, MethodFacts, ModelFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record
@@ -97,7 +101,7 @@ def _record(method: MethodFacts, logits: Tensor, y: Tensor, data: SemiData, seed
 def _verdict(report: TaughtReport, comparisons: tuple[Comparison, ...]) -> Verdict:
     """The comparison in words; the complete case where the gate did not let the answers pass."""
     if not report.student.kept:
-        return not_used(report.student.why)
+        return Verdict("not used", f"The answers were not used. {report.student.why}")
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=MARGIN)
     return dataclasses.replace(found, sentence=f"{found.sentence} {report.student.why}")

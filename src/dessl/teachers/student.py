@@ -42,6 +42,7 @@ from dessl.teachers.taught import (
     passes,
 )
 from dessl.training.progress import doing
+from dessl.training.threads import one_thread
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
 NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teacher at prediction time
@@ -85,8 +86,10 @@ def learn_from_answers(
     if answers is None:
         answers = _answers_of(data)
     place = None if out is None else Path(out)
-    school = School.of(data, answers, setting or NetworkSetting(), seed, place)
-    return taught_by(school, at_prediction=_checks.true_or_false("at_prediction", at_prediction))
+    at_prediction = _checks.true_or_false("at_prediction", at_prediction)
+    with one_thread():
+        school = School.of(data, answers, setting or NetworkSetting(), seed, place)
+        return taught_by(school, at_prediction=at_prediction)
 
 
 def _answers_of(data: SemiData) -> list[Answers]:

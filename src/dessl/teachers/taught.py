@@ -174,14 +174,21 @@ class TaughtReport:
     with_answers: Choice | None
 
     def __str__(self) -> str:
+        student = f"Without the teacher at prediction time: {self.student.why}"
+        accuracy = f"Its accuracy is about {self.student.accuracy}."
+        first, rest = self.about_teachers[:1], self.about_teachers[1:]
+        n = len(self.teachers)
+        return "\n".join([*first, *rest[:n], student, accuracy, *rest[n:]])
+
+    @property
+    def about_teachers(self) -> tuple[str, ...]:
+        """Sentences on the rows, on each teacher, and on what takes its answers as input."""
         lines = [f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."]
-        lines += [str(quality) for quality in self.teachers]
-        lines += ["Without the teacher at prediction time: " + self.student.why]
-        lines += [f"Its accuracy is about {self.student.accuracy}."]
+        lines += map(str, self.teachers)
         if self.with_answers is not None:
-            lines += ["With the teacher at prediction time: " + self.with_answers.why]
+            lines += [f"With the teacher at prediction time: {self.with_answers.why}"]
             lines += [f"Its accuracy is about {self.with_answers.accuracy}."]
-        return "\n".join(lines)
+        return tuple(lines)
 
     def _repr_html_(self) -> str:
         first, *lines = str(self).splitlines()

@@ -4,10 +4,12 @@ p = (T · mean over the T trees of p_tree + π) / (T + 1): one more tree, which 
 shares π, so that no class has probability 0. Labelled rows alone teach it.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl.teachers.base import (
@@ -85,14 +87,9 @@ class Trees:
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
         """Grow the trees on labelled rows."""
-        from sklearn.ensemble import ExtraTreesClassifier
-
         rows = checked_rows(x_l, y_l, x_u, n_classes)
-        model = ExtraTreesClassifier(
-            self.trees, min_samples_leaf=self.least_leaf, random_state=self.seed
-        )
-        model.fit(rows.x_l.float().numpy(), rows.y_l.numpy())
-        self._forest = as_arrays(model)
+        x, y = rows.x_l.float().contiguous().numpy(), rows.y_l.numpy()
+        self._forest = as_arrays(grown(x, y, self.trees, self.least_leaf, self.seed))
         self._classes = Classes.of(rows.y_l, n_classes)
         return self
 
@@ -133,9 +130,40 @@ def _checked_forest(forest: Forest) -> Forest:
     return forest
 
 
-def as_arrays(model: Any) -> Forest:
-    """Return the trees of a fitted scikit-learn forest as arrays."""
-    trees = [estimator.tree_ for estimator in model.estimators_]
+def grown(
+    x: NDArray[np.float32], y: NDArray[np.int64], trees: int, least_leaf: int, seed: int
+) -> list[Any]:
+    """Return the trees of scikit-learn's ``ExtraTreesClassifier``, grown one by one.
+
+    They are the same trees in half the time: of few rows, the forest spends most of it on copying
+    and checking parameters.
+
+    Args:
+        x: (n, d).
+        y: (n,) class numbers.
+        trees: How many.
+        least_leaf: Rows in a leaf at least.
+        seed: Of the forest.
+    """
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeClassifier
+
+    draws = np.random.RandomState(seed)  # what the forest draws its trees' seeds from
+    with config_context(skip_parameter_validation=True):
+        return [
+            ExtraTreeClassifier(
+                min_samples_leaf=least_leaf,
+                max_features="sqrt",
+                random_state=draws.randint(np.iinfo(np.int32).max),
+            )
+            .fit(x, y, check_input=False)
+            .tree_
+            for _ in range(trees)
+        ]
+
+
+def as_arrays(trees: Sequence[Any]) -> Forest:
+    """Return fitted trees of scikit-learn as arrays."""
     roots = np.cumsum([0, *(tree.node_count for tree in trees)])[:-1]
     own = np.arange(sum(tree.node_count for tree in trees))
     left, right = (

@@ -7,7 +7,7 @@ from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
 from dessl.training.population import PopulationRun, train_population
 from dessl.training.progress import TensorBoard
-from dessl.training.ranks import LostRankError, process_group
+from dessl.training.ranks import FailedRankError, LostRankError, process_group
 from dessl.training.run import train
 from dessl.training.whole_step import WholeStep
 
@@ -15,6 +15,7 @@ __all__ = [
     "CheckpointError",
     "DivergenceError",
     "Event",
+    "FailedRankError",
     "LostRankError",
     "PopulationRun",
     "TensorBoard",

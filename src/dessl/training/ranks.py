@@ -17,12 +17,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import distributed
+from torch.distributed.rendezvous import rendezvous
+
+from dessl.training.meeting import fresh_store
 
 T = TypeVar("T")
 
 # Longest wait for another rank: rank 0 may train teachers while the others wait. A process that
 # dies closes its connections, which is noticed at once.
 PATIENCE = timedelta(hours=12)
+COMING = timedelta(minutes=15)  # for all ranks to start
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _stores: list[Any] = []  # through which ranks without a group can still agree
 _apart: ContextVar[bool] = ContextVar("this rank works by itself", default=False)
@@ -98,8 +102,12 @@ def process_group() -> Iterator[torch.device | None]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, timeout=PATIENCE)
-    _stores.append(distributed.distributed_c10d._get_default_store())
+    store, own, size = next(rendezvous("env://", timeout=COMING))
+    store = fresh_store(store, own, size, COMING)
+    distributed.init_process_group(
+        backend, store=store, rank=own, world_size=size, timeout=PATIENCE
+    )
+    _stores.append(store)
     try:
         yield device
     finally:

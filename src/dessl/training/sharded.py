@@ -7,6 +7,7 @@ weights. ``torch.distributed.checkpoint`` writes them, each rank its own, as saf
 usual format would have to be unpickled; safetensors are not.
 """
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,13 +31,13 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def is_wrapped(model: nn.Module) -> bool:
-    """Whether the user has wrapped a model for several ranks: it takes care of its gradients."""
-    if not distributed.is_available():
-        return False
-    from torch.distributed._composable.replicate import DDP
-    from torch.distributed.fsdp import FSDPModule
+    """Whether the user has wrapped a model for several ranks: it takes care of its gradients.
 
-    return isinstance(model, DDP | FSDPModule)
+    ``fully_shard`` and ``replicate`` give the model a class of PyTorch's; importing it to compare
+    would cost every run a second.
+    """
+    kinds = ("torch.distributed.fsdp.", "torch.distributed._composable.")
+    return any(base.__module__.startswith(kinds) for base in type(model).__mro__)
 
 
 def check_copyable(model: nn.Module, what: str) -> None:
@@ -72,11 +73,8 @@ def like(own: Tensor, value: Tensor) -> Tensor:
 
 
 def _is_divided(value: object) -> bool:
-    if not (isinstance(value, Tensor) and distributed.is_available()):
-        return False
-    from torch.distributed.tensor import DTensor
-
-    return isinstance(value, DTensor)
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
+    return kind is not None and isinstance(value, kind)
 
 
 def same_buffers(model: nn.Module) -> None:

@@ -5,7 +5,6 @@ The paper's figure 1 and appendix A; :mod:`dessl_paper.toy_training` has the tra
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +22,7 @@ from dessl.results.averages import average, values_of
 from dessl.results.record import Record
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.training.progress import progress_bar
+from dessl.training.threads import one_thread
 from dessl_paper.comparison import Comparison
 from dessl_paper.figures import Pictures, drawing, headline, numbered, shown_titles, styles
 from dessl_paper.findings import Finding, Level, gap, level
@@ -61,20 +61,9 @@ def run_cells(
     """Train some cells, on the CPU."""
     for cell in cells:
         if cell.key in left:
-            with _one_thread():
+            with one_thread():
                 record = toy_record(experiment, cell, progress=progress)
             yield record
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: so small a network only waits for a second one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def check(experiment: Experiment, source: str) -> None:

@@ -3,6 +3,7 @@
 import itertools
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,8 +122,48 @@ def test_class_balanced_labels_of_skewed_classes_are_weighted_back() -> None:
     assert naive / 150 < 0.2
 
 
-def test_bounds_of_strata_are_added_up_as_independent_errors() -> None:
-    """Labels alone: 18 of 20 and 30 of 30 right, by Wilson's equation and the exact bound."""
+def test_weighted_bounds_written_out() -> None:
+    rng = np.random.default_rng(0)
+    top = rng.uniform(0.6, 1.0, 90)
+    p = np.stack([top, 1 - top], axis=1)
+    y = (rng.random(40) > top[:40]).astype(int)
+    chance = rng.uniform(0.05, 0.9, 40)
+    found = estimate_metric("brier", p[:40], y, p[40:], propensity=chance, check_shift=False)
+    loss = ((p[:40] - np.eye(2)[y]) ** 2).sum(axis=1)
+    h = 1 - (p**2).sum(axis=1)
+    a = 1 / chance / (1 / chance).sum()
+    lam, n = found.lam, 90
+    assert 0 < lam <= 1
+    residuals = loss - lam * h[:40]
+    toward = -(h - h.mean()) / n
+    toward[:40] += a * (h[:40] - a @ h[:40])
+    moved = -lam * toward
+    moved[:40] += a * (loss - a @ loss)
+    c = moved[:40] / np.sqrt(1 - a - toward[:40] ** 2 / (toward @ toward))
+    law = 0.98 * p[:40] + 0.01
+    centre = lam * h[:40] + a @ (expected(p, law, 1) - lam * h[:40])
+    squares = expected(p, law, 2, centre)
+    cubes = expected(p, law, 3, centre)
+    gamma = ((c**3).sum() + 0.15 * (a**3 @ cubes)) / ((c**2).sum() + 0.15 * (a**2 @ squares))
+    v, extra = (c**2).sum(), (moved[40:] ** 2).sum()
+    degrees = 2 * v**2 / ((c**4).sum() - (c**3).sum() ** 2 / v)
+    q = stats.t.ppf(0.975, degrees)
+    assert found.value == pytest.approx(a @ residuals + lam * h.mean())
+    for bound, sign in ((found.low, -1), (found.high, 1)):
+        shift = v / (v + extra) * gamma * (q**2 - 1) / 6
+        root = bound - found.value + shift
+        assert root**2 == pytest.approx(q**2 * (v + gamma * root + extra), rel=1e-6)
+        assert sign * root > 0
+
+
+def expected(p: np.ndarray, law: np.ndarray, power: int, centre: Any = 0.0) -> np.ndarray:
+    """The mean of the Brier score of the first rows, less a centre, to a power, over labels."""
+    of_label = [((p[:40] - np.eye(2)[k]) ** 2).sum(axis=1) - centre for k in (0, 1)]
+    return sum(law[:, k] * of_label[k] ** power for k in (0, 1))
+
+
+def test_a_stratum_that_is_all_right_still_counts() -> None:
+    """18 of 20 and 30 of 30 right: the second stratum, 60 % of all rows, may have wrong ones."""
     p = torch.tensor([[0.9, 0.1]] * 50)
     y, strata = [0] * 18 + [1] * 2 + [0] * 30, ["a"] * 20 + ["b"] * 30
     found = estimate_metric(
@@ -130,18 +171,22 @@ def test_bounds_of_strata_are_added_up_as_independent_errors() -> None:
         strata_unlabelled=["a"] * 60 + ["b"] * 90, alternative="larger", check_shift=False,
     )  # fmt: skip
     assert found.value == pytest.approx(0.4 * 0.9 + 0.6)
-    hits = (torch.tensor(y) == 0).double()
-    design = design_of(50, 150, None, strata, ["a"] * 60 + ["b"] * 90)
-    fit = designed(sample_of(hits, 0.9 + 0 * hits, 0.9 * torch.ones(150).double()), design)
-    exact = 1 - 0.05 ** (1 / 30)
-    first = math.sqrt(
-        (found.value - found.low) ** 2
-        - (0.6 * exact) ** 2
-        - stats.norm.ppf(0.95) ** 2 * fit.unlabelled_variance
-    )
     alone = estimate_metric("accuracy", p[:20], y[:20], alternative="larger")
-    # Student's t instead of the normal quantile: a little farther.
-    assert 0.4 * (alone.value - alone.low) < first < 0.4 * 1.3 * (alone.value - alone.low)
+    exact = 1 - 0.05 ** (1 / 30)
+    assert found.value - found.low > max(0.4 * (alone.value - alone.low), 0.6 * exact)
+
+
+def test_comparisons_of_few_heavy_rows_are_less_certain() -> None:
+    """Student's t has the degrees of freedom of Σ a² r², to which few rows contribute."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.dirichlet([4.0, 1.0], 300) for _ in range(2))
+    y = (rng.random(100) < 0.2).astype(int)
+    rows = ("brier", a[:100], b[:100], y, a[100:], b[100:])
+    chance = np.where(np.arange(100) % 10 == 0, 0.01, 0.5)
+    heavy = compare_models(*rows, propensity=chance, check_shift=False)
+    equal = compare_models(*rows, propensity=np.full(100, 0.3), check_shift=False)
+    error = (heavy.high - heavy.low) / (equal.high - equal.low)
+    assert error > 1.1 * math.sqrt(equal.effective_labels / heavy.effective_labels)
 
 
 def test_wrong_propensities_are_noticed(predictions) -> None:

@@ -48,6 +48,7 @@ def read_image_folder(
     bits: int | None = None,
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
+    unlabelled: Sequence[Path] | None = None,
 ) -> RawData:
     """Images sorted into one subfolder for each class; those in ``unlabelled`` have no label.
 
@@ -63,6 +64,7 @@ def read_image_folder(
             value of all images needs. Of 16-bit colour images Pillow keeps the upper byte.
         max_pixels: An image with more pixels is refused before it is decoded.
         max_bytes: The most bytes that all images together may take.
+        unlabelled: The images without a label to read, in place of all of them.
 
     Returns:
         Images (n, 1 or 3, height, width), resized and turned upright, transparency dropped, and
@@ -73,10 +75,10 @@ def read_image_folder(
             or several images.
     """
     folder = Path(folder)
-    labelled, unlabelled = _sorted_files(folder)
+    labelled, unlabelled = _sorted_files(folder, unlabelled)
     do = f"name the subfolder {quoted(UNLABELLED[0])}"
     warn_of_doubtful(labelled, where=f"{folder}, subfolders", do=do)
-    paths = [path for files in labelled.values() for path in files] + unlabelled
+    paths = [*(path for files in labelled.values() for path in files), *unlabelled]
     x, bits = read_images(
         paths, size=size, colour=colour, bits=bits, max_pixels=max_pixels, max_bytes=max_bytes
     )
@@ -209,13 +211,15 @@ def _bits(largest: Sequence[int], bits: int | None) -> int:
     return bits
 
 
-def _sorted_files(folder: Path) -> tuple[dict[str, list[Path]], list[Path]]:
-    """Files of each class folder, and those without a label."""
+def _sorted_files(
+    folder: Path, given: Sequence[Path] | None
+) -> tuple[dict[str, list[Path]], list[Path]]:
+    """Files of each class folder, and those without a label, where they are not given."""
     labelled: dict[str, list[Path]] = {}
-    unlabelled: list[Path] = []
+    unlabelled = list(given or ())
     for sub in class_folders(folder):
         if sub.name.lower() in UNLABELLED:
-            unlabelled += image_files(sub)
+            unlabelled += image_files(sub) if given is None else []
         else:
             labelled[sub.name] = image_files(sub)
     if len(labelled) < 2:

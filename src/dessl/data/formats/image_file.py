@@ -1,8 +1,9 @@
 """One image file: what its header says, and its pixels as bytes."""
 
+import io
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -31,9 +32,11 @@ class ImageFacts(NamedTuple):
     deep: bool
 
 
-def image_facts(path: Path, max_pixels: int = MAX_PIXELS) -> ImageFacts:
+def image_facts(
+    path: Path, max_pixels: int = MAX_PIXELS, *, content: bytes | None = None
+) -> ImageFacts:
     """Upright height and width of an image, and of what kind it is."""
-    with _opened(path, max_pixels) as image:
+    with _opened(path, max_pixels, content) as image:
         return _facts(image, path)
 
 
@@ -77,7 +80,14 @@ def largest_value(path: Path, max_pixels: int = MAX_PIXELS) -> int:
 
 
 def pixels(
-    path: Path, height: int, width: int, colour: Colour, bits: int, max_pixels: int = MAX_PIXELS
+    path: Path,
+    height: int,
+    width: int,
+    colour: Colour,
+    bits: int,
+    max_pixels: int = MAX_PIXELS,
+    *,
+    content: bytes | None = None,
 ) -> NDArray[np.uint8]:
     """An image as bytes (1 or 3, height, width), upright and resized.
 
@@ -88,8 +98,9 @@ def pixels(
         colour: Whether there is one channel or three.
         bits: Of a grey image of more than 8 bits a pixel, the upper 8 of these are kept.
         max_pixels: An image with more pixels is refused before it is decoded.
+        content: The bytes of the file, where they are known; the path is then only its name.
     """
-    with _opened(path, max_pixels) as image:
+    with _opened(path, max_pixels, content) as image:
         return _pixels(image, height, width, colour, bits)
 
 
@@ -132,14 +143,22 @@ def _is_deep(image: "Image.Image") -> bool:
 
 
 @contextmanager
-def _opened(path: Path, max_pixels: int) -> Iterator["Image.Image"]:
+def _quiet(error: type[Warning]) -> Iterator[None]:
+    """No warnings but one, which is an error; not for several threads, which share the filters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd metadata does not matter here
+        warnings.simplefilter("error", error)
+        yield
+
+
+@contextmanager
+def _opened(path: Path, max_pixels: int, content: bytes | None = None) -> Iterator["Image.Image"]:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata does not matter here
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as image:
+        with _quiet(Image.DecompressionBombWarning) if content is None else nullcontext():
+            source = path if content is None else io.BytesIO(content)
+            with Image.open(source, formats=FORMATS) as image:
                 if image.size[0] * image.size[1] > max_pixels:
                     raise DataError.of(
                         path,

@@ -15,6 +15,7 @@ def read_medmnist(
     path: str | Path,
     *,
     class_names: Sequence[str] | None = None,
+    validation: bool = True,
     max_bytes: int = MAX_BYTES,
 ) -> RawData:
     """A 2D set of MedMNIST, of any image size.
@@ -22,6 +23,7 @@ def read_medmnist(
     Args:
         path: The publisher's npz: train_images, train_labels, and the same for val and test.
         class_names: The classes in order; by default they are numbered, up to the largest label.
+        validation: Whether the file has a validation part; MedMNIST's own have.
         max_bytes: The most bytes that one array may take.
 
     Returns:
@@ -31,7 +33,8 @@ def read_medmnist(
         DataError: The file is missing, damaged, or of another kind (3D, multi-label).
     """
     with open_npz(path, max_bytes=max_bytes) as arrays:
-        labels = {part: _labels(arrays, part) for part in ("train", "val", "test")}
+        names = ("train", "val", "test") if validation else ("train", "test")
+        labels = {part: _labels(arrays, part) for part in names}
         if class_names is None:
             class_names = digit_names(1 + max(int(y.max()) for y in labels.values()))
             if len(class_names) < 2:
@@ -42,8 +45,8 @@ def read_medmnist(
                     do="Pass class_names= if there are other classes.",
                 )
         parts = {part: _part(arrays, part, labels[part], len(class_names)) for part in labels}
-    train, validation, test = parts["train"], parts["val"], parts["test"]
-    for part in (validation, test):
+    train = parts["train"]
+    for part in parts.values():
         if part.x.shape[1:] != train.x.shape[1:]:
             raise DataError.of(
                 path,
@@ -51,7 +54,7 @@ def read_medmnist(
                 got=f"{tuple(train.x.shape[1:])} and {tuple(part.x.shape[1:])}",
                 do=FETCH_AGAIN,
             )
-    return RawData(train, tuple(class_names), validation=validation, test=test)
+    return RawData(train, tuple(class_names), validation=parts.get("val"), test=parts["test"])
 
 
 def _labels(arrays: Npz, part: str) -> Labels:

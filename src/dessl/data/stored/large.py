@@ -9,14 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from dessl.data.formats.folder import (
+    LONGEST_SIDE,
+    UNLABELLED,
+    class_folders,
+    read_image_folder,
+)
+from dessl.data.formats.image_file import Colour
 from dessl.data.formats.npy import sparse_labels
 from dessl.data.semi import SemiData
+from dessl.data.stored.images import image_folder
 from dessl.data.stored.opening import open_rows
 from dessl.data.stored.rows import Without
 from dessl.data.stored.tables import SAMPLE, read_large_table
 
 TABLE_BYTES = 2**27  # of a CSV or Parquet file
 ARRAY_BYTES = 2**30  # of an npy file
+IMAGES = 100_000  # in a folder of unlabelled images
+SAMPLE_BYTES = 2**30  # of images and arrays that are kept in memory; fewer than a sample if larger
 
 
 def large_table(path: str | Path, *, place: Path, **options: Any) -> SemiData | None:
@@ -35,6 +45,46 @@ def large_table(path: str | Path, *, place: Path, **options: Any) -> SemiData | 
     data = SemiData.from_raw(found.raw, name=Path(path).stem)
     data.encoding = found.encoding
     return data.with_stored(found.rest)
+
+
+def unlabelled_folders(folder: Path) -> list[Path]:
+    """Return the subfolders of images without a label."""
+    return [place for place in class_folders(folder) if place.name.lower() in UNLABELLED]
+
+
+def large_folder(
+    folder: str | Path,
+    *,
+    size: int | tuple[int, int] | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> SemiData | None:
+    """Return a folder of images of which most without a label stay on disk.
+
+    None where no more than a sample is without a label, or they are not in one folder.
+
+    Args:
+        folder: As in :func:`dessl.data.formats.folder.read_image_folder`.
+        size: Likewise; by default from the labelled images and the sample.
+        sample: Unlabelled images to keep in memory, drawn completely at random.
+        seed: Of that draw.
+    """
+    places = unlabelled_folders(Path(folder))
+    if len(places) != 1:
+        return None
+    listed = image_folder(str(places[0]))
+    sample = min(sample, SAMPLE_BYTES // min(listed.row_bytes, 3 * LONGEST_SIDE**2))
+    if len(listed) <= sample:
+        return None
+    drawn = np.sort(np.random.default_rng(seed).choice(len(listed), sample, replace=False))
+    paths = [Path(listed.file(int(k)).name) for k in drawn]
+    data = SemiData.from_raw(
+        read_image_folder(folder, size=size, unlabelled=paths), name=Path(folder).name
+    )
+    channels, height, width = data.x.shape[1:]
+    colour: Colour = "grey" if channels == 1 else "rgb"
+    rest = image_folder(str(places[0]), size=(height, width), colour=colour, bits=data.bits)
+    return data.with_stored(Without(rest, drawn))
 
 
 def large_embeddings(
@@ -63,6 +113,7 @@ def large_embeddings(
     stored = open_rows(path)
     found = sparse_labels(labels, len(stored), label=label, missing_labels=missing_labels, ask=ask)
     unlabelled = Without(stored, found.rows)
+    sample = min(sample, SAMPLE_BYTES // stored.row_bytes)
     if len(unlabelled) <= sample:
         return None
     drawn = np.random.default_rng(seed).choice(len(unlabelled), sample, replace=False)

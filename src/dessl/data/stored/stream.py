@@ -122,7 +122,7 @@ class StoredStream:
         window: Bytes of rows that are shuffled together; a window has eight batches at least.
 
     >>> import tempfile
-    >>> from dessl.data.stored import open_rows
+    >>> from dessl.data import open_rows
     >>> folder = tempfile.TemporaryDirectory()
     >>> np.save(f"{folder.name}/a.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
     >>> stream = StoredStream(open_rows(folder.name), 3, seed=0)
@@ -210,11 +210,16 @@ class _Reader:
         self._buffers = _Buffers(shape, stream.stored.dtype, pinned=stream.device.type == "cuda")
         start = _Start(stream.seed, stream.epoch, stream.position, stream.window_rows)
         batches = _batches(stream.stored, self._buffers, start, stream.first_id)
-        thread = threading.Thread(
+        self._thread = threading.Thread(
             target=_fill, args=(batches, self._ready, self._stop), name="dessl-rows", daemon=True
         )
-        self.close = weakref.finalize(self, self._stop.set)  # a stream that is dropped ends it too
-        thread.start()
+        weakref.finalize(self, self._stop.set)  # a stream that is dropped ends it too
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the threads, which lets go of their memory."""
+        self._stop.set()
+        self._thread.join(10)  # a read that hangs is left to itself
 
     def next(self) -> tuple[Tensor, Tensor]:
         """Return the next batch on the device."""

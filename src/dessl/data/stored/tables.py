@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl._files import naming, neighbour, sweep
+from dessl._files import alone, naming, neighbour, sweep
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, marks_in
@@ -255,10 +255,11 @@ class TableRows(StoredRows):
         self._file: StoredRows | None = None
 
     def prepare(self) -> None:
-        """Write the file of encoded rows where it is not there yet."""
+        """Write the file of encoded rows where it is not there yet; several ranks write one."""
         if self._file is None:
-            if not self.place.exists():
-                self._write()
+            with alone(self.place):
+                if not self.place.exists():
+                    self._write()
             self._file = npy_files(files_at(self.place, (".npy",)))
 
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
@@ -284,7 +285,6 @@ class TableRows(StoredRows):
 
     def _write(self) -> None:
         size, folder = len(self) * self.row_bytes, self.place.parent
-        folder.mkdir(parents=True, exist_ok=True)
         sweep(self.place)
         if (free := shutil.disk_usage(folder).free) < size:
             raise DataError.of(

@@ -41,11 +41,13 @@ from dessl.evaluation.debiased.proxies import (
     MetricName,
     Sample,
     imagined_moments,
+    moments_about,
 )
 
 ComparedName = MetricName | Literal["wins"]
 
 IMAGINED_ROWS = 4
+LEAST_DEGREES = 2.0  # of freedom; the pseudo-rows are known
 
 
 class ModelComparison(NamedTuple):
@@ -188,7 +190,36 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     squares = IMAGINED_ROWS * imagined
     if metric.binary and not metric.smooth:
         squares = max(1.0, squares)
-    return (fit.leverage_variance if fit.designed else fit.row_variance) + squares / fit.labels
+    return _weighted_variance(fit, sample) + squares / fit.labels
+
+
+def _weighted_variance(fit: Fit, sample: Sample) -> float:
+    """V(r); if rows have weights, the mean of what is observed and what the models lead to expect.
+
+    Few rows with large weights decide Σ a² r². The models' s = E[r²], which differs from r² by a
+    factor that rows with smaller weights also tell, gives Σ a² s · Σ a r² / Σ a s.
+    """
+    if fit.weights is None:
+        return fit.row_variance
+    a, line = fit.weights, fit.beliefs[: len(fit.weights)]
+    first = sample.labelled.moments[0]
+    expected, _ = moments_about(sample.labelled.moments, line + a @ (first - line))
+    squares = (fit.scaled_residuals / a).square() / (len(a) * fit.labels)
+    if not float(a @ expected):
+        return fit.leverage_variance
+    modelled = float(a.square() @ expected) * float(a @ squares) / float(a @ expected)
+    return (fit.leverage_variance + fit.labels * modelled) / 2
+
+
+def _certain(fit: Fit, variance: float) -> Fit:
+    """The fit with the degrees of freedom of a variance to which few rows may contribute most."""
+    if not fit.designed or not variance:
+        return fit
+    m = len(fit.residuals)
+    noise = float((fit.scaled_residuals**4).sum()) / (m * variance) ** 2 - 1 / m
+    if noise <= 0:
+        return fit
+    return fit._replace(degrees=max(LEAST_DEGREES, min(fit.degrees, 2 / noise)))
 
 
 def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
@@ -209,7 +240,8 @@ def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
 def compared_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Student's t bounds, within reach; a bound not requested is the end of the range."""
     reach, span = _reach(metric, tail, sample), metric.high - metric.low
-    bounds = student_bounds(fit, row_variance(fit, sample, metric), tail)
+    variance = row_variance(fit, sample, metric)
+    bounds = student_bounds(_certain(fit, variance), variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
     return within(near, tail, -span, span)
 
@@ -220,7 +252,7 @@ def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
     error = fit.standard_error(variance)
     if error == 0:  # the models have the same losses on every row whatever its label
         return 1.0
-    t = fit.value / error
+    t, fit = fit.value / error, _certain(fit, variance)
     if alternative == "two-sided":
         return 2 * float(special.stdtr(fit.degrees, -abs(t)))
     return float(special.stdtr(fit.degrees, -t if alternative == "larger" else t))

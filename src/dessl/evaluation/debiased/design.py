@@ -16,7 +16,6 @@ missing at random.
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,8 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, Stratum, without_rounding
-from dessl.evaluation.debiased.proxies import Proxies, Sample
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, without_rounding
+from dessl.evaluation.debiased.proxies import Sample
 from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
 
@@ -180,38 +179,8 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
         plain=plain,
         loss_variance=without_rounding(float(a @ (sample.loss - plain).square())),
         seen_variance=float(a @ (h - a @ h).square()),
-        designed=True,
-        strata=tuple(_strata(sample, design, lam)) if len(inside) > 1 else (),
+        weights=a,
     )
-
-
-def _strata(sample: Sample, design: Design, lam: float) -> Iterator[Stratum]:
-    """Each stratum by itself, with the λ of all."""
-    for number in range(int(design.strata.max()) + 1):
-        here = design.strata == number
-        share = float(design.weights[here].sum())
-        a, loss, h = design.weights[here] / share, sample.loss[here], sample.labelled.h[here]
-        rows = Proxies(h, sample.labelled.moments[:, here])
-        none = Proxies(h[:0], rows.moments[:, :0])
-        residuals = loss - lam * h
-        plain, labels = float(a @ loss), 1 / float(a.square().sum())
-        fit = Fit(
-            value=plain,
-            lam=lam,
-            bend=0.0,
-            correlation=0.0,
-            beliefs=lam * h,
-            residuals=a * (residuals - a @ residuals) * math.sqrt(len(a) * labels),
-            leverage=a,
-            unlabelled_variance=0.0,
-            degrees=max(1.0, labels - 1),
-            labels=labels,
-            plain=plain,
-            loss_variance=without_rounding(float(a @ (loss - plain).square())),
-            seen_variance=0.0,
-            designed=True,
-        )
-        yield Stratum(share, Sample(loss, rows, none), fit)
 
 
 def best_design(sample: Sample, design: Design) -> Fit:

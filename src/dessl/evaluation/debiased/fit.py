@@ -45,9 +45,7 @@ class Fit(NamedTuple):
         plain: The mean of L over the labelled rows, with their weights.
         loss_variance: V(L).
         seen_variance: V(H) over the labelled rows.
-        designed: Whether rows have weights (:mod:`dessl.evaluation.debiased.design`).
-        strata: For rows drawn by strata, each one's share, rows and fit; θ̂ is the sum of share
-            times value, plus λ times a mean over all rows.
+        weights: a, if rows were labelled by design (:mod:`dessl.evaluation.debiased.design`), (m,).
     """
 
     value: float
@@ -63,8 +61,12 @@ class Fit(NamedTuple):
     plain: float
     loss_variance: float
     seen_variance: float
-    designed: bool = False
-    strata: "tuple[Stratum, ...]" = ()
+    weights: Tensor | None = None
+
+    @property
+    def designed(self) -> bool:
+        """Whether rows were labelled by design."""
+        return self.weights is not None
 
     @property
     def unexplained(self) -> float:
@@ -108,14 +110,6 @@ class Fit(NamedTuple):
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""
         return math.sqrt(row_variance / self.labels + self.unlabelled_variance)
-
-
-class Stratum(NamedTuple):
-    """One stratum of a design: its share of all rows, its labelled rows, and their fit."""
-
-    share: float
-    sample: Sample
-    fit: Fit
 
 
 def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[1]) -> Fit:

@@ -187,12 +187,18 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
 
 def imagined_moments(sample: Sample, beliefs: Tensor) -> tuple[float, float]:
     """Return the central moments E[r²], E[r³] of r = L − B with labels drawn from the model."""
-    first, second, third = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
-    # r = L − u with u = B + E[L − B], the line about which residuals are taken.
-    u = beliefs + (first - beliefs).mean()
-    squares = second - 2 * u * first + u.square()
-    cubes = third - 3 * u * second + 3 * u.square() * first - u**3
+    moments = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
+    line = beliefs + (moments[0] - beliefs).mean()
+    squares, cubes = moments_about(moments, line)
     return max(0.0, float(squares.mean())), float(cubes.mean())
+
+
+def moments_about(moments: Tensor, line: Tensor) -> tuple[Tensor, Tensor]:
+    """E[(L − u)²] and E[(L − u)³] of each row, from E[L], E[L²] and E[L³], (3, n), and u, (n,)."""
+    first, second, third = moments
+    squares = second - 2 * line * first + line.square()
+    cubes = third - 3 * line * second + 3 * line.square() * first - line**3
+    return squares, cubes
 
 
 def _label_values(metric: Metric, block: tuple[Tensor, ...]) -> Tensor:

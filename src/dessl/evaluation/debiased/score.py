@@ -36,9 +36,12 @@ and mean_L H (:attr:`Fit.shortfall`). The bounds of such losses are centred on �
 A negative shortfall comes from one row far from the others in H, which shrinking λ and clipping it
 to [0, 1] already corrects; it is then ignored.
 
-Rows drawn by strata have bounds in each stratum, and the distances d_s of these from the stratum's
-mean are added up to √Σ (share_s d_s)² (the MOVER of Zou and Donner): the residuals of a stratum
-whose rows are all right say nothing of how wrong it may be.
+Rows labelled by design have unequal weights, and row i moves θ̂ by c_i: V(θ̂) = Σ c², γ = Σ c³/Σ c²
+with c in units of the mean weight, and the pseudo-rows have the weights of the labelled rows. A few
+rows with large weights decide Σ c². Of its own variance Σ c⁴, the part (Σ c³)²/Σ c² is due to θ,
+which V(θ) follows; the rest makes q Student's t with 2 (Σ c²)²/(Σ c⁴ − (Σ c³)²/Σ c²) degrees of
+freedom. That holds for 0–1 losses too, and for rows drawn by strata, whose residuals are about
+the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo-rows.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -50,11 +53,12 @@ from typing import Literal, NamedTuple
 
 from dessl.evaluation.debiased.fit import Fit
 from dessl.evaluation.debiased.intervals import Bounds, Tail
-from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments
+from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments, moments_about
 
 IMAGINED_SHARE = 0.2  # pseudo-rows per labelled row,
 LEAST_IMAGINED = 10  # and their minimum number
 UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
+IMAGINED_WEIGHTED = 0.15  # the same if rows have weights: each labelled row counts so much again
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
 LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
 FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
@@ -166,30 +170,17 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
     centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
     p = tail.probability
-    if fit.strata and not metric.smooth and p <= 0.5:
-        return _by_strata(fit, metric, p)
-    below, above = _sides(fit, sample, metric, centre)
+    weighted = fit.designed and not metric.smooth and bool(fit.loss_variance)
+    if weighted:
+        centre = fit.value
+        below, above = _weighted_sides(fit, sample)
+    else:
+        below, above = _sides(fit, sample, metric, centre)
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
-    sharing = tail.low and tail.high
+    sharing = tail.low and tail.high and not weighted
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
-
-
-def _by_strata(fit: Fit, metric: Metric, probability: float) -> Bounds:
-    """Add up the distances of the strata's own bounds as independent errors are added up.
-
-    A stratum whose few rows are all right has no observed variance, but it has a bound.
-    """
-    from scipy import special
-
-    squares = [float(special.ndtri(probability)) ** 2 * fit.unlabelled_variance] * 2
-    for stratum in fit.strata:
-        one = stratum.fit
-        centre = _rate(one.value) if metric.binary else one.value
-        for k, side in enumerate(_sides(one, stratum.sample, metric, centre)):
-            squares[k] += (stratum.share * side.at(probability)) ** 2
-    return Bounds(fit.value - math.sqrt(squares[0]), fit.value + math.sqrt(squares[1]))
 
 
 def _rate(value: float) -> float:
@@ -237,6 +228,26 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     v = fit.leverage_variance + _unseen_variance(fit, sample)
     below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
     return below, below._replace(sign=1, gamma=growth, skew=1.0, degrees=max(1.0, m - 2))
+
+
+def _weighted_sides(fit: Fit, sample: Sample) -> tuple[_Side, _Side]:
+    """The bounds' parameters if row i moves θ̂ by c_i, as rows labelled by design do."""
+    if fit.weights is None:
+        raise TypeError("the fit has no weights.")
+    moved = fit.scaled_residuals * math.sqrt(fit.labels / len(fit.residuals))  # c · labels
+    second, third, fourth = (float((moved**k).sum()) for k in (2, 3, 4))
+    line = fit.beliefs[: len(moved)]
+    first = sample.labelled.moments[0]
+    squares, cubes = moments_about(sample.labelled.moments, line + fit.weights @ (first - line))
+    weights = fit.labels * fit.weights
+    imagined = IMAGINED_WEIGHTED * float(weights.square() @ squares)
+    gamma = (third + IMAGINED_WEIGHTED * float(weights**3 @ cubes)) / (second + imagined)
+    # The part of the variance's own variance that θ does not explain.
+    unexplained = (fourth - third**2 / second) / second**2
+    degrees = max(1.0, 2 / unexplained) if unexplained > ROUNDING else math.inf
+    v = second / fit.labels
+    below = _Side(-1, fit.labels, fit.unlabelled_variance, v, gamma, 0.0, degrees=degrees)
+    return below, below._replace(sign=1)
 
 
 def _counted(fit: Fit, sample: Sample, metric: Metric) -> float:

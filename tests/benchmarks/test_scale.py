@@ -1,0 +1,57 @@
+import argparse
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+Script = Callable[[str], ModuleType]
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_growth_is_the_steepest_exponent(script: Script) -> None:
+    growth = script("scale").growth
+    sizes = {"1000": {"s": 2.0}, "10000": {"s": 20.0}, "100000": {"s": 2000.0}, "10": {"x": 1}}
+    assert growth(sizes, "s", 1.0) == 2.0
+    assert growth({"1000": {"s": 0.1}, "10000": {"s": 0.9}}, "s", 1.0) == 0.0
+    assert growth({"1000": {"s": 3.0}}, "s", 1.0) is None
+
+
+def test_a_method_that_gave_up_is_not_tried_again(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale = script("scale")
+    asked = []
+
+    def limited(method: str, rows: int, options: object) -> dict[str, object]:
+        asked.append(rows)
+        return {"gave up": "time"} if rows == 100 else {"processor": rows / 10, "gigabytes": 1.0}
+
+    monkeypatch.setattr(scale, "limited", limited)
+    options = argparse.Namespace(rows=[1000, 100, 10, 20], out=tmp_path / "a" / "scale.json")
+    found: dict[str, dict[str, object]] = {"methods": {}}
+    scale.series("one", options, found, threading.Lock())
+    scale.series("one", options, found, threading.Lock())
+    assert asked == [10, 20, 100]
+    written = json.loads(options.out.read_text())
+    assert written["growth"]["one"] == {"processor": 1.0, "gigabytes": 0.0}
+    assert written["methods"]["one"]["100"] == {"gave up": "time"}
+
+
+@pytest.mark.parametrize("form", ["csv", "npy"])
+def test_files_have_the_rows(script: Script, tmp_path: Path, form: str) -> None:
+    scale = script("scale")
+    scale.main(["--write", str(tmp_path), "--rows", "30", "--format", form])
+    if form == "csv":
+        lines = (tmp_path / "rows.csv").read_text().splitlines()
+        assert len(lines) == 1 + scale.LABELS + 30
+        assert sum(line.endswith(",") for line in lines) == 30
+        assert lines[0] == "x0,x1,x2,x3,label"
+
+
+def test_a_fit_past_its_limits_is_ended(script: Script) -> None:
+    scale = script("scale")
+    options = argparse.Namespace(format="npy", minutes=0.0, gigabytes=8.0, deadline=float("inf"))
+    assert "minutes" in scale.limited("LabelSpreading", 1000, options)["gave up"]
