@@ -202,7 +202,7 @@ def _judged_rows(
 ) -> _Judged:
     x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     x_u: Tensor | SomeRows = x[:0]
-    if data.n_unlabelled:
+    if len(data.unlabelled_rows):  # those on disk are not gathered
         x_u = SomeRows(data.x, data.unlabelled_rows, columns)
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
