@@ -55,3 +55,11 @@ def test_a_fit_past_its_limits_is_ended(script: Script) -> None:
     scale = script("scale")
     options = argparse.Namespace(format="npy", minutes=0.0, gigabytes=8.0, deadline=float("inf"))
     assert "minutes" in scale.limited("LabelSpreading", 1000, options)["gave up"]
+
+
+def test_committed_growth_of_ours_is_at_most_linear() -> None:
+    found = json.loads((RESULTS / "scale.json").read_text())
+    for name in ("dessl fit", "dessl fit, network", "DeSSLClassifier"):
+        done = [int(n) for n, one in found["methods"][name].items() if "gave up" not in one]
+        assert max(done) >= 10**5
+        assert max(found["growth"][name].values()) <= 1.0
