@@ -232,7 +232,7 @@ def earlier_verdict(school: School, taught: Taught) -> dict[str, float]:
     names = taught.report.student.members[1:]
     imitators = [taught.networks["imitators"]]
     parts = Parts([at_kept(kind) for kind in kinds_of(taught)], imitators, (), names)
-    verdict = judged(dataclasses.replace(school, networks=networks), parts)
+    verdict, _ = judged(dataclasses.replace(school, networks=networks), parts)
     return {
         "gold_only_loss": verdict.gold_only_loss,
         "without_loss": verdict.without_loss,

@@ -125,3 +125,25 @@ def test_cells_come_draw_after_draw_the_useless_teacher_first(outside: ModuleTyp
     assert [cell.draw for cell in every] == sorted(cell.draw for cell in every)
     assert len(every) == len(set(every)) == 2 * 15 * len(outside.TEACHERS)
     assert every[0].teacher == "shuffled"
+
+
+def test_a_cell_has_every_method_and_both_verdicts(
+    outside: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"hidden": (8,), "steps": 10, "student_steps": 10, "unlabelled_batch": 16}
+    setting = outside.NetworkSetting(**short)
+    monkeypatch.setattr(outside, "NetworkSetting", lambda: setting)
+    found = outside.measured(outside.Cell("wine", 60, "good", 0))
+    ours = "correct, distil, pool, gate"
+    names = {"gold only", "self-taught student", "student", "teacher only", ours, "usual mix"}
+    names |= {f"{ours}, without answers", f"{ours}, without a gate", "debiased, relative slope"}
+    assert names <= set(found["scores"])
+    assert found["earlier"]["gold_only_loss"] <= found["report"]["student"]["gold_only_loss"]
+    error = found["report"]["student"]["standard_error"]
+    kept = ours + (", without a gate" if gain(found) > error else ", without answers")
+    assert found["scores"][ours] == found["scores"][kept]
+
+
+def gain(found: dict) -> float:
+    choice = found["report"]["student"]
+    return choice["without_loss"] - choice["pooled_loss"]

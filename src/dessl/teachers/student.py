@@ -5,7 +5,7 @@
     S⁰: like S, with no teacher heard: q̃ is what the gold-only networks say, recalibrated
     pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T (or cc, S⁰, S, q̃: teacher at prediction time)
     gate: keep the pool if its cross-fitted out-of-fold CE is below that of the best without answers
-          (cc, or cc and S⁰ pooled) by z standard errors
+          (cc, or cc and S⁰ pooled) by one standard error
 
 Nothing that learns from a gold label is judged by it, nor is the step that a network is kept at
 chosen by it (:mod:`dessl.teachers.selection`). So a teacher that shuffles, inverts or boasts is
@@ -45,7 +45,7 @@ from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
 TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
-NEEDED = {False: 0.0, True: 1.0}  # standard errors, without and with the teacher at prediction time
+NEEDED = 1.0  # standard errors by which the pool must be better
 WITHOUT = 2  # first members of the pool, which no teacher has taught
 
 
@@ -159,8 +159,8 @@ def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
     found = [losses(pooled_log_p(w[gold.folds], logs), gold.y) for w in by_fold]
     base = 1 if float(found[1].mean()) < float(found[0].mean()) else 0
     fall = found[base] - found[2]
-    error, needed = float(fall.std()) / math.sqrt(len(gold.y)), NEEDED[bool(parts.corrections)]
-    kept = by_fold[2 if passes(float(fall.mean()), error, needed) else base]
+    error = float(fall.std()) / math.sqrt(len(gold.y))
+    kept = by_fold[2 if passes(float(fall.mean()), error, NEEDED) else base]
     drawn, folds = school.drawn(parts)
     without, taught = (  # on gold rows, then on others
         torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)])
@@ -181,7 +181,7 @@ def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
         pooled_loss=float(found[2].mean()),
         standard_error=error,
         n=len(gold.y),
-        needed=needed,
+        needed=NEEDED,
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
