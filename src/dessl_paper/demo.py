@@ -60,8 +60,9 @@ def made_demo(out: Path, *, seed: int | None, steps: int | None, as_json: bool) 
     ):
         facts, trial = run_demo(plan)
         facts = dataclasses.replace(facts, command=command(), warnings=tuple(notes))
-        _write_fit(out / FIT, trial, facts)
+        # First what marks the folder as ours: a run after a kill must be allowed to write again.
         write_whole(out / DEMO, json.dumps(_entries(facts), indent=1, ensure_ascii=False) + "\n")
+        _write_fit(out / FIT, trial, facts)
         write_demo(out, facts)
     if as_json:
         show_json(_entries(facts))

@@ -9,6 +9,7 @@ import pytest
 from dessl.data import DataError
 from dessl.report.html import escaped
 from dessl.results.facts import read_facts
+from dessl_paper import demo
 from dessl_paper.demo import DEMO, read_demo
 from dessl_paper.demo_page import demo_lines, shown_parts, unbroken
 from dessl_paper.demo_parts import demo_plan
@@ -68,6 +69,22 @@ def test_files_of_something_else_are_left_alone(cli: Cli, tmp_path: Path) -> Non
     assert code == 2
     assert "report.html that dessl demo did not write" in err
     assert (tmp_path / "report.html").read_text() == "mine"
+
+
+def test_a_folder_is_ours_from_the_first_file_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    facts = read_demo(COMMITTED)
+    monkeypatch.setattr(demo, "run_demo", lambda _: (facts, None))
+    monkeypatch.setattr(demo, "write_facts", killed)
+    monkeypatch.setattr(demo, "trial_facts", lambda *_, **__: None)
+    for _ in range(2):  # the second time it is not refused
+        with pytest.raises(KeyboardInterrupt):
+            demo.made_demo(tmp_path, seed=None, steps=2, as_json=False)
+        assert (tmp_path / "digits").is_dir()
 
 
 @pytest.mark.parametrize(

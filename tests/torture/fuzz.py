@@ -120,6 +120,7 @@ def fuzzed(
         name = chance.choices(names, weights)[0]
         case = GRAMMARS[name][0](random.Random(f"{seed} {number}"))
         _judged(case, root, watch, counts[name], corpus)
+    watch.disarm()
     shutil.rmtree(root)
 
 

@@ -56,6 +56,8 @@ def arguments_case(chance: random.Random) -> Case:
             line[at] = odd
         elif at < len(line):
             del line[at]
+    if "demo" in line and "--help" not in line:
+        line.append("--help")  # what it does takes longer than a case may
     line = [part.replace("\x00", "") for part in line]  # no process can be given one
     options = {"arguments": line, "piped": PIPED[chance.randrange(len(PIPED))]}
     return Case("arguments", files(), options, 60_000_000, damaged)

@@ -39,6 +39,7 @@ from jobs import JOBS, Job, available, prepare, serve, settle
 from limits import BASE, resident
 from safetensors.torch import load, load_file
 
+from dessl.cli.stopping import stop_at_once
 from dessl.training.checkpoint import load_checkpoint
 
 SECONDS = 20  # in which a process must have ended after a signal
@@ -143,6 +144,8 @@ def _child(
         operations = Operations(folder, fault)
         operations.arm()
         first()
+        if job.command:  # as the program does before its first import
+            stop_at_once()
         os.write(pipe, f"{resident()}\n".encode())
         try:
             job.run()
@@ -258,12 +261,18 @@ def _alike(name: str, found: bytes | None, wanted: bytes | None) -> bool:
 
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+        return isinstance(other, torch.Tensor) and _same_bits(one, other)
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(one == other)
+    return bool(one == other) or (one != one and other != other)  # NaN
+
+
+def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    same = one.shape == other.shape and one.dtype == other.dtype
+    first, second = (part.contiguous().reshape(-1).view(torch.uint8) for part in (one, other))
+    return same and torch.equal(first, second)  # NaN is NaN
 
 
 def litter(found: dict[str, bytes]) -> list[str]:

@@ -32,7 +32,7 @@ EXPECTED = "an Excel workbook (.xlsx)"
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"  # how .xls files begin, and workbooks with a password
 WIDEST, LONGEST = 16_384, 2**20  # columns and rows that a sheet of Excel can have
 LONGEST_CODE = 255  # characters of a number format
-EMPTY = 2**22  # cells of empty rows between others
+EMPTY = 2**18  # cells of empty rows between others, in a whole sheet
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
 NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # of a number format: words, colours, ...
@@ -136,7 +136,7 @@ class _Sheet(_Handler):
         self._path, self._max_bytes = path, max_bytes
         self._rows: list[list[str]] = []
         self._cells: dict[int, str] = {}
-        self._row = self._column = self._n_rows = self._n_empty = 0
+        self._row = self._column = self._n_rows = self._n_empty = self._n_gaps = 0
         self._kind, self._style, self._value = "n", 0, ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -202,11 +202,12 @@ class _Sheet(_Handler):
 
     def _add_empty(self) -> None:
         n, self._n_empty = self._n_empty, 0
-        if n * len(self.names) > EMPTY:
+        self._n_gaps += n
+        if self._n_gaps * len(self.names) > EMPTY:
             raise DataError.of(
                 self._path,
                 expected="rows one below the other",
-                got=f"{n:,} empty rows above row {self._row:,}",
+                got=f"{self._n_gaps:,} empty rows above row {self._row:,}",
                 do="Delete the empty rows in Excel, or what is left in that row.",
             )
         if n:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MAX_PIXELS = 2**26
 SMALL = 2**14  # pixels of an image that is decoded while its header is looked at
+LARGE = 2**22  # pixels of an image whose file must have some bytes for them
+MOST_IN_A_BYTE = 8 * 1032  # pixels of one bit each, deflated as far as that goes
 GREY_MODES = ("1", "L", "LA", "La")
 Colour = Literal["grey", "rgb"]
 
@@ -151,6 +153,18 @@ def _quiet(error: type[Warning]) -> Iterator[None]:
         yield
 
 
+def _check_bytes(path: Path, image: "Image.Image", size: int) -> None:
+    """Refuse a large image of which hardly any byte is there."""
+    n_pixels = image.size[0] * image.size[1]
+    if n_pixels > LARGE and n_pixels > MOST_IN_A_BYTE * size:
+        raise DataError.of(
+            path,
+            expected=f"more than {size:,} bytes for {image.size[1]} × {image.size[0]} pixels",
+            got="a header that states more than the file can hold",
+            do="The file is damaged: replace or remove it.",
+        )
+
+
 @contextmanager
 def _opened(path: Path, max_pixels: int, content: bytes | None = None) -> Iterator["Image.Image"]:
     from PIL import Image
@@ -166,6 +180,7 @@ def _opened(path: Path, max_pixels: int, content: bytes | None = None) -> Iterat
                         got=f"{image.size[1]} × {image.size[0]}",
                         do="Make the image smaller, or pass a larger max_pixels.",
                     )
+                _check_bytes(path, image, path.stat().st_size if content is None else len(content))
                 yield image
     except DataError:
         raise
