@@ -44,15 +44,20 @@ def costs(pool: Pool, case: dict[str, Any]) -> dict[str, float]:
     rows = GPUS * case["unlabelled rows of a step"]
     steps = pool.passes * pool.rows / rows
     hours = steps / case["steps/s"] / 3600
+    # dessl.train makes the views of all rows on each GPU: those of the other GPUs' rows are added.
+    others = (1 - 1 / GPUS) * case["seconds of views of 8 GPUs' rows"]
     drawn = rows + GPUS * case["labelled rows of a step"]
     return {
         "GB of rows": pool.rows * case["bytes of an image"] / 1e9,
         "unlabelled rows of a step": rows,
         "labelled rows of a step": GPUS * case["labelled rows of a step"],
         "passes": pool.passes,
-        "steps": steps,
+        "training steps": steps,
         "steps/s": case["steps/s"],
+        "seconds of a step": 1 / case["steps/s"],
+        "seconds of all views on each GPU": case["seconds of views of 8 GPUs' rows"],
         "hours on 8 GPUs": hours,
+        "hours with dessl.train": steps * (1 / case["steps/s"] + others) / 3600,
         "GPU hours": GPUS * hours,
         "dollars": GPUS * hours * PRICE,
         "GB/s to read": drawn * case["bytes of an image"] * case["steps/s"] / 1e9,

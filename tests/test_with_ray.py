@@ -1,5 +1,6 @@
 """The example with Ray: Ray Train and Ray Tune train, and resume, what dessl trains alone."""
 
+import json
 import runpy
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from dessl import entropy
 from dessl.training import TrainResult, train
 
 pytestmark = [
@@ -44,6 +47,46 @@ def test_two_workers_of_ray_train_end_where_one_process_does(
     expected = alone(example, "fixmatch", 0.5).history[-1].validation
     assert found["cross_entropy"] == pytest.approx(expected["cross_entropy"], abs=1e-4)
     assert found["accuracy"] == pytest.approx(expected["accuracy"], abs=0.011)  # a row of 100
+
+
+def test_ray_starts_killed_workers_again_and_the_training_resumes(
+    example: dict[str, Any], tmp_path: Path
+) -> None:
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    network, make_data, plan = (example[name] for name in ("network", "make_data", "PLAN"))
+
+    def killed_once(config: dict[str, str]) -> None:
+        import os
+        import signal
+
+        calls, mark = 0, Path(config["out"]).with_name("killed")
+
+        def term(logits: torch.Tensor) -> torch.Tensor:
+            nonlocal calls
+            calls += 1
+            if calls == 40 and torch.distributed.get_rank() == 1 and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return entropy(logits)
+
+        train(network, term, make_data(), plan, out=config["out"], progress=False)
+
+    TorchTrainer(
+        killed_once,
+        train_loop_config={"out": str(tmp_path / "one")},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(
+            storage_path=str(tmp_path / "train"), failure_config=FailureConfig(max_failures=1)
+        ),
+    ).fit()
+    assert (tmp_path / "killed").exists()
+    lines = (tmp_path / "one" / "history.jsonl").read_text().splitlines()
+    found = [json.loads(line)["validation"]["cross_entropy"] for line in lines]
+    history = train(network, entropy, make_data(), plan, progress=False).history
+    expected = [event.validation["cross_entropy"] for event in history]
+    assert found == pytest.approx(expected, abs=1e-4)
 
 
 class StoppedError(Exception):

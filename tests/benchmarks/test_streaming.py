@@ -26,6 +26,12 @@ def test_committed_memory_is_flat_and_speed_within_a_fifth() -> None:
         assert ways["from disk"]["ratio"] > 0.8
 
 
+def test_a_gpu_fed_from_elsewhere_is_committed_within_a_twentieth() -> None:
+    found = json.loads((RESULTS / "streaming-h200.json").read_text())
+    assert found["machine"]["device"] == "NVIDIA H200"
+    assert min(way["ratio"] for way in found["device"].values()) > 0.95
+
+
 @pytest.mark.slow
 def test_a_smoke_run_measures(script: Script, tmp_path: Path) -> None:
     out = tmp_path / "streaming.json"

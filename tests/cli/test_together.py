@@ -64,6 +64,7 @@ def test_networks_are_spread_and_end_as_in_one_process(tmp_path: Path) -> None:
     assert again[1][1:] == ("", "")
 
 
+@pytest.mark.slow
 def test_one_network_is_trained_by_all_ranks(tmp_path: Path) -> None:
     people, alone, both = write_people(tmp_path / "people.csv"), tmp_path / "1", tmp_path / "2"
     options = (*OPTIONS, "--networks", 1, "--surrogate", "entropy", "--lam", 0.5)

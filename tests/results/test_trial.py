@@ -39,11 +39,15 @@ def test_held_out_labels_are_weighed_by_their_propensities() -> None:
         trial_facts(one, surrogate="pseudo_label", command="dessl fit", seconds=1.0)
         for one in (weighed, plain)
     )
-    p = plain.logits.softmax(1)
-    wanted = estimate_metric("brier", p[known], y[known], p[~known], propensity=chances)
-    (*_, found) = (one for one in facts.estimates if one.metric == "brier")
-    assert found.method == "DePseudoLabel"
-    assert (found.value, found.low, found.high) == wanted[:3]
+    both = [one for one in facts.estimates if one.metric == "brier"]
+    assert [one.method for one in both] == ["complete case", "DePseudoLabel"]
+    for found, logits in zip(both, (plain.twin_logits, plain.logits), strict=True):
+        p = logits.softmax(1)
+        wanted = estimate_metric("brier", p[known], y[known], p[~known], propensity=chances)
+        assert (found.low, found.high) == (wanted.low, wanted.high)
+    alone = plain.twin_logits.softmax(1)
+    wanted = estimate_metric("brier", alone[known], y[known], alone[~known], propensity=chances)
+    assert both[0].value == wanted.value  # the other's is this plus the difference
     changed = [one.difference for one in facts.comparisons]
     assert changed != [one.difference for one in without.comparisons]
 

@@ -20,7 +20,16 @@ ALL = "all"
 MOST = "most "  # how counts begin that are not added up
 COLUMNS = {
     "fuzz": ("inputs", "accepted", "accepted %", "refused", "failed"),
-    "kills": ("kills", "SIGKILL", "SIGINT", "SIGTERM", "finished bit-identical", "failed"),
+    "kills": (
+        "kills",
+        "SIGKILL",
+        "SIGINT",
+        "SIGTERM",
+        "finished bit-identical",
+        "failed",
+        "most ms after a signal",
+        "most % of memory",
+    ),
     "harm": ("cases", "failed"),
     "starts": ("signals", "one line", "Python not ready", "finished before", "failed"),
 }
@@ -69,9 +78,13 @@ def table(part: str, entries: Mapping[str, Mapping[str, float]]) -> str:
         f"|---|{'---:|' * len(columns)}",
     ]
     for name in [*sorted(set(entries) - {ALL}), ALL]:
-        cells = (f"{entries[name].get(column, 0):,}" for column in columns)
+        cells = (_cell(column, entries[name].get(column, 0)) for column in columns)
         lines.append(f"| {' | '.join((name, *cells))} |")
     return "\n".join(lines)
+
+
+def _cell(column: str, count: float) -> str:
+    return "–" if column.startswith(MOST) and not count else f"{count:,}"  # not measured
 
 
 def page_with_tables(page: str) -> str:

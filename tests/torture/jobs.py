@@ -24,6 +24,7 @@ from torch import nn
 
 from dessl import DeSSLClassifier, SemiData, TrainPlan, train
 from dessl._files import write_whole
+from dessl.cli import sources
 from dessl.cli.main import main
 from dessl.data import DATASETS, download
 from dessl.data.publishers import RemoteFile
@@ -119,6 +120,7 @@ TABLE = {"inputs": ("people.csv",), "needs": "pyarrow"}
 OF_RUN = {"inputs": RUN, "needs": "pyarrow"}
 JOBS = {
     "fit": _job(*FIT, "--no-pool", **TABLE, share=2),
+    "fit from disk": _job(*FIT, "--stream", "--lam", "0.5", **TABLE, share=2),
     "fit with a pool": _job(*FIT, "--pool", **TABLE, share=1),
     "fit an npz file": _job(*ROWS, "--no-pool", inputs=("rows.npz",), share=2),
     "fit with a teacher": _job(
@@ -165,6 +167,7 @@ def settle(port: int) -> None:
     time.perf_counter = lambda: 0.0  # type: ignore[assignment]
     Population.save_seconds = 0.0
     download.CHUNK = 20_000
+    sources.SAMPLE = 5  # rows in memory, where the others stay on disk
     digest = hashlib.sha256(ARCHIVE).hexdigest()
     file = RemoteFile(SERVED, (f"http://127.0.0.1:{port}/{SERVED}",), f"sha256:{digest}")
     DATASETS["mnist"] = dataclasses.replace(DATASETS["mnist"], remote=(file,))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,12 @@ def torchrun(*words: object) -> subprocess.Popen[str]:
     paths = os.pathsep.join(str(ROOT / part) for part in ("", "src"))
     return subprocess.Popen(
         [sys.executable, "-m", "torch.distributed.run", *map(str, words)],
-        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": paths,
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1" if "--nnodes=1:2" in words else "0",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -300,12 +306,15 @@ def test_torchrun_restarts_a_job_that_lost(dies: str, tmp_path: Path) -> None:
     hosts: list[list[object]] = [["--standalone", "--nproc-per-node=2", "--max-restarts=1"]]
     if dies == "host":
         store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-        port, patience = store.port, "last_call_timeout=8,keep_alive_interval=1"
+        port = store.port
         del store
         own = ["--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=2", "--rdzv-backend=c10d"]
-        own += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--rdzv-conf={patience}"]
+        own += [f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-conf=keep_alive_interval=1"]
         hosts = [[*own, "--local-addr=127.0.0.1"]] * 2
-    jobs = [torchrun(*words, tmp_path / "script.py", broken, dies) for words in hosts]
+    jobs = [torchrun(*hosts[0], tmp_path / "script.py", broken, dies)]
+    if dies == "host":  # the other one joins when the first has the meeting place
+        distributed.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=120))
+        jobs.append(torchrun(*hosts[1], tmp_path / "script.py", broken, dies))
     ended = [job.communicate(timeout=300) for job in jobs]
     codes = sorted(job.returncode for job in jobs)
     assert codes == ([0] if dies == "rank" else [-signal.SIGKILL, 0]), ended

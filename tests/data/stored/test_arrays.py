@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dessl.data import DataError, open_rows
 
@@ -46,6 +47,17 @@ def test_raw_numbers(tmp_path: Path) -> None:
         open_rows(tmp_path / "a.bin", shape=(7,), dtype="uint8")
     with pytest.raises(ValueError, match="shape and number type"):
         open_rows(tmp_path / "a.bin")
+
+
+def test_an_array_in_memory() -> None:
+    x = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)
+    stored = open_rows(x)
+    assert stored.shape == (3, 2, 2)
+    assert (stored.rows([1])[0] == x[1].transpose(2, 0, 1)).all()
+    assert stored.identity() != open_rows(x + 1).identity()
+    assert open_rows(torch.arange(4.0).view(2, 2)).rows([1]).tolist() == [[2, 3]]
+    with pytest.raises(ValueError, match="columns cannot be used with an array"):
+        open_rows(x, columns=["a"])
 
 
 def damaged(path: Path, how: str) -> None:

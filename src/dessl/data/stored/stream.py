@@ -81,11 +81,6 @@ class Epoch:
         """How many windows there are."""
         return len(self._bounds) - 1
 
-    @property
-    def largest(self) -> int:
-        """Rows of the largest window."""
-        return int(np.diff(self._places[self._bounds]).max())
-
     def window(self, k: int) -> Window:
         """Return a window."""
         low, high = self._bounds[k], self._bounds[k + 1]
