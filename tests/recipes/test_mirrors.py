@@ -128,3 +128,14 @@ def test_teachers_look_at_the_networks_features_and_are_saved(tmp_path: Path) ->
     with pytest.raises(ExportError, match="features of the network"):
         probabilities_of(found.model)
     probabilities_of(found.model, networks_only=True)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_whole_default_on_a_gpu() -> None:
+    data = spots(sideways=False).to("cuda")
+    found = fit(data, recipe_for(data, steps=40), progress=False)
+    assert found.mirrors is not None
+    assert found.recipe.strong
+    p = found.model(data.x).exp()
+    torch.testing.assert_close(p.sum(1), torch.ones_like(p[:, 0]))

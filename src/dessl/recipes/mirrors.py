@@ -147,6 +147,8 @@ def _probe(part: SemiData, recipe: Recipe, number: int) -> tuple[Tensor, Tensor,
         select="cross_entropy",
         patience=None,
         patience_after=0,
+        compile="off",  # which takes longer than so few steps
+        graph="off",
         schedule="cosine",
         evaluate_every=max(1, steps // 10),
     )
