@@ -51,7 +51,7 @@ def test_networks_of_unequal_rows_come_back_in_order() -> None:
     ]
     networks = trained_networks(x, labels, lessons, SHORT, n_classes=2)
     new, truth = drawn(200, seed=1)
-    found = [accuracy(network_log_p(network, new), truth) for network in networks]
+    found = [accuracy(network_log_p(one.network, new), truth) for one in networks]
     assert found[0] > 0.8
     assert found[1] < 0.2
     assert found[2] > 0.8
@@ -70,8 +70,8 @@ def test_each_student_has_targets_of_its_own(risk: str) -> None:
     ]
     first, second = trained_networks(x, y, lessons, SHORT, n_classes=2, x_unlabelled=rest, seed=3)
     new, wanted = drawn(300, seed=4)
-    assert accuracy(network_log_p(first, new), wanted) > 0.9
-    assert accuracy(network_log_p(second, new), wanted) < 0.1
+    assert accuracy(network_log_p(first.network, new), wanted) > 0.9
+    assert accuracy(network_log_p(second.network, new), wanted) < 0.1
 
 
 def test_imitators_learn_the_answers_and_no_gold_label() -> None:
@@ -88,7 +88,7 @@ def test_imitators_learn_the_answers_and_no_gold_label() -> None:
 def test_the_ensemble_is_the_geometric_mean() -> None:
     x, y = drawn(40)
     lessons = [Lesson(torch.arange(40), NONE)] * 2
-    networks = trained_networks(x, y, lessons, SHORT, n_classes=2)
+    networks = [one.network for one in trained_networks(x, y, lessons, SHORT, n_classes=2)]
     each = torch.stack([network_log_p(network, x).exp() for network in networks])
     product = each.prod(0).sqrt()
     expected = product / product.sum(1, keepdim=True)

@@ -210,6 +210,19 @@ class TaughtReport:
         return cls(*counts, teachers, _choice(found["student"]), more)
 
 
+def _renewed(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of format 1, which compared the answers with the gold-only networks."""
+    choices = {}
+    for name in ("student", "with_answers"):
+        choice = found[name]
+        if choice is not None:
+            alone = [1.0] + [0.0] * (len(choice["weights"]) - 1)
+            own = {"weights_without": alone, "without_loss": choice["gold_only_loss"]}
+            choice = {**choice, **own, "n": found["n_gold"]}
+        choices[name] = choice
+    return {**found, **choices}
+
+
 def _choice(found: Mapping[str, Any]) -> Choice:
     lists = ("members", "weights", "weights_without")
     own: dict[str, Any] = {name: tuple(found[name]) for name in lists}
@@ -356,9 +369,9 @@ class Taught:
     def from_state(cls, state: State) -> Self:
         """Rebuild what :meth:`state` gave; its predictions are the same."""
         tensors, settings = state
-        if settings.get("format") != FORMAT:
+        if settings.get("format") not in (1, FORMAT):
             raise ValueError(
-                f"this version reads format {FORMAT} of a taught student; got "
+                f"this version reads formats 1 to {FORMAT} of a taught student; got "
                 f"{settings.get('format')!r}. Train it again, or use the version that wrote it."
             )
         names = tuple(settings["class_names"])
@@ -374,7 +387,8 @@ class Taught:
         }
         soft = settings["soft_teachers"]
         listening = None if soft is None else _listening(tensors, soft)
-        report = TaughtReport.from_dict(settings["report"])
+        found = settings["report"]
+        report = TaughtReport.from_dict(_renewed(found) if settings["format"] == 1 else found)
         return cls(names, space, setting, networks, listening, report)
 
 

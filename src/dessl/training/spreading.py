@@ -43,7 +43,7 @@ def spread_trainings(
             for result in found.results
         ]
         bare = tuple(dataclasses.replace(one, model=nn.Identity()) for one in found.results)
-        return found._replace(results=bare), weights
+        return Trained(bare, found.beside), weights
 
     found = spread([partial(train_and_send, number) for number in range(len(jobs))])
     return [
@@ -64,4 +64,4 @@ def _received(
             model = build().to(device)
         put_into(model, state)
         results.append(dataclasses.replace(result, model=model.eval()))
-    return sent._replace(results=tuple(results))
+    return Trained(tuple(results), sent.beside)
