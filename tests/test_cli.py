@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dessl
 
 
@@ -39,6 +41,7 @@ def test_a_terminal_without_greek_letters_gets_the_rest() -> None:
     assert "?, or 'auto': chosen on held-out labels." in result.stdout
 
 
+@pytest.mark.slow
 def test_a_home_folder_that_the_shell_left_as_it_was_typed(tmp_path: Path) -> None:
     (tmp_path / "my tables").mkdir()
     rows = [f"{k % 7},{'ab'[k % 2]}" for k in range(20)]

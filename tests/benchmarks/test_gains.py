@@ -61,6 +61,7 @@ def test_draws_share_no_row_and_hide_labels(script: Callable[[str], ModuleType])
     assert sets.draw(table, 500, seed=0) is None
 
 
+@pytest.mark.slow
 def test_a_cell_is_measured_once(
     script: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

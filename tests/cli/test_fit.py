@@ -81,6 +81,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert np.mean(right) > 0.8
 
 
+@pytest.mark.slow
 def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     for name, count in {"dark": 12, "light": 12, "unlabelled": 20}.items():
@@ -112,6 +113,7 @@ def test_a_folder_of_images_of_different_sizes(cli: Cli, tmp_path: Path) -> None
     )
 
 
+@pytest.mark.slow
 def test_scans_of_twelve_bits_from_folders_of_any_names(cli: Cli, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     counts = {"scans/dark": 12, "scans/light": 12, "new/p1": 6, "new/p2": 6}
@@ -185,6 +187,7 @@ def test_embeddings_with_a_file_of_labels(cli: Cli, tmp_path: Path) -> None:
         assert (code, message in " ".join(err.split())) == (2, True), err
 
 
+@pytest.mark.slow
 def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
     cli: Cli, tmp_path: Path
 ) -> None:

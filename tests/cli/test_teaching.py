@@ -37,6 +37,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"
     teachers = ("--teacher", "llm", "--teacher", "p", "--teacher-at-prediction")

@@ -48,6 +48,7 @@ def facts(out: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_networks_are_spread_and_end_as_in_one_process(tmp_path: Path) -> None:
     people, alone, both = write_people(tmp_path / "people.csv"), tmp_path / "1", tmp_path / "2"
     options = (*OPTIONS, "--networks", 3)

@@ -127,6 +127,7 @@ def test_a_break_says_how_to_go_on(
     assert (folder / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_all_runs_one_after_another(cli: Cli, tmp_path: Path, two: list[str]) -> None:
     code, out, err = cli("reproduce", "all", *SMOKE, "--out", tmp_path / "all", "--json")
     assert code == 0, err

@@ -48,6 +48,7 @@ def test_a_seed_gives_the_same_points_and_another_seed_others() -> None:
     assert not torch.equal(one.x, other.x)
 
 
+@pytest.mark.slow
 def test_debiased_methods_find_the_truth_and_the_usual_ones_do_not() -> None:
     found = {name: run.overlap_posterior for name, run in runs(SMALL).items()}
     # A short run: the debiased methods end near the complete case, whatever it is by then.

@@ -73,6 +73,7 @@ def test_the_same_records_give_the_same_files(smoke: Callable[[str], Path]) -> N
     assert first == again
 
 
+@pytest.mark.slow
 def test_methods_have_learning_curves_and_classes(
     fixmatch: Results, folder_of: Callable[..., Path]
 ) -> None:
@@ -130,6 +131,7 @@ def command(*arguments: object) -> int:
     return int(left.value.code or 0)
 
 
+@pytest.mark.slow
 def test_the_command_tells_a_reproduction_from_a_run(
     smoke: Callable[[str], Path],
     tmp_path: Path,

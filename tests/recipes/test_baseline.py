@@ -111,6 +111,7 @@ def test_a_restart_is_longer_slower_and_has_other_draws() -> None:
     assert len({plan.seed for plan in (recipe.plan, first, second)}) == 3
 
 
+@pytest.mark.slow
 def test_an_unlucky_start_is_restarted_in_a_folder_of_its_own(tmp_path: Path) -> None:
     data, built = clouds(), []
 

@@ -498,6 +498,7 @@ class TestFit:
         assert fitted.check.n == 50
         assert len(fitted.results) == 1
 
+    @pytest.mark.slow
     def test_images_with_their_own_views(self) -> None:
         data = load("digits")
         draw = draw_labels(data.y, 60, generator=torch.Generator().manual_seed(0))

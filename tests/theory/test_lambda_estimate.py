@@ -94,6 +94,7 @@ def test_without_correlation_shrinking_falls_back_on_the_complete_case() -> None
     assert falls_back["lower_bound"] / 400 == pytest.approx(stats.t.cdf(1.645, 18), abs=0.05)
 
 
+@pytest.mark.slow
 def test_with_few_labels_least_squares_beats_the_pooled_slope() -> None:
     """The comparison of the errata: skewed, ρ = .93, n_l = 10; mean squared error of the risk."""
     rng = np.random.default_rng(4)

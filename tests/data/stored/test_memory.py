@@ -29,6 +29,7 @@ print(peak(16_384), peak(163_840))
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count memory otherwise")
 def test_ten_times_the_rows_take_the_same_memory(tmp_path: Path) -> None:
     done = subprocess.run(

@@ -90,6 +90,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return figures
 
 
+@pytest.mark.slow
 def test_a_title_is_drawn_as_it_is(fixmatch: Results) -> None:
     odd = "costs $x^2$ or $5\nin \\foo"
     records = tuple(
@@ -145,6 +146,7 @@ def test_steps_are_whole_numbers_each_once(
     assert all(tick == int(tick) for tick in shown[0].axes[0].get_xticks())
 
 
+@pytest.mark.slow
 def test_intervals_of_two_splits_do_not_stretch_an_axis_past_the_possible(
     results_of: Callable[..., Results], shown: list[Figure]
 ) -> None:

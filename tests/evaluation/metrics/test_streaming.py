@@ -142,6 +142,7 @@ def peak_megabytes(rows, piece):
     return tuple(float(part) for part in result.stdout.split())
 
 
+@pytest.mark.slow
 def test_memory_stays_small():
     """50,000 × 1,000 probabilities are 200 MB in float32 and twice that in float64."""
     _, added = peak_megabytes(rows=50_000, piece=2_000)
