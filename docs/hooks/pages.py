@@ -66,7 +66,8 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> st
         for place in (target, target.parent / REPORT):
             if files.get_file_from_path(result := _below(place, ROOT)):
                 return f"{match[1]}[{match[2]}]({result})"
-        if match[1] or files.get_file_from_path(_below(target, DOCS)):
+        inside = target.is_relative_to(DOCS) and files.get_file_from_path(_below(target, DOCS))
+        if match[1] or inside:
             return match[0]
         return f"{match[2]} (`{_below(target, ROOT)}` in the repository)"
 
