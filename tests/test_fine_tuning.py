@@ -1,13 +1,13 @@
 """LoRA on tiny random transformers: micro-batches and ranks give the gradient of one batch."""
 
 import runpy
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.training.several_ranks import run_ranks
 from torch import Tensor, distributed, nn
 
 from dessl import Rows, SemiData, objective
@@ -18,6 +18,10 @@ pytestmark = [
     pytest.mark.slow,  # imports of ten seconds; tests/training/test_whole_step.py is fast
     pytest.mark.skipif(not (find_spec("peft") and find_spec("transformers")), reason="no peft"),
 ]
+
+needs_gloo = pytest.mark.skipif(
+    not distributed.is_gloo_available(), reason="this PyTorch has no gloo"
+)
 
 SMALL = {
     "hidden_size": 32,
@@ -32,6 +36,10 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
+    return _example()
+
+
+def _example() -> dict[str, Any]:
     return runpy.run_path(str(Path(__file__).parents[1] / "examples" / "fine_tuning.py"))
 
 
@@ -117,18 +125,18 @@ def test_micro_batches_with_checkpointing_have_the_gradient_of_one_batch(
     torch.testing.assert_close(gradient(model), expected, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("kind", BUILD)
-def test_so_do_two_ranks(
-    kind: str, example: dict[str, Any], tmp_path: Path, run_ranks: Callable[..., list[int]]
-) -> None:
-    def work(folder: Path) -> None:
-        number = distributed.get_rank()
-        model = nn.parallel.DistributedDataParallel(BUILD[kind](example))
-        mine = SPLIT[:2] if number == 0 else SPLIT[2:]
-        example["take_step"](model, Entropy(), data(kind), mine, lam=0.7, bf16=False)
-        torch.save(gradient(model), folder / f"{number}.pt")
+def _step_on_a_rank(folder: Path, kind: str) -> None:
+    number, example = distributed.get_rank(), _example()
+    model = nn.parallel.DistributedDataParallel(BUILD[kind](example))
+    mine = SPLIT[:2] if number == 0 else SPLIT[2:]
+    example["take_step"](model, Entropy(), data(kind), mine, lam=0.7, bf16=False)
+    torch.save(gradient(model), folder / f"{number}.pt")
 
-    assert run_ranks(2, work, tmp_path) == [0, 0]
+
+@needs_gloo
+@pytest.mark.parametrize("kind", BUILD)
+def test_so_do_two_ranks(kind: str, example: dict[str, Any], tmp_path: Path) -> None:
+    assert run_ranks(2, _step_on_a_rank, tmp_path, kind) == [0, 0]
     expected = of_one_batch(kind, example)
     for number in (0, 1):
         found = torch.load(tmp_path / f"{number}.pt", weights_only=True)
@@ -157,12 +165,12 @@ def test_the_example_learns(example: dict[str, Any]) -> None:
     assert example["main"]() > 0.85
 
 
-def test_the_example_learns_on_two_ranks(
-    example: dict[str, Any], tmp_path: Path, run_ranks: Callable[..., list[int]]
-) -> None:
-    def work(folder: Path) -> None:
-        (folder / f"{distributed.get_rank()}").write_text(str(example["main"]()))
+def _example_on_a_rank(folder: Path) -> None:
+    (folder / f"{distributed.get_rank()}").write_text(str(_example()["main"]()))
 
-    assert run_ranks(2, work, tmp_path) == [0, 0]
+
+@needs_gloo
+def test_the_example_learns_on_two_ranks(tmp_path: Path) -> None:
+    assert run_ranks(2, _example_on_a_rank, tmp_path) == [0, 0]
     found = [float((tmp_path / name).read_text()) for name in "01"]
     assert found[0] == found[1] > 0.85

@@ -1,19 +1,17 @@
 """Batches of one step add up to the risk of all its rows, in value and in gradient."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.training.several_ranks import run_ranks
 from torch import Tensor, distributed, nn
 
 from dessl.objective import objective
 from dessl.surrogates import Entropy, Rows, Scores
 from dessl.training import WholeStep
-
-RunRanks = Callable[..., list[int]]
 
 SIZES = [(3, 7), (1, 2), (5, 11), (2, 1)]  # labelled and unlabelled rows of each batch
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -143,7 +141,8 @@ def _on_a_rank(folder: Path) -> None:
     torch.save(found, folder / f"{distributed.get_rank()}.pt")
 
 
-def test_batches_of_two_ranks_add_up_to_one_batch(tmp_path: Path, run_ranks: RunRanks) -> None:
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this PyTorch has no gloo")
+def test_batches_of_two_ranks_add_up_to_one_batch(tmp_path: Path) -> None:
     assert run_ranks(2, _on_a_rank, tmp_path) == [0, 0]
     for number in (0, 1):
         found = torch.load(tmp_path / f"{number}.pt", weights_only=True)
