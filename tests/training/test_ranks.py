@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.several_ranks import data, network, plan, run_ranks, weights
-from torch import Tensor, distributed, nn
+from tests.training.several_ranks import data, dying, network, plan, run_ranks, weights
+from torch import Tensor, distributed
 
 import dessl.risk
 from dessl.data import draw_labels
@@ -104,18 +104,14 @@ def test_ranks_train_as_one_process_does(n: int, tmp_path: Path, alone: dict[str
 
 def _interrupted(folder: Path, dies_at: int | None) -> None:
     """Train with checkpoints; one rank kills itself in the middle of a step."""
-    calls = 0
-
-    def term(model: nn.Module, x: Tensor) -> Tensor:
-        nonlocal calls
-        calls += torch.is_grad_enabled()
-        if calls == dies_at and rank() == ranks() - 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return model(x).square().mean(1)
-
     try:
         result = train(
-            network, term, data(), plan(20, evaluate_every=4), out=folder / "run", progress=False
+            network,
+            dying(dies_at),
+            data(),
+            plan(20, evaluate_every=4),
+            out=folder / "run",
+            progress=False,
         )
     except LostRankError as error:
         (folder / f"lost-{rank()}").write_text(str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.several_ranks import data, network, plan, run_ranks
+from tests.training.several_ranks import data, dying, network, plan, run_ranks
 from torch import Tensor, distributed, nn
 
 from dessl.training import CheckpointError, LostRankError, train
@@ -46,18 +46,14 @@ def weights(model: nn.Module) -> Tensor:
 
 def _trained(folder: Path, dies_at: int | None, norm: bool = False) -> None:
     """Train with checkpoints; the last rank kills itself in the middle of a step."""
-    calls = 0
-
-    def term(model: nn.Module, x: Tensor) -> Tensor:
-        nonlocal calls
-        calls += torch.is_grad_enabled()
-        if calls == dies_at and rank() == ranks() - 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return model(x).square().mean(1)
-
     try:
         result = train(
-            lambda: divided(norm=norm), term, data(), PLAN, out=folder / "run", progress=False
+            lambda: divided(norm=norm),
+            dying(dies_at),
+            data(),
+            PLAN,
+            out=folder / "run",
+            progress=False,
         )
     except LostRankError:
         os._exit(7)
