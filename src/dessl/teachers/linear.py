@@ -14,7 +14,6 @@ from dessl.teachers.base import (
     State,
     checked_columns,
     checked_rows,
-    log_normalised,
     not_fitted,
     taken_from,
     under,
@@ -111,4 +110,4 @@ def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
 
 def linear_log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:
     """Return log-probabilities (n, n_classes) of rows (n, d) by weights (d + 1, p)."""
-    return classes.among_all(log_normalised(z @ weights[:-1] + weights[-1]))
+    return classes.among_all((z @ weights[:-1] + weights[-1]).double().log_softmax(-1))
