@@ -12,7 +12,8 @@ from dessl._html import GREEN, GREY, card
 from dessl.teachers.answers import as_answers
 from dessl.teachers.base import State, checked_columns
 from dessl.teachers.correction import Correction, centred_log
-from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p, network_log_p
+from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p, network_log_p
 from dessl.teachers.space import Space
 
 FORMAT = 2
