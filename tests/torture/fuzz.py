@@ -81,7 +81,7 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "facts": (facts_case, 5),
     "records": (records_case, 1),
     "experiment": (experiment_case, 6),
-    "arguments": (arguments_case, 0.2),
+    "arguments": (arguments_case, 0.8),
 }
 TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy", "large table", "large npy",
           "stored")  # fmt: skip

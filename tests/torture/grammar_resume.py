@@ -11,6 +11,7 @@ import torch
 from cases import Case
 from damage import damaged_bytes, damaged_files, damaged_tree
 from grammar_saved import damaged_tensors, scaled
+from torch import distributed
 from trainings import Kind, stopped
 
 KINDS: tuple[Kind, ...] = ("run", "population", "divided")
@@ -22,9 +23,15 @@ def folder(kind: Kind) -> dict[str, bytes]:
     return stopped(kind)
 
 
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of training that there are here: PyTorch may be built without gloo."""
+    return KINDS if distributed.is_gloo_available() else KINDS[:-1]
+
+
 def resume_case(chance: random.Random) -> Case:
     """A stopped training; in two thirds of the cases its newest checkpoint was changed."""
-    kind = chance.choice(KINDS)
+    kind = chance.choice(kinds())
     files = dict(folder(kind))
     newest = max(name.rpartition("/")[0] for name in files if name.endswith("state.pt"))
     own = {name: files.pop(name) for name in list(files) if name.startswith(f"{newest}/")}
