@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from dessl.data import SemiData
 from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
-from dessl.teachers import Pooled, pooled, selected_by_others
+from dessl.teachers import pooled, selected_by_others
 from dessl.teachers.pooling import as_columns
 from dessl.training import TrainResult
 from dessl.training.ranks import from_first
@@ -45,20 +46,17 @@ def with_teachers(
         parts: What the networks were trained on.
         recipe: With the teachers to try.
     """
-    anchor = _out_of_fold(logits, data, parts)
-
-    def fit_pool() -> Pooled:
-        return pooled(
-            data,
-            parts.folds,
-            anchor,
-            networks,
-            teachers=recipe.teachers,
-            columns=networks.features if recipe.strong else None,
-            groups=parts.all_groups,
-            seed=recipe.plan.seed,
-        )
-
+    fit_pool = partial(
+        pooled,
+        data,
+        parts.folds,
+        _out_of_fold(logits, data, parts),
+        networks,
+        teachers=recipe.teachers,
+        columns=networks.features if recipe.strong else None,
+        groups=parts.all_groups,
+        seed=recipe.plan.seed,
+    )
     # Every rank has the networks: what is sent is the rest.
     rest = from_first(
         lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns, columns=as_columns)

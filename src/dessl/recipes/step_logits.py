@@ -59,7 +59,10 @@ class StepLogits:
         earlier = {step: kept for step, kept in self._kept().items() if step < event.step}
         self._found = earlier | {event.step: logits}
         if self._place is not None:
-            write_whole(self._place, _as_bytes(self._found))
+            from safetensors.torch import save
+
+            tensors = {str(step): kept.contiguous() for step, kept in self._found.items()}
+            write_whole(self._place, save(tensors))
 
     def of(self, result: TrainResult) -> Tensor | None:
         """Return the logits (evaluations, n, classes) of a run; None where some are missing.
@@ -80,12 +83,6 @@ class StepLogits:
         if self._found is None:
             self._found = {} if self._place is None else _read(self._place, len(self._x))
         return self._found
-
-
-def _as_bytes(found: dict[int, Tensor]) -> bytes:
-    from safetensors.torch import save
-
-    return save({str(step): logits.contiguous() for step, logits in found.items()})
 
 
 def _read(place: Path, n: int) -> dict[int, Tensor]:
