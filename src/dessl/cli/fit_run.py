@@ -52,6 +52,7 @@ from dessl.safety import audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
+from dessl.teachers.pooling import MOST_UNLABELLED
 from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
 
@@ -98,6 +99,11 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
         rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
+        if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
+            say(
+                f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
+                "unlabelled rows, drawn at random."
+            )
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),

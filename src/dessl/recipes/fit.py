@@ -237,8 +237,9 @@ def _complete_case(
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
+    judged = partial(references.judged, selected=training.recipe.plan.select != "last")
     logits = _held_out_logits(complete.results, parts, training.recipe)
-    found = from_first(partial(references.judged, logits))
+    found = from_first(partial(judged, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -247,7 +248,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = from_first(partial(references.judged, logits, found.failures))
+        found = from_first(partial(judged, logits, found.failures))
     return training, complete, found
 
 
@@ -261,22 +262,14 @@ def _networks(
     if not recipe.trains_unlabelled:
         return kept, twins
     held_out = parts.data[0].validation is not None
-    propensity = held_out_propensity(parts.data)
-    estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
-        loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = from_first(
-            partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
-            if propensity is None
-            else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
-        )
-        lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
-        if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
-            lam = recipe.plan.lam
-        kept = dataclasses.replace(kept, estimate=estimate)
+        if not recipe.strong:  # a slope of labelled rows does not see what strong views teach
+            estimate = _estimated(complete, parts, recipe)
+            lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+            kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins
     ours = training.members(recipe.plan.risk, lam)
@@ -288,6 +281,19 @@ def _networks(
         return kept, twins
     model = _predictor(ours.results, recipe)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
+
+
+def _estimated(
+    complete: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe
+) -> LambdaEstimate | None:
+    """What the complete case's held-out L and H say of λ."""
+    loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
+    propensity = held_out_propensity(parts.data)
+    return from_first(
+        partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
+        if propensity is None
+        else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
+    )
 
 
 @dataclass(frozen=True)

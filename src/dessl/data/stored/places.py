@@ -53,7 +53,18 @@ class StoredFile:
             )
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes from an offset on."""
+        """Return bytes from an offset on.
+
+        Raises:
+            DataError: The file had fewer bytes when it was found: no memory is taken for them.
+        """
+        if not 0 <= offset <= offset + size <= self.size:
+            raise DataError.of(
+                self.name,
+                expected=f"{size:,} bytes from byte {offset:,} on",
+                got=f"a file of {self.size:,} bytes",
+                do="Replace the file with an intact copy.",
+            )
         out = np.empty(size, np.uint8)
         self.read_into(offset, out)
         return out.tobytes()
