@@ -32,16 +32,8 @@ from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import NetworkSetting, Trained
 from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
-from dessl.teachers.taught import (
-    Choice,
-    Interval,
-    Judged,
-    Listening,
-    Taught,
-    TaughtReport,
-    TeacherQuality,
-    passes,
-)
+from dessl.teachers.taught import Judged, Listening, Taught
+from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, passes
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
