@@ -162,20 +162,21 @@ class Chart:
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
 
 
-def alone(draw: Callable[[int], Markup]) -> Markup:
-    """One picture that fills the page: drawn for a wide screen and for a narrow one, which shows.
+def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
+    """Pictures side by side; a single one fills the page.
+
+    That one is drawn for a wide screen and for a narrow one, and the page shows what fits.
 
     Args:
-        draw: Gives the picture at a width.
+        draws: Each gives its picture at a width.
     """
-    return Markup(
-        element("div", draw(NARROW), class_="narrow") + element("div", draw(ROOMY), class_="roomy")
-    )
-
-
-def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
-    """Pictures side by side; a single one fills the width."""
-    return [alone(draws[0])] if len(draws) == 1 else [draw(NARROW) for draw in draws]
+    if len(draws) > 1:
+        return [draw(NARROW) for draw in draws]
+    widths = {"narrow": NARROW, "roomy": ROOMY}
+    return [
+        Markup("".join(element("div", draw(width), class_=name) for name, width in widths.items()))
+        for draw in draws
+    ]
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:
