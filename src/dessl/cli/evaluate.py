@@ -37,7 +37,7 @@ ClassName = Annotated[
     str | None, Option("--class", help="The class of recall, precision, tpr, fpr and auc.")
 ]
 Threshold = Annotated[
-    float | None, Option(help="Rows count as positive from this probability on, for tpr and fpr.")
+    float | None, Option(help="Probability from which a row counts as positive, for tpr and fpr.")
 ]
 Propensity = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""``dessl fit --teacher``: few gold labels, and the answers of somebody who may be wrong.
+"""``dessl fit --teacher``: few gold labels, and answers from a source that may be wrong.
 
 RUN/model/        the student, and what takes the teachers' answers if they will answer new rows
 RUN/facts.json    how good each teacher is, what was kept and why; RUN/report.html shows it
@@ -56,8 +56,8 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
     if odd:
         named = ", ".join("--" + name.replace("_", "-") for name in odd)
         raise ValueError(
-            f"{named} cannot be used with --teacher: answers have a way of their own, and all gold "
-            "labels judge it out of fold. Omit it."
+            f"{named} cannot be used with --teacher: a student is trained in its own way, and all "
+            "gold labels judge it out of fold. Omit it."
         )
 
 

@@ -118,7 +118,7 @@ def with_teachers(
     Args:
         networks: Trained, each with the labels of one part held out.
         logits: Of those labels' rows, as in :class:`Networks`.
-        data: As it came.
+        data: As it was given.
         parts: What the networks were trained on.
         recipe: With the teachers to try.
     """

@@ -54,7 +54,7 @@ IN_PAGE = {
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "butt",
 }
-# What the page's style sheet says already, or nobody sees.
+# What the page's style sheet already says, or has no visible effect.
 PLAIN = {
     "font-family": ("sans-serif", "'DejaVu Sans', sans-serif"),
     "font-size": ("11px",),
@@ -107,7 +107,7 @@ class Chart:
 
     Attributes:
         axes: To draw in.
-        names: Texts from somebody's data by the id of their place: matplotlib never sees them.
+        names: Texts from the user's data by the id of their place: matplotlib never sees them.
     """
 
     axes: "Axes"

@@ -219,8 +219,8 @@ def _verdict(
 ) -> Verdict:
     """The verdict on the test rows, and what became of the unlabelled rows in training.
 
-    Where nobody asked for this λ and the test rows say that it is worse, the user gets the complete
-    case instead.
+    If the test rows say that it is worse and the user did not ask for this λ, the complete case is
+    used instead.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
     baseline = fitted.baseline

@@ -29,7 +29,7 @@ def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) 
     log_p = logits.double().log_softmax(-1)
     losses = -log_p.gather(2, y.expand(len(log_p), -1)[:, :, None])[:, :, 0]
     _, group = torch.unique(torch.arange(len(y)) if groups is None else groups, return_inverse=True)
-    if int(group.max()) == 0:  # nobody else to choose: the last step
+    if int(group.max()) == 0:  # no other row to choose by: the last step
         return log_p[-1]
     own = losses.new_zeros(len(losses), int(group.max()) + 1).index_add(1, group, losses)[:, group]
     others = losses.sum(1, keepdim=True) - own

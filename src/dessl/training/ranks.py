@@ -289,6 +289,6 @@ def lost_ranks() -> Iterator[None]:
         if ranks() == 1 or not any(sign in words for sign in signs):
             raise
         raise LostRankError(
-            f"a rank of {ranks()} has gone, and the others cannot go on. Start the same command "
+            f"a rank of {ranks()} has died, and the others cannot continue. Start the same command "
             "again: it resumes from the last checkpoint, on any number of ranks."
         ) from error
