@@ -272,8 +272,6 @@ def without_formula(cell: object) -> object:
 
     >>> [without_formula(cell) for cell in ("=1+1", "@sum", "-1", "+4.5e3", "benign", 0.25)]
     ["'=1+1", "'@sum", '-1', '+4.5e3', 'benign', 0.25]
-    >>> [with_formula(without_formula(cell)) for cell in ("=1+1", "'=1", "-1", "'quoted'")]
-    ['=1+1', "'=1", '-1', "'quoted'"]
     """
     if not isinstance(cell, str) or not FORMULA.match(cell):
         return cell
@@ -282,12 +280,6 @@ def without_formula(cell: object) -> object:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def with_formula(cell: Any) -> Any:
-    """Return the cell that :func:`without_formula` was given."""
-    changed = isinstance(cell, str) and cell.startswith("'") and FORMULA.match(cell)
-    return cell[1:] if changed else cell
 
 
 def _listed(column: Any) -> list[Any]:

@@ -32,10 +32,9 @@ from dessl.recipes.held_out import (
     weighted_lambda,
 )
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
-from dessl.recipes.pool import Networks, with_teachers
+from dessl.recipes.pool import Networks, StepLogits, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
-from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
 from dessl.teachers.neighbours import EXACT_UP_TO

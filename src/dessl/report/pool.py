@@ -5,7 +5,7 @@ from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
 from dessl.teachers import Member, PoolReport
 from dessl.teachers.pool import ANCHOR
-from dessl.teachers.taught import Choice, Interval, TeacherQuality
+from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
 
 LOSS = metric_text("cross_entropy")
 HEADINGS = ("member", "weight", f"{LOSS} alone", "minus the networks", "unlabelled rows")
