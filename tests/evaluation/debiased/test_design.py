@@ -178,16 +178,15 @@ def test_a_stratum_that_is_all_right_still_counts() -> None:
 
 def test_the_variance_of_a_comparison_written_out() -> None:
     rng = np.random.default_rng(1)
-    p, q = rng.dirichlet([0.8, 0.4, 0.2], 300), rng.dirichlet([8.0, 4.0, 2.0], 300)
-    y = (p[:100].cumsum(1) > rng.random((100, 1))).argmax(1)
+    p, q = (rng.dirichlet([0.8, 0.4, 0.2], 300) for _ in range(2))
+    y = ((p + q)[:100].cumsum(1) > 2 * rng.random((100, 1))).argmax(1)
     chance = rng.uniform(0.05, 0.5, 100)
-    rows = ("brier", p[:100], q[:100], y, p[100:], q[100:])
+    rows = ("accuracy", p[:100], q[:100], y, p[100:], q[100:])
     found = compare_models(*rows, propensity=chance, check_shift=False)
     weight = 1 / chance / (1 / chance).sum()
     labels = 1 / (weight**2).sum()
-    if_label = (p**2).sum(1)[:, None] - 2 * p - (q**2).sum(1)[:, None] + 2 * q
-    loss = if_label[np.arange(100), y]
-    h = (q**2).sum(1) - (p**2).sum(1)
+    if_label = np.eye(3)[p.argmax(1)] - np.eye(3)[q.argmax(1)]
+    loss, h = if_label[np.arange(100), y], ((p + q) / 2 * if_label).sum(1)
     assert found.lam > 0
 
     # How far each labelled row moves the estimate, and its leverage.
