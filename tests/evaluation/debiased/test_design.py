@@ -178,7 +178,9 @@ def test_a_stratum_that_is_all_right_still_counts() -> None:
 
 def test_the_variance_of_a_comparison_written_out() -> None:
     rng = np.random.default_rng(1)
-    p, q = (rng.dirichlet([0.8, 0.4, 0.2], 300) for _ in range(2))
+    sure, unsure = rng.dirichlet([0.1] * 3, 300), rng.dirichlet([9.0] * 3, 300)
+    first = np.arange(300)[:, None] % 3 > 0  # of these rows the first model is sure
+    p, q = np.where(first, sure, unsure), np.where(first, unsure, sure)
     y = ((p + q)[:100].cumsum(1) > 2 * rng.random((100, 1))).argmax(1)
     chance = rng.uniform(0.05, 0.5, 100)
     rows = ("accuracy", p[:100], q[:100], y, p[100:], q[100:])
