@@ -31,7 +31,7 @@ def test_adamw_is_pytorchs_to_the_last_digit_and_resumes_from_its_state() -> Non
             optimiser.step()
         if step == 2:  # as a run that is resumed
             ours = AdamW(first.parameters(), 0.1, weight_decay=0.3)
-            ours.load_state_dict(theirs.state_dict())
+            ours.load_state_dict(copy.deepcopy(theirs.state_dict()))
     assert all(map(torch.equal, first.parameters(), second.parameters()))
     assert first.weight.requires_grad
 

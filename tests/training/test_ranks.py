@@ -75,14 +75,17 @@ def plain_step(**more: Any) -> TrainPlan:
 
 
 def trained_by_all(**more: Any) -> dict[str, Tensor]:
-    """What every case ends in: one step of each risk, then ten; ten steps of each term."""
+    """What every case ends in: one step of each risk, then ten; ten steps of each term.
+
+    Three ranks, which take long on two cores, train one term for all.
+    """
     found = {}
     for name, its in (RISKS | WEIGHED).items():
         rows = data(weighed=name in WEIGHED)
         found[name] = weights(train(network, "entropy", rows, plain_step(**its), **more).model)
         ten = plan(10, evaluate_every=10, **its)
         found[f"{name}, ten"] = weights(train(network, "entropy", rows, ten, **more).model)
-    for term in TERMS:
+    for term in TERMS if ranks() < 3 else TERMS[1:2]:
         ten = plan(10, evaluate_every=5, bound="nonnegative")
         found[term] = weights(train(network, term, data(), ten, **more).model)
     return found
@@ -103,7 +106,9 @@ def test_ranks_train_as_one_process_does(n: int, tmp_path: Path, alone: dict[str
     assert run_ranks(n, _train_all, tmp_path) == [0] * n
     for number in range(n):
         found = torch.load(tmp_path / f"{n}-{number}.pt", weights_only=True)
-        for name, expected in alone.items():
+        assert n > 2 or found.keys() == alone.keys()
+        for name in found:
+            expected = alone[name]
             close = 1e-6 if name in RISKS | WEIGHED else 1e-5  # ten steps add up rounding
             torch.testing.assert_close(
                 found[name], expected, atol=close, rtol=0, msg=lambda m, name=name: f"{name}: {m}"
@@ -137,7 +142,7 @@ def test_a_killed_rank_ends_the_run_which_resumes_on_other_ranks(tmp_path: Path)
     broken.mkdir()
     assert run_ranks(2, _interrupted, broken, 11) == [7, -signal.SIGKILL]
     assert "any number of ranks" in (broken / "lost-0").read_text()
-    for n in (1, 2, 3):
+    for n in (1, 3):
         again = tmp_path / f"again-{n}"
         shutil.copytree(broken, again)
         assert run_ranks(n, _interrupted, again, None) == [0] * n

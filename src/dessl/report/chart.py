@@ -332,7 +332,7 @@ def _style(look: Mapping[str, str]) -> str | None:
 
 
 def _rounded(text: str) -> str:
-    return re.sub(r"-?\d+\.\d+", lambda found: f"{round(float(found[0]), 1):g}", text)
+    return re.sub(r"-?(?<!\d)\d+\.\d+", lambda found: f"{round(float(found[0]), 1):g}", text)
 
 
 def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:

@@ -17,12 +17,6 @@ NORMS = (
     nn.RMSNorm,
 )
 
-MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
-    torch.optim.AdamW: {"step", "exp_avg", "exp_avg_sq"},
-    torch.optim.SGD: {"momentum_buffer"},
-    Muon: {"momentum_buffer"},
-}
-
 
 def decays(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Return the parameters that decay and those that do not: biases and normalisation layers.
@@ -65,6 +59,13 @@ class AdamW(torch.optim.AdamW):
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Move all parameters by their gradients."""
         _undecorated(torch.optim.AdamW.step)(self, closure)
+
+
+MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
+    AdamW: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.SGD: {"momentum_buffer"},
+    Muon: {"momentum_buffer"},
+}
 
 
 class Optimisers:
