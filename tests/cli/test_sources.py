@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-from dessl.cli.sources import (
-    fingerprint,
-    kind_of,
-    npy_files,
-    training_data,
-)
+from dessl.cli.sources import fingerprint, kind_of, npy_files, training_data
 from dessl.data import DataError
 
 Cli = Callable[..., tuple[int, str, str]]

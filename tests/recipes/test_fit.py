@@ -14,9 +14,7 @@ from dessl import SemiData, draw_labels
 from dessl.augment import Weak
 from dessl.data import load
 from dessl.recipes import fit, recipe_for
-from dessl.recipes.held_out import (
-    held_out_parts,
-)
+from dessl.recipes.held_out import held_out_parts
 from dessl.surrogates import Combine, Entropy, FixMatch, PseudoLabel
 
 
