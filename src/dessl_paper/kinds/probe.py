@@ -18,7 +18,7 @@ from dessl._json import finite
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import evaluate
-from dessl.evaluation.mode import evaluating
+from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.report.tables import Table
 from dessl.results.averages import average, values_of
 from dessl.results.record import Record
