@@ -38,7 +38,7 @@ from dessl.results.facts import (
     read_facts,
     write_facts,
 )
-from dessl.results.taught import taught_facts
+from dessl.results.trial import taught_facts
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.training.progress import whole_bar
