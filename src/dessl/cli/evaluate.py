@@ -106,11 +106,10 @@ def evaluate(
     model = run_model(run, complete_case=complete_case)
     rows = _labelled_rows(model, data, labels, label, sheet)
     asked = tuple(metric or (DEFAULTS if against else Question().metrics))
-    if "wins" in asked and not against:
-        raise ValueError("wins compares two models. Pass --against RUN, the other model's run.")
+    _check_complete(asked, model.class_names, class_name, threshold, against)
     question = Question(
         metrics=asked,
-        positive=_class_number(class_name, model.class_names, asked),
+        positive=_class_number(class_name, model.class_names),
         threshold=threshold,
         propensity=None if propensity is None else _numbers(data, propensity, rows),
         strata=None if strata is None else _column(data, strata, rows),
@@ -266,15 +265,33 @@ def _options(
     return found
 
 
-def _class_number(name: str | None, names: tuple[str, ...], metrics: tuple[str, ...]) -> int | None:
-    if name is None:
-        from dessl.evaluation.debiased.rates import OF_ONE_CLASS
+def _check_complete(
+    metrics: tuple[str, ...],
+    names: tuple[str, ...],
+    class_name: str | None,
+    threshold: float | None,
+    against: str | None,
+) -> None:
+    """Raise a ValueError that names the option a metric needs."""
+    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
 
-        if len(names) > 2 and (single := [one for one in metrics if one in OF_ONE_CLASS]):
+    for metric in metrics:
+        if metric == "wins" and not against:
+            raise ValueError("wins compares two models. Pass --against RUN, the other model's run.")
+        if metric in OF_ONE_CLASS and class_name is None and len(names) > 2:
             raise ValueError(
-                f"{single[0]} is of one class. Pass --class NAME; the model's classes are "
+                f"{metric} is of one class. Pass --class NAME; the model's classes are "
                 f"{', '.join(names)}."
             )
+        if metric in AT_A_THRESHOLD and threshold is None and len(names) > 2:
+            raise ValueError(
+                f"{metric} needs a threshold with more than two classes. Pass --threshold T, the "
+                "probability of the class from which on a row counts as positive."
+            )
+
+
+def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:
+    if name is None:
         return None
     if name not in names:
         from dessl.cli.sources import nearest
