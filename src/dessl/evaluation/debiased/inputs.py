@@ -94,7 +94,9 @@ def _rate(
     if len(found) == 1:
         return kind, counted
     first, second = (one.values for one, _ in found)
-    return kind._replace(pair=lambda a, b: first(a) - second(b)), counted
+    changes = [one.left_out for one, _ in found if one.left_out is not None]
+    left_out = changes[0] - changes[1] if changes else None
+    return kind._replace(pair=lambda a, b: first(a) - second(b), left_out=left_out), counted
 
 
 def _refuse_options(asked: Asked) -> None:
