@@ -100,7 +100,7 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
     """
-    from dessl.cli.sources import Expected, new_rows
+    from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
 
     model = run_model(run, complete_case=complete_case)
@@ -139,7 +139,8 @@ def _labelled_rows(
     model: "SavedModel", data: str, labels: str | None, label: str | None, sheet: str | None
 ) -> "Part":
     """The rows of DATA, some of them with a label."""
-    from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+    from dessl.cli.sources import fingerprint
     from dessl.data import DataError
 
     expected = Expected.of(model)
