@@ -1,6 +1,6 @@
 """The plan's optimiser: which weights decay, which use Muon, and one learning rate for all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,39 @@ def decays(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
             plain = parameter.ndim < 2 or id(parameter) in norms
             (other if plain else decayed).append(parameter)
     return decayed, other
+
+
+def _undecorated(method: Callable[..., Any]) -> Any:
+    """A method of PyTorch's optimisers without the decorator that imports the compiler."""
+    return getattr(method, "__wrapped__", method)
+
+
+class AdamW(torch.optim.AdamW):
+    """PyTorch's AdamW, step for step, for steps that are never compiled themselves.
+
+    PyTorch's imports its compiler at the first step, which takes longer than all steps on a small
+    table: a second and a half of processor time.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> layer(torch.ones(1, 2)).sum().backward()
+    >>> AdamW(layer.parameters(), 0.1).step()
+    """
+
+    add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
+    state_dict = _undecorated(torch.optim.AdamW.state_dict)
+    load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters by their gradients."""
+        _undecorated(torch.optim.AdamW.step)(self, closure)
+
+
+MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
+    AdamW: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.SGD: {"momentum_buffer"},
+    Muon: {"momentum_buffer"},
+}
 
 
 class Optimisers:
@@ -74,7 +107,7 @@ class Optimisers:
                 made.append(self._muon(decayed, plan))
             groups = [{"params": other, "weight_decay": 0.0}] if other else []
         if groups:
-            adamw = torch.optim.AdamW(groups, self.rate, fused=fused, capturable=self._on_cuda)
+            adamw = AdamW(groups, self.rate, fused=fused, capturable=self._on_cuda)
             # It would warn that capturable costs speed: the fused one does not mind.
             adamw._warned_capturable_if_run_uncaptured = True
             made.append(adamw)
@@ -141,7 +174,7 @@ class Optimisers:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a saved memory, keeping the learning rate's place."""
         for number, optimiser in enumerate(self.optimisers):
-            optimiser.load_state_dict(state[str(number)])
+            load_memory(optimiser, state[str(number)])
             for parameter, memory in optimiser.state.items():
                 memory |= {
                     name: like(parameter, value)
@@ -150,6 +183,39 @@ class Optimisers:
                 }
             for group in optimiser.param_groups:
                 group["lr"] = self.rate
+
+
+def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Resume an optimiser's saved memory; its settings stay those of the plan.
+
+    Raises:
+        ValueError: It is not the memory of such an optimiser, which PyTorch would find out at the
+            next step.
+    """
+    before = optimiser.state_dict()
+    settings = [
+        {name: value for name, value in group.items() if name not in ("lr", "params")}
+        for group in optimiser.param_groups
+    ]
+    optimiser.load_state_dict(dict(state))
+    for group, own in zip(optimiser.param_groups, settings, strict=True):
+        group |= own
+        for parameter in group["params"]:
+            memory = optimiser.state.get(parameter, {})
+            if not group.get("momentum", 1):  # SGD notes None then
+                memory = {name: value for name, value in memory.items() if value is not None}
+            if not _is_memory(memory, parameter, MEMORY[type(optimiser)]):
+                optimiser.load_state_dict(before)  # another checkpoint may be tried next
+                raise ValueError("the optimiser's memory is not that of these parameters")
+
+
+def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -> bool:
+    """Whether this is what an optimiser remembers of a parameter; nothing, if it never moved."""
+    return memory.keys() in (wanted, set()) and all(
+        isinstance(value, Tensor)
+        and (float(value) >= 0 if name == "step" else value.shape == parameter.shape)
+        for name, value in memory.items()
+    )
 
 
 def stacked_optimiser(
@@ -173,7 +239,7 @@ def stacked_optimiser(
     ]
     groups = [group for group in groups if group["params"]]
     if plan.optimiser == "adamw":
-        return torch.optim.AdamW(groups, rate, fused=True, capturable=rate.is_cuda)
+        return AdamW(groups, rate, fused=True, capturable=rate.is_cuda)
     return torch.optim.SGD(groups, rate, momentum=plan.momentum, nesterov=plan.nesterov, fused=True)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.batches import Batches, Stream
 from dessl.objective import RiskKind, objective
@@ -21,7 +22,7 @@ from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
 from dessl.training.accelerate import beside, captured
-from dessl.training.optimisers import stacked_optimiser
+from dessl.training.optimisers import load_memory, stacked_optimiser
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 from dessl.training.totals import Totals
@@ -96,7 +97,7 @@ class RowsAhead:
         self.rows = self.rows[: self.steps]
         for batches, saved in zip(self._streams, state["streams"], strict=True):
             batches.load_state_dict(saved)
-        self.used = state["used"]
+        self.used = _checks.whole_number("used", state["used"], high=self.steps)
         self._draw()
 
 
@@ -280,7 +281,7 @@ class PopulationStep:
 
     def restore(self, optimiser: Mapping[str, Any]) -> None:
         """Resume an optimiser's saved memory, keeping the learning rate's place."""
-        self.optimiser.load_state_dict(dict(optimiser))
+        load_memory(self.optimiser, optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate
 
