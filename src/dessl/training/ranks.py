@@ -8,11 +8,13 @@ one job.
 """
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -93,7 +95,8 @@ def process_group() -> Iterator[torch.device | None]:
     """Join the group that ``torchrun`` started this process in, for the block.
 
     Yields the device of this rank, its own GPU where there are any; None where ``torchrun`` did not
-    start this process, or a group exists already.
+    start this process, or a group exists already. If another rank is lost, or fails, and the error
+    is not caught, the script ends with one line, not with a traceback on each of the others.
     """
     if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
         yield None
@@ -110,8 +113,19 @@ def process_group() -> Iterator[torch.device | None]:
     _stores.append(store)
     try:
         yield device
+    except (LostRankError, FailedRankError):
+        sys.excepthook = partial(_in_one_line, sys.excepthook)  # where nobody catches it
+        raise
     finally:
         distributed.destroy_process_group()
+
+
+def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *rest: Any) -> None:
+    """Print what another rank is to blame for once, and all else as usual."""
+    if not issubclass(kind, LostRankError | FailedRankError):
+        usual(kind, error, *rest)
+    elif is_first_to_say(str(error)):
+        print(f"dessl: {error}", file=sys.stderr)
 
 
 def _own_device() -> torch.device:

@@ -44,7 +44,7 @@ from dessl.evaluation.metrics.scoring import true_class
 
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ROUNDING = 1e-12
-FEW_LABELS = 200  # with fewer, a capped cross-entropy may rest on a handful of large losses
+LEAST_RANKED = 20  # rows of an AUC's smaller class, times classes, to use unlabelled rows
 
 
 class LabelledOnly(NamedTuple):
@@ -214,7 +214,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     larger than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
     For ``"score"`` the line may be curved, if that shrinks the held-out residuals. For accuracy
     and error the line stays straight, because a few misses would determine the curve; its slope
-    may exceed the limit for other metrics.
+    may exceed the limit for other metrics. An AUC of very few rows of a class leaves unlabelled
+    rows out: its influences, and with them H, are too uncertain.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
@@ -225,7 +226,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     def error(one: Fit) -> float:
         return one.standard_error(one.row_variance if counted else one.leverage_variance)
 
-    best = fit if error(fit) < error(alone) else alone
+    few = metric.logit and sample.n_labels < LEAST_RANKED
+    best = fit if error(fit) < error(alone) and not few else alone
     if metric.binary or method != "score":
         return best
     return min(best, bent(sample, best), key=lambda one: one.standard_error(one.left_out_variance))
