@@ -195,6 +195,9 @@ def _manifest(place: Path) -> dict[str, str]:
     if place.is_symlink() or not place.is_dir():
         what = "a link" if place.is_symlink() else "a file"
         raise CheckpointError(f"the checkpoint {place} is damaged: it is {what}, not a folder.")
+    odd = [path.name for path in place.iterdir() if not path.is_file()]
+    if odd:  # such as a pipe, whose end may never come
+        raise CheckpointError(f"the checkpoint {place} is damaged: {odd[0]} is not a file.")
     try:
         manifest = json.loads((place / "manifest.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:
