@@ -68,6 +68,19 @@ def test_a_model_that_knows_the_classes_has_trained(parts: Parts) -> None:
     assert found.account == ""
 
 
+def test_an_overconfident_model_has_trained_unless_its_step_was_selected(parts: Parts) -> None:
+    _, _, references = parts
+    wrong = torch.arange(60) % 20 == 0
+    logits = 40 * sure(torch.where(wrong, 1 - references.y, references.y))
+    assert not references.judged(logits).trained
+    found = references.judged(logits, selected=False)
+    assert found.trained
+    assert found.cross_entropy > 5  # as it is
+    assert not references.judged(sure(1 - references.y), selected=False).trained
+    one = torch.tensor([1.0, 0.0]).expand(60, 2)
+    assert not references.judged(one, selected=False).trained
+
+
 @pytest.mark.parametrize(
     ("logits", "failure"),
     [

@@ -93,6 +93,7 @@ def test_a_killed_sharded_run_resumes_on_other_ranks(tmp_path: Path) -> None:
         load_checkpoint(place)
 
 
+@pytest.mark.slow
 def test_a_run_of_one_process_resumes_sharded(tmp_path: Path) -> None:
     whole_run, cut = tmp_path, tmp_path / "cut"
     _trained(whole_run, None)
@@ -102,6 +103,7 @@ def test_a_run_of_one_process_resumes_sharded(tmp_path: Path) -> None:
     torch.testing.assert_close(ended(cut), ended(whole_run), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_buffers_are_those_of_rank_0_and_are_saved(tmp_path: Path) -> None:
     assert run_ranks(2, _trained, tmp_path, None, True) == [0, 0]
     cut = shutil.copytree(tmp_path, tmp_path.with_name("cut"))

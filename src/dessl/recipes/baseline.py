@@ -7,6 +7,9 @@ the class frequencies, and a logistic regression, each fitted on the other label
   several, or
 - its cross-entropy is higher than that of the frequencies by more than one standard error, or than
   that of the regression by more than three.
+
+A network whose step was not selected may be overconfident, which is no failure to train: there the
+cross-entropy is that of p^T, T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence
@@ -21,6 +24,7 @@ from dessl.recipes.defaults import MOST_COLUMNS, MOST_LABELS, Recipe
 from dessl.recipes.held_out import HeldOutParts, held_out_check
 from dessl.teachers.crossfit import out_of_fold
 from dessl.teachers.linear import STRENGTHS, Linear
+from dessl.teachers.pool import exponent
 from dessl.teachers.pooling import as_columns
 
 FEWEST_LABELS = 10  # held out, to tell a failure from chance
@@ -109,15 +113,20 @@ class References:
             classes = len(torch.unique(log_p.argmax(1)))
         return cls(y, parts.groups, losses, classes, data.class_names)
 
-    def judged(self, logits: Tensor, failures: tuple[str, ...] = ()) -> Baseline:
+    def judged(
+        self, logits: Tensor, failures: tuple[str, ...] = (), *, selected: bool = True
+    ) -> Baseline:
         """Return how the complete case did.
 
         Args:
             logits: (n, classes) of the held-out rows, each by the network that held it out.
             failures: Of earlier trainings.
+            selected: Whether held-out rows selected the networks' steps.
         """
-        own = cross_entropy(logits.double().cpu(), self.y)
-        failure = self._failure(logits.argmax(1).cpu(), own)
+        log_p = logits.double().cpu().log_softmax(1)
+        own = cross_entropy(log_p, self.y)
+        power = 1.0 if selected else exponent(log_p, self.y, len(torch.unique(self.groups)))
+        failure = self._failure(log_p.argmax(1), cross_entropy(power * log_p, self.y))
         regression = self.losses.get("a logistic regression")
         return Baseline(
             n=len(torch.unique(self.groups)),

@@ -32,10 +32,9 @@ from dessl.recipes.held_out import (
     weighted_lambda,
 )
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
-from dessl.recipes.pool import Networks, with_teachers
+from dessl.recipes.pool import Networks, StepLogits, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
-from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
 from dessl.teachers.neighbours import EXACT_UP_TO
@@ -226,12 +225,8 @@ def _seen(data: SemiData, recipe: Recipe) -> SemiData:
     """
     if data.is_image:
         return data
-    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    alone = data.propensity is None and not recipe.trains_unlabelled
     return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
-
-
-def _trains_unlabelled(recipe: Recipe) -> bool:
-    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
 
 
 def _complete_case(
@@ -242,8 +237,9 @@ def _complete_case(
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
+    judged = partial(references.judged, selected=training.recipe.plan.select != "last")
     logits = _held_out_logits(complete.results, parts, training.recipe)
-    found = from_first(partial(references.judged, logits))
+    found = from_first(partial(judged, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -252,7 +248,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = from_first(partial(references.judged, logits, found.failures))
+        found = from_first(partial(judged, logits, found.failures))
     return training, complete, found
 
 
@@ -263,25 +259,17 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not _trains_unlabelled(recipe):
+    if not recipe.trains_unlabelled:
         return kept, twins
     held_out = parts.data[0].validation is not None
-    propensity = held_out_propensity(parts.data)
-    estimate = None
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
             return kept, twins  # no label to choose λ by: the complete case is the safe choice
-        loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
-        estimate = from_first(
-            partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
-            if propensity is None
-            else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
-        )
-        lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
-        if recipe.strong:  # the slope of labelled rows alone does not see what strong views teach
-            lam = recipe.plan.lam
-        kept = dataclasses.replace(kept, estimate=estimate)
+        if not recipe.strong:  # a slope of labelled rows does not see what strong views teach
+            estimate = _estimated(complete, parts, recipe)
+            lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
+            kept = dataclasses.replace(kept, estimate=estimate)
         if lam == 0:
             return kept, twins
     ours = training.members(recipe.plan.risk, lam)
@@ -293,6 +281,19 @@ def _networks(
         return kept, twins
     model = _predictor(ours.results, recipe)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
+
+
+def _estimated(
+    complete: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe
+) -> LambdaEstimate | None:
+    """What the complete case's held-out L and H say of λ."""
+    loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
+    propensity = held_out_propensity(parts.data)
+    return from_first(
+        partial(held_out_lambda, loss, h, parts.data[0], _bound(recipe), parts.groups)
+        if propensity is None
+        else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
+    )
 
 
 @dataclass(frozen=True)
@@ -317,8 +318,12 @@ class _Training:
         """Train a network; beside it, logits of its held-out rows if they are asked for later."""
         part = self.parts[number]
         folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-        plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
-        plan = self._plan(plan, number, part)
+        if part.propensity is not None and self.recipe.plan.risk == "debiased":
+            risk = "debiased"  # labels count by 1/π in the complete case too: λ = 0
+        seed = self.recipe.plan.seed + number
+        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam, seed=seed)
+        if part.validation is None:
+            plan = dataclasses.replace(plan, select="last", patience=None, patience_after=0)
         if not self.recipe.teachers or self.parts[0].validation is None:
             return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
         steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
@@ -329,11 +334,6 @@ class _Training:
             again = self._train(steps.build, part, plan, (steps,), None)
             found = from_first(partial(steps.of, again))
         return Trained((result,), found)
-
-    def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
-        """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
-        weighed = part.propensity is not None and self.recipe.plan.risk == "debiased"
-        return "debiased" if weighed else risk
 
     def _train(
         self,
@@ -356,13 +356,6 @@ class _Training:
                 transform=self.recipe.transform,
                 progress=self.progress,
             )
-
-    @staticmethod
-    def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        plan = dataclasses.replace(plan, seed=plan.seed + number)
-        if part.validation is not None:
-            return plan
-        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:

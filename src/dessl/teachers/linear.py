@@ -3,25 +3,28 @@
 min  C Σ CE(softmax(z B + b), y) + ½ |B|²
 """
 
-import warnings
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import one_hot, softplus
 
 from dessl.teachers.base import (
     Classes,
     State,
     checked_columns,
     checked_rows,
-    log_normalised,
     not_fitted,
     taken_from,
     under,
 )
 from dessl.teachers.space import Space
+from dessl.training.threads import one_thread
 
 STRENGTHS = (0.03, 1.0)
+LEAST_PENALTY = 1e-9  # of the largest curvature, so that equal columns are no trouble
 
 
 class Linear:
@@ -88,27 +91,61 @@ def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
 
     There is one column for each class in y; with one class alone, all are 0.
 
+    With A = (z, 1), c the largest curvature of the loss in a score (½, or ¼ of two classes) and
+    RRᵀ = c AᵀA + I/C (no penalty in the intercept's place), the weights are sought as R^−ᵀ b: there
+    the curvature is at most 1, and with the scores S = A R^−ᵀ b the penalty is |b|² − c |S|².
+
     Args:
         z: float64 (n, d).
         y: (n,) class numbers.
         strength: C.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
+    present, number = torch.unique(y, return_inverse=True)
+    if len(present) < 2:
+        return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
+    with one_thread():  # of matrices this small, a second one only waits
+        if len(present) > 2:
+            return _least_loss(z, one_hot(number).double(), strength, 0.5)
+        # Of two classes there is one column, for the second: half of it for each.
+        second = _least_loss(z, number[:, None].double(), strength, 0.25)
+        return torch.cat([-second / 2, second / 2], 1)
 
-    n_present = len(torch.unique(y))
-    if n_present < 2:
-        return torch.zeros(z.shape[1] + 1, n_present, dtype=torch.float64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # near the least is near enough
-        model = LogisticRegression(C=strength, max_iter=300, tol=1e-5)
-        model.fit(z.numpy(), y.numpy())
-    weights = torch.from_numpy(model.coef_.T).double()
-    weights = torch.cat([weights, torch.from_numpy(model.intercept_).double()[None]])
-    # Of two classes there is one column, for the second: half of it for each.
-    return torch.cat([-weights / 2, weights / 2], 1) if n_present == 2 else weights
+
+def _least_loss(z: Tensor, target: Tensor, strength: float, curvature: float) -> Tensor:
+    """Weights (d + 1, k) for targets (n, k): shares of all classes, or of the second of two."""
+    from scipy.optimize import minimize
+
+    rows = torch.cat([z, torch.ones_like(z[:, :1])], 1)
+    gram = curvature * (rows.T @ rows)
+    least = LEAST_PENALTY * gram.diagonal().max()
+    penalty = torch.full_like(gram[0], 1 / strength).clamp(min=least)
+    penalty[-1] = least
+    root = torch.linalg.cholesky(gram + penalty.diag())
+    flat = torch.linalg.solve_triangular(root, rows.T, upper=False)
+    rows = flat.T.contiguous()
+    k = target.shape[1]
+
+    def value_and_gradient(entries: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        b = torch.from_numpy(entries).view(-1, k)
+        scores = rows @ b
+        if k == 1:
+            p, loss = scores.sigmoid(), softplus(scores).sum() - (target * scores).sum()
+        else:
+            log_p = scores.log_softmax(1)
+            p, loss = log_p.exp(), -(target * log_p).sum()
+        value = loss + (b.square().sum() - curvature * scores.square().sum()) / 2
+        gradient = flat @ (p - target - curvature * scores) + b
+        return float(value), gradient.flatten().numpy()
+
+    options: Any = {"maxiter": 300, "gtol": 1e-4, "ftol": 1e-12, "maxcor": 20}
+    start = np.zeros(rows.shape[1] * k)
+    found = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options)
+    weights: Tensor = torch.linalg.solve_triangular(
+        root.T, torch.from_numpy(found.x).view(-1, k), upper=True
+    )
+    return weights.contiguous()
 
 
 def linear_log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:
     """Return log-probabilities (n, n_classes) of rows (n, d) by weights (d + 1, p)."""
-    return classes.among_all(log_normalised(z @ weights[:-1] + weights[-1]))
+    return classes.among_all((z @ weights[:-1] + weights[-1]).double().log_softmax(-1))

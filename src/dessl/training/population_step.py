@@ -83,13 +83,18 @@ class RowsAhead:
         return {"streams": self._start, "used": self.used, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved state: draw the same rows again and skip those used."""
-        if state["steps"] != self.steps or len(state["streams"]) != len(self._streams):
+        """Resume from a saved state: draw the same rows again and skip those used.
+
+        A part of a larger population draws as few steps ahead as that did.
+        """
+        if state["steps"] > self.steps or len(state["streams"]) != len(self._streams):
             raise ValueError(
                 f"the saved population drew {state['steps']} steps ahead for "
                 f"{len(state['streams'])} runs; this one draws {self.steps} for "
                 f"{len(self._streams)}. Resume with the runs it was started with."
             )
+        self.steps = state["steps"]
+        self.rows = self.rows[: self.steps]
         for batches, saved in zip(self._streams, state["streams"], strict=True):
             batches.load_state_dict(saved)
         self.used = _checks.whole_number("used", state["used"], high=self.steps)
