@@ -83,7 +83,7 @@ def _write(
     path: Path, names: "list[str] | tuple[str, ...]", chosen: set[int], chances: list[float]
 ) -> None:
     from dessl._files import write_whole
-    from dessl.cli.predictions import without_formula
+    from dessl.cli.predict import without_formula
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
