@@ -67,13 +67,12 @@ def audit(
 
 
 def _show(found: "Audit") -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from dessl.cli.output import show
+    from dessl.cli.output import PlainConsole, show
 
-    console = Console()
+    console = PlainConsole()
     show(f"{found.outcome.capitalize()}.")
     for reason in found.reasons:
         show(f"- {reason}")

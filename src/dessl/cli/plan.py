@@ -81,10 +81,11 @@ def _write(
     path: Path, names: "list[str] | tuple[str, ...]", chosen: set[int], chances: list[float]
 ) -> None:
     from dessl._files import write_whole
+    from dessl.cli.predict import without_formula
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("row", "label_next", "propensity"))
     for row, (name, chance) in enumerate(zip(names, chances, strict=True)):
-        writer.writerow((name, "yes" if row in chosen else "", f"{chance:.9g}"))
+        writer.writerow((without_formula(name), "yes" if row in chosen else "", f"{chance:.9g}"))
     write_whole(path, text.getvalue())

@@ -223,9 +223,11 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
         if here.get(key) != there.get(key) and key != "dessl"
     ]
     if different:
+        version = found.get("dessl", "unknown")
+        other = "" if version == __version__ else f", by version {version!s:.40} of dessl"
         raise ValueError(
             f"{path} has another run ({'; '.join(different)}). Choose another folder, or train "
-            "with the settings that run was started with."
+            f"with the settings that run was started with{other}."
         )
 
 
