@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from threadpoolctl import threadpool_info
 from torch import nn
 from torch.nn import functional as F
 
@@ -594,11 +595,20 @@ def test_a_table_is_fitted_in_one_thread_and_leaves_the_others_as_they_were() ->
     x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
     data = SemiData(x, torch.where(torch.arange(60) < 20, (x[:, 0] > 0).long(), -1))
     before, seen = torch.get_num_threads(), []
+
+    def look(_: object) -> None:
+        seen.extend([torch.get_num_threads(), *blas_threads()])
+
     torch.set_num_threads(2)
     try:
-        recipe = recipe_for(data, steps=2, networks=2)
-        fit(data, recipe, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        blas = blas_threads()
+        fit(data, recipe_for(data, steps=2, networks=2), callbacks=[look])
         assert torch.get_num_threads() == 2
+        assert blas_threads() == blas
     finally:
         torch.set_num_threads(before)
     assert set(seen) == {1}
+
+
+def blas_threads() -> list[int]:
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
