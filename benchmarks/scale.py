@@ -4,11 +4,17 @@
 needs a matrix of all pairs of rows, and its graph of neighbours) and SelfTrainingClassifier around
 a logistic regression. Each size of each method is a process of its own with one thread; time is
 that of the fit on the clock and of the processor, from the file for ``dessl fit``, and memory is
-the peak of the process, imports included. A method that takes longer than ``--minutes`` or more
-than ``--gigabytes`` has given up, and larger sizes are not tried. ``dessl fit, network`` trains a
-network on all rows (``--surrogate pseudo_label --lam 0.5``), read from disk if the file is large.
+the peak of the process, imports included. ``dessl fit`` has its defaults: it trains with and
+without the unlabelled rows, judges both, and trains again on all labels. ``dessl fit, .npy`` is the
+same from an array of numbers, which is read into memory at all of these sizes; ``dessl fit,
+network`` trains a network on all rows (``--surrogate pseudo_label --lam 0.5 --networks 1``), read
+from disk if the file is large.
 
-    PYTHONPATH=src python benchmarks/scale.py --rows 1000 10000 100000 1000000
+A fit that takes longer than ``--minutes`` or more than ``--gigabytes`` has given up. Of
+scikit-learn's methods, larger sizes are then not tried; ours are all tried, the largest first.
+Every size is saved when it is done, and one that is there is not measured again.
+
+    PYTHONPATH=src python benchmarks/scale.py --jobs 6
 """
 
 import argparse
@@ -34,7 +40,7 @@ from machine import machine
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 LABELS, COLUMNS, CLASSES = 200, 4, 3
 Seconds: TypeAlias = np.ndarray  # on the clock, and of the processor
-Timed: TypeAlias = Callable[[int, str], Seconds]  # from rows and the format of DATA
+Timed: TypeAlias = Callable[[int], Seconds]  # from the number of rows
 FORMATS = ("csv", "npy")
 LATE = "the time for all was over"
 
@@ -82,10 +88,10 @@ def written(folder: Path, rows: int, form: str) -> list[str]:
     return [str(folder / "rows.csv"), "--label", "label"]
 
 
-def command_line(*more: str) -> Timed:
-    """Return what times ``dessl fit`` with more options."""
+def command_line(form: str, *more: str) -> Timed:
+    """Return what times ``dessl fit`` of DATA in a format, with more options."""
 
-    def timed(rows: int, form: str) -> Seconds:
+    def timed(rows: int) -> Seconds:
         from dessl.cli.main import main as dessl
 
         with tempfile.TemporaryDirectory() as folder:
@@ -110,8 +116,7 @@ def command_line(*more: str) -> Timed:
 def estimator(make: Callable[[], Any]) -> Timed:
     """Return what times an estimator's fit."""
 
-    def timed(rows: int, form: str) -> Seconds:
-        del form
+    def timed(rows: int) -> Seconds:
         x, y = rows_of(rows)
         made = make()
         began = now()
@@ -143,24 +148,28 @@ def self_training() -> Any:
     return SelfTrainingClassifier(LogisticRegression())
 
 
-METHODS: dict[str, Timed] = {
-    "dessl fit": command_line("--no-refit"),
+OURS: dict[str, Timed] = {
+    "dessl fit": command_line("csv"),
+    "dessl fit, .npy": command_line("npy"),
     "dessl fit, network": command_line(
-        "--no-refit", "--surrogate", "pseudo_label", "--lam", "0.5", "--networks", "1"
+        "csv", "--surrogate", "pseudo_label", "--lam", "0.5", "--networks", "1"
     ),
     "DeSSLClassifier": estimator(ours),
+}
+METHODS: dict[str, Timed] = {
+    **OURS,
     "LabelSpreading": estimator(spreading),
     "LabelSpreading, neighbours": estimator(lambda: spreading(kernel="knn")),
     "SelfTrainingClassifier": estimator(self_training),
 }
 
 
-def measured(method: str, rows: int, form: str) -> dict[str, Any]:
+def measured(method: str, rows: int) -> dict[str, Any]:
     """Return time and memory of one method and size, in this process."""
     import torch
 
     torch.set_num_threads(1)
-    seconds, processor = METHODS[method](rows, form).tolist()
+    seconds, processor = METHODS[method](rows).tolist()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
         "seconds": round(seconds, 1),
@@ -175,7 +184,7 @@ def limited(method: str, rows: int, options: argparse.Namespace) -> dict[str, An
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     began = time.perf_counter()
     with subprocess.Popen(
-        [*command, "--format", options.format],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -216,13 +225,18 @@ def growth(sizes: dict[str, dict[str, Any]], what: str, floor: float) -> float |
     return round(max(found), 2) if found else None
 
 
-def series(method: str, options: argparse.Namespace, found: dict[str, Any], lock: Lock) -> None:
-    """Measure the sizes of one method until it gives up, saving each."""
-    for rows in sorted(options.rows):
+def series(
+    method: str,
+    sizes: Sequence[int],
+    options: argparse.Namespace,
+    found: dict[str, Any],
+    lock: Lock,
+) -> None:
+    """Measure sizes of one method, one after the other, until it gives up, saving each."""
+    for rows in sizes:
         with lock:
-            sizes = found["methods"].setdefault(method, {})
-            before = dict(sizes)
-        if any("gave up" in one for one in before.values()):
+            before = dict(found["methods"].get(method, {}))
+        if any("gave up" in one for size, one in before.items() if int(size) in sizes):
             return
         if str(rows) in before:
             continue
@@ -231,16 +245,35 @@ def series(method: str, options: argparse.Namespace, found: dict[str, Any], lock
             return
         print(f"{method:<28} {rows:>10,} rows: {one}", flush=True)
         with lock:
-            sizes[str(rows)] = one
-            found["growth"] = {
-                name: {
-                    "processor": growth(its, "processor", 1.0),
-                    "gigabytes": growth(its, "gigabytes", 0.1),
-                }
-                for name, its in found["methods"].items()
-            }
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            found["methods"].setdefault(method, {})[str(rows)] = one
+            save(found, options.out)
+
+
+def save(found: dict[str, Any], out: Path) -> None:
+    """Write what is known, methods and sizes in order, with the growth of each method."""
+    methods = {name: found["methods"][name] for name in METHODS if found["methods"].get(name)}
+    found["methods"] |= {
+        name: dict(sorted(sizes.items(), key=lambda one: int(one[0])))
+        for name, sizes in methods.items()
+    }
+    found["growth"] = {
+        name: {
+            "processor": growth(sizes, "processor", 1.0),
+            "gigabytes": growth(sizes, "gigabytes", 0.1),
+        }
+        for name, sizes in methods.items()
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def tasks(methods: Sequence[str], rows: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return methods with the sizes to measure in a row: each size of ours by itself."""
+    largest, *smaller = sorted(rows, reverse=True)
+    own = [method for method in methods if method in OURS]
+    peers = [(method, sorted(rows)) for method in methods if method not in OURS]
+    first = [(method, [largest]) for method in own]
+    return [*first, *peers, *((method, [size]) for size in smaller for method in own)]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -250,10 +283,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--only", help="measure one method here, and print it as JSON")
     parser.add_argument("--write", type=Path, help="write DATA of one size into this folder")
-    parser.add_argument("--format", choices=FORMATS, default="csv", help="of DATA")
+    parser.add_argument("--format", choices=FORMATS, default="csv", help="of what --write writes")
     parser.add_argument("--minutes", type=float, default=5.0, help="limit of one fit")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="limit of one fit")
-    parser.add_argument("--jobs", type=int, default=1, help="methods measured at one time")
+    parser.add_argument("--jobs", type=int, default=1, help="fits measured at one time")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--until", type=float, default=math.inf, help="minutes for all")
     options = parser.parse_args(argv)
@@ -262,16 +295,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         write(options.write, options.rows[0], options.format)
         return
     if options.only:
-        print(json.dumps(measured(options.only, options.rows[0], options.format)))
+        print(json.dumps(measured(options.only, options.rows[0])))
         return
     found: dict[str, Any] = {"methods": {}}
     if options.out.exists():
         found = json.loads(options.out.read_text(encoding="utf-8"))
-    limits = {name: getattr(options, name) for name in ("minutes", "gigabytes", "format")}
-    found |= {"machine": machine(), "limits": limits}
-    lock = Lock()
+    found |= {
+        "machine": machine(),
+        "limits": {"minutes": options.minutes, "gigabytes": options.gigabytes},
+        "jobs": options.jobs,
+    }
+    lock, todo = Lock(), tasks(options.methods, options.rows)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for done in [pool.submit(series, one, options, found, lock) for one in options.methods]:
+        for done in [pool.submit(series, *one, options, found, lock) for one in todo]:
             done.result()
 
 

@@ -160,7 +160,7 @@ def replications(
         for way, told in designs(rows, design, pool, drawn, ways):
             for (name, models), every in rows.asked.items():
                 labelled, others = (
-                    Proxies(every.labelled.h[i], every.labelled.moments[:, i])
+                    Proxies(*(part[..., i] for part in every.labelled if part is not None))
                     for i in (pool[drawn], pool[~drawn])
                 )
                 sample = Sample(every.loss[pool[drawn]], labelled, others)

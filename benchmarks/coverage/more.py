@@ -48,8 +48,8 @@ from .report import one_record_a_line
 
 RESULTS = Path(__file__).parents[1] / "results"
 REPLICATIONS = {
-    "capped": 5000, "few": 5000, "rate": 4000, "stratified": 4000, "active": 4000,
-    "class-balanced": 4000, "shift": 2000, "sets": 1000, "compared": 4000, "ece": 1000,
+    "capped": 5000, "few": 5000, "rate": 3000, "stratified": 3000, "active": 3000,
+    "class-balanced": 3000, "shift": 2000, "sets": 1000, "compared": 3000, "ece": 1000,
     "peers": 500,
 }  # fmt: skip
 UNLABELLED = 2000
@@ -463,8 +463,9 @@ def cells() -> Iterator[Key]:
             yield Key("sets", name, what, m)
     for name, m in itertools.product(("calibrated", "over-confident", "two kinds"), (20, 30)):
         yield Key("few", name, "accuracy", m)
-    for what in ("accuracy", "brier", "wins"):
-        yield Key("compared", "digits, logistic", what, 100)
+    for name, m in itertools.product(("digits, logistic", "calibrated"), (50, 200)):
+        for what in ("accuracy", "brier", "cross_entropy", "wins"):
+            yield Key("compared", name, what, m)
     for name in ("calibrated", "over-confident"):
         yield Key("ece", name, "ece", 100)
     for name, what in (("over-confident", "accuracy"), ("calibrated", "brier")):
@@ -503,13 +504,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def wanted(results: list[Record], kinds: Sequence[str], replications: int | None) -> list[Key]:
-    """The cells without records of as many replications."""
+    """The cells without records of as many replications, in the order of ``kinds``."""
     done = {
         tuple(r[name] for name in Key._fields)
         for r in results
         if r["replications"] >= (replications or REPLICATIONS[r["kind"]])
     }
-    return [key for key in cells() if key.kind in (kinds or KINDS) and key not in done]
+    left = [key for key in cells() if key.kind in (kinds or KINDS) and key not in done]
+    return sorted(left, key=lambda key: kinds.index(key.kind)) if kinds else left
 
 
 def written(file: Path, results: list[Record]) -> None:

@@ -24,8 +24,9 @@ from dessl.recipes import recipe_for
 from dessl.recipes.trial import Trial, run_trial, split
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Answers, NetworkSetting, PoolReport, relative_slope
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
-from dessl.teachers.fold_networks import FOLDS, Lesson, ensemble_log_p
+from dessl.teachers.fold_networks import Lesson, ensemble_log_p
 from dessl.teachers.school import School
 from dessl_paper.toy_training import ToyPlan, trained_toy, warm_start
 

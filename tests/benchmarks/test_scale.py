@@ -30,14 +30,27 @@ def test_a_method_that_gave_up_is_not_tried_again(
         return {"gave up": "time"} if rows == 100 else {"processor": rows / 10, "gigabytes": 1.0}
 
     monkeypatch.setattr(scale, "limited", limited)
-    options = argparse.Namespace(rows=[1000, 100, 10, 20], out=tmp_path / "a" / "scale.json")
+    options = argparse.Namespace(out=tmp_path / "a" / "scale.json")
     found: dict[str, dict[str, object]] = {"methods": {}}
-    scale.series("one", options, found, threading.Lock())
-    scale.series("one", options, found, threading.Lock())
-    assert asked == [10, 20, 100]
+    peer, own = "LabelSpreading", "DeSSLClassifier"
+    for _ in range(2):  # the second time, all is known
+        scale.series(peer, [10, 20, 100, 1000], options, found, threading.Lock())
+        for size in (1000, 100, 10):
+            scale.series(own, [size], options, found, threading.Lock())
+    assert asked == [10, 20, 100, 1000, 100, 10]
     written = json.loads(options.out.read_text())
-    assert written["growth"]["one"] == {"processor": 1.0, "gigabytes": 0.0}
-    assert written["methods"]["one"]["100"] == {"gave up": "time"}
+    assert written["growth"][peer] == {"processor": 1.0, "gigabytes": 0.0}
+    assert written["methods"][peer]["100"] == {"gave up": "time"}
+    assert list(written["methods"][own]) == ["10", "100", "1000"]
+
+
+def test_the_largest_sizes_of_ours_are_measured_first(script: Script) -> None:
+    tasks = script("scale").tasks(["DeSSLClassifier", "LabelSpreading"], [10, 100])
+    assert tasks == [
+        ("DeSSLClassifier", [100]),
+        ("LabelSpreading", [10, 100]),
+        ("DeSSLClassifier", [10]),
+    ]
 
 
 @pytest.mark.parametrize("form", ["csv", "npy"])
@@ -53,7 +66,7 @@ def test_files_have_the_rows(script: Script, tmp_path: Path, form: str) -> None:
 
 def test_a_fit_past_its_limits_is_ended(script: Script) -> None:
     scale = script("scale")
-    options = argparse.Namespace(format="npy", minutes=0.0, gigabytes=8.0, deadline=float("inf"))
+    options = argparse.Namespace(minutes=0.0, gigabytes=8.0, deadline=float("inf"))
     assert "minutes" in scale.limited("LabelSpreading", 1000, options)["gave up"]
 
 

@@ -9,12 +9,10 @@ import numpy as np
 import openpyxl
 import pytest
 
+from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.sources import (
-    Expected,
-    check_labels_present,
     fingerprint,
     kind_of,
-    new_rows,
     npy_files,
     training_data,
 )

@@ -53,10 +53,9 @@ def test_a_table_on_disk(
     assert facts.data.unlabelled == ROWS - 200 - facts.data.test_unlabelled
     assert load_model(run / "model").encoding is not None
     assert not list(run.rglob("rows-*"))  # removed once the run is finished
-    predictions = tmp_path / "predictions.csv"
-    assert cli("predict", run, table, "--out", predictions)[0] == 0
 
 
+@pytest.mark.slow
 def test_embeddings_on_disk(cli: Cli, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)

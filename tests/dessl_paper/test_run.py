@@ -118,7 +118,7 @@ def _run_by_all(_: Path, experiment: Experiment, out: Path) -> None:
 
 
 @pytest.mark.skipif(not distributed.is_gloo_available(), reason="this PyTorch has no gloo")
-@pytest.mark.parametrize("population", [0, 4])
+@pytest.mark.parametrize("population", [pytest.param(0, marks=pytest.mark.slow), 4])
 def test_ranks_share_the_runs(tiny: Tiny, tmp_path: Path, population: int) -> None:
     experiment, alone, both = tiny(population=population), tmp_path / "1", tmp_path / "2"
     run_experiment(experiment, alone)

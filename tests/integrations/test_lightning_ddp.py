@@ -134,7 +134,7 @@ def test_two_processes_have_the_gradient_and_metrics_of_one(name: str, tmp_path:
     "term",
     [
         lambda: FlexMatch(0.5, weak=as_is, strong=as_is),
-        lambda: FreeMatch(0.9, weak=as_is, strong=as_is),
+        pytest.param(lambda: FreeMatch(0.9, weak=as_is, strong=as_is), marks=pytest.mark.slow),
     ],
 )
 def test_a_surrogates_state_is_that_of_all_rows_also_on_other_processes_later(

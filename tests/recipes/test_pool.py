@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from dessl import SemiData
 from dessl.recipes import Fitted, PooledPredictor, fit, recipe_for
 from dessl.recipes.held_out import held_out_parts
+from dessl.recipes.pool import FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
-from dessl.recipes.step_logits import FILE
 from dessl.teachers import DEFAULT
 from dessl.training import Event, train
 

@@ -9,11 +9,11 @@ from torch import nn
 import dessl
 from dessl.evaluation.verdict import Verdict
 from dessl.models import MLP
-from dessl.results.comparisons import by_seed, over_seeds
 from dessl.results.facts import DataFacts, MethodFacts, RunFacts
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.training import TrainPlan, train
+from dessl_paper.comparison import by_seed, over_seeds
 
 METHODS = (
     MethodFacts("complete case", "complete_case", "pseudo_label", 0.0),

@@ -6,7 +6,7 @@ from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
 
 from dessl.teachers import FromClassifier, Graph, Kernel, Linear, Teacher, Trees, out_of_fold
-from dessl.teachers.crossfit import each_out_of_fold
+from dessl.teachers.crossfit import FOLDS, each_out_of_fold, stratified_folds
 from dessl.teachers.graph import SharedEdges
 
 TEACHERS = [Graph(0.95), Linear(), Kernel(), Trees(20), FromClassifier(GaussianNB())]
@@ -78,3 +78,13 @@ def test_wrong_folds_are_refused(blobs: Callable) -> None:
         out_of_fold(Linear(), rows.x_l, rows.y_l, rows.x_u, rows.folds[1:], 3)
     with pytest.raises(ValueError, match="hold some labels out"):
         out_of_fold(Linear(), rows.x_l, rows.y_l, rows.x_u, torch.full((40,), -1), 3)
+
+
+def test_folds_are_even_and_each_class_is_spread() -> None:
+    y = torch.tensor([0] * 37 + [1] * 11 + [2] * 3)
+    folds = stratified_folds(y, seed=4)
+    assert sorted(folds.bincount(minlength=FOLDS).tolist()) == [10, 10, 10, 10, 11]
+    for c in range(3):
+        counts = folds[y == c].bincount(minlength=FOLDS)
+        assert int(counts.max() - counts.min()) <= 1
+    assert not torch.equal(folds, stratified_folds(y, seed=5))

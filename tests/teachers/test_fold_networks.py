@@ -6,12 +6,10 @@ from torch import Tensor
 
 from dessl.teachers.answers import Answers
 from dessl.teachers.fold_networks import (
-    FOLDS,
     Lesson,
     NetworkSetting,
     ensemble_log_p,
     network_log_p,
-    stratified_folds,
     trained_networks,
 )
 from dessl.teachers.school import imitating_networks
@@ -28,16 +26,6 @@ def drawn(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def accuracy(log_p: Tensor, y: Tensor) -> float:
     return float((log_p.argmax(1) == y).double().mean())
-
-
-def test_folds_are_even_and_each_class_is_spread() -> None:
-    y = torch.tensor([0] * 37 + [1] * 11 + [2] * 3)
-    folds = stratified_folds(y, seed=4)
-    assert sorted(folds.bincount(minlength=FOLDS).tolist()) == [10, 10, 10, 10, 11]
-    for c in range(3):
-        counts = folds[y == c].bincount(minlength=FOLDS)
-        assert int(counts.max() - counts.min()) <= 1
-    assert not torch.equal(folds, stratified_folds(y, seed=5))
 
 
 def test_networks_of_unequal_rows_come_back_in_order() -> None:

@@ -72,6 +72,25 @@ def test_a_pool_by_default_never_copies_all_unlabelled_rows(
     assert not graphs[0].shared._known  # nor are they kept with the model
 
 
+def test_of_very_many_unlabelled_rows_teachers_see_a_random_sample(
+    wide: SemiData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nodes(seed: int) -> Tensor:
+        anchor = even(wide)[1][:1]
+        its = {"teachers": ["graph"], "seed": seed}
+        pool = pooled(wide, *even(wide), lambda x: anchor.expand(len(x), -1), **its)
+        graphs = [one for one in pool.members.values() if isinstance(one, Graph)]
+        return graphs[0].state().tensors["rows"]
+
+    monkeypatch.setattr("dessl.teachers.pooling.MOST_UNLABELLED", wide.n_unlabelled)
+    assert len(nodes(0)) == len(wide)
+    monkeypatch.setattr("dessl.teachers.pooling.MOST_UNLABELLED", 100)
+    once, again, other = nodes(0), nodes(0), nodes(1)
+    assert len(once) == wide.n_labelled + 100
+    assert torch.equal(once, again)
+    assert not torch.equal(once, other)
+
+
 def test_networks_without_a_use_for_unlabelled_rows_have_no_copy_of_them(
     wide: SemiData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

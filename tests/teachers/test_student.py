@@ -14,8 +14,8 @@ from dessl.data import SemiData
 from dessl.teachers import Answers, Taught, debiased_student, learn_from_answers
 from dessl.teachers.base import State
 from dessl.teachers.cross_corrected import CompleteCase, fold_corrections, student_targets
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.fold_networks import (
-    FOLDS,
     Lesson,
     NetworkSetting,
     ensemble_log_p,

@@ -1,6 +1,7 @@
 """Damage: to bytes, and to the trees of JSON and TOML files."""
 
 import random
+import struct
 from typing import Any
 
 EDGES = (0, 1, 0x7F, 0x80, 0xFF)
@@ -112,3 +113,12 @@ def _copied(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: _copied(value) for key, value in tree.items()}
     return [_copied(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def spoilt_index(chance: random.Random, content: bytes) -> bytes:
+    """The places of images in tar files, one of them changed."""
+    if not content or chance.random() < 0.4:
+        return damaged_bytes(chance, content)
+    at = 8 * chance.randrange(max(1, len(content) // 8))
+    number = chance.choice((0, -1, 1, 2**40, 2**62, -(2**62), 10**6))
+    return content[:at] + struct.pack("<q", number) + content[at + 8 :]

@@ -7,6 +7,7 @@ that is written, when half of the bytes of its first write are in it.
 
 import builtins
 import io
+import mmap
 import os
 import signal
 import time
@@ -30,13 +31,20 @@ class Fault(NamedTuple):
 class Operations:
     """Counts the operations below a folder, and raises the signal of a fault at its turn.
 
+    Processes that are forked later count on together.
+
     Attributes:
-        count: Operations so far.
         fault: What happens; None to count alone.
     """
 
     def __init__(self, folder: Path, fault: Fault | None) -> None:
-        self.folder, self.fault, self.count = str(folder), fault, 0
+        self.folder, self.fault = str(folder), fault
+        self._shared = mmap.mmap(-1, 8)
+
+    @property
+    def count(self) -> int:
+        """Operations so far."""
+        return int.from_bytes(self._shared[:], "little")
 
     def arm(self) -> None:
         """Replace the functions of this process; there is no way back."""
@@ -75,8 +83,9 @@ class Operations:
         return path.startswith(self.folder)
 
     def _due(self) -> bool:
-        self.count += 1
-        return self.fault is not None and self.fault.at == self.count - 1
+        number = self.count
+        self._shared[:] = (number + 1).to_bytes(8, "little")
+        return self.fault is not None and self.fault.at == number
 
     def _strike(self, due: bool, when: When) -> None:
         if due and self.fault is not None and self.fault.when == when:

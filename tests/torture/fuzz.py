@@ -45,7 +45,9 @@ from grammar_excel import excel_case
 from grammar_frames import frame_case
 from grammar_images import images_case
 from grammar_npy import large_npy_case, npy_case
-from grammar_saved import checkpoint_case, model_case, run_case
+from grammar_resume import resume_case
+from grammar_saved import checkpoint_case, estimator_case, model_case, run_case
+from grammar_stored import stored_case
 from grammar_tables import csv_case, large_table_case, parquet_case
 from limits import HangError, Watch, cap_memory
 
@@ -60,6 +62,7 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "npy": (npy_case, 12),
     "large table": (large_table_case, 3),
     "large npy": (large_npy_case, 5),
+    "stored": (stored_case, 8),
     "npz": (npz_case, 14),
     "idx": (idx_case, 40),
     "mnist": (mnist_case, 4),
@@ -72,13 +75,16 @@ GRAMMARS: dict[str, tuple[Callable[[random.Random], Case], float]] = {
     "images": (images_case, 4),
     "model": (model_case, 6),
     "checkpoint": (checkpoint_case, 5),
+    "resume": (resume_case, 1),
+    "estimator": (estimator_case, 4),
     "run": (run_case, 20),
     "facts": (facts_case, 5),
     "records": (records_case, 1),
     "experiment": (experiment_case, 6),
-    "arguments": (arguments_case, 0.2),
+    "arguments": (arguments_case, 0.8),
 }
-TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy", "large table", "large npy")
+TABLES = ("csv", "parquet", "excel", "answers", "arguments", "npy", "large table", "large npy",
+          "stored")  # fmt: skip
 NEEDS = {**dict.fromkeys(TABLES, "pyarrow"), "frame": "pandas"}  # that may be missing
 MINUTE = 60.0
 PLACE = "/dev/shm"  # files in memory: a million need not go through a disk

@@ -44,8 +44,9 @@ def files() -> dict[str, bytes]:
 def arguments_case(chance: random.Random) -> Case:
     """A command line, with one odd argument in two fifths of the cases."""
     line = chance.choice(
-        (_predict, _piped, _evaluate, _report, _datasets, _reproduce, _help, _fit, _audit, _plan)
-    )(chance)
+        (_predict, _piped, _evaluate, _report, _datasets, _reproduce, _help, _fit, _audit, _plan,
+         _predict, _evaluate, _plan, _help, _export)
+    )(chance)  # fmt: skip
     damaged = chance.random() < 0.35
     if damaged:
         odd = chance.choice((*TEXTS, *map(str, ODD), "--json", "--help", "--out", "--seed"))
@@ -160,7 +161,22 @@ def _fit(chance: random.Random) -> list[str]:
         ("--device", ("cpu", "cuda", "x")),
         ("--teacher", ("site", "nothing")),
         ("--propensity", ("estimate-x", "estimate-y", "dose", "nothing")),
+        ("--networks", ("1", "5", "6", "0")),
+        ("--margin", ("0", "0.01", "-1", "nan")),
+        ("--missing-label", ("?", "no", "-1")),
+        ("--test-file", ("people.csv", "notes.txt", "missing.csv")),
+        ("--risk", ("debiased", "ssl", "nothing")),
+        ("--size", ("8", "3")),
+        ("--sheet", ("first",)),
     ):
-        if chance.random() < 0.3:
+        if chance.random() < 0.15:
             line += [name, chance.choice(values)]
-    return line
+    flags = ("--stream", "--no-stream", "--refit", "--no-refit", "--pool", "--no-pool", "--json",
+             "--no-resume", "--no-missing-label", "--teacher-at-prediction")  # fmt: skip
+    return [*line, *(flag for flag in flags if chance.random() < 0.1)]
+
+
+def _export(chance: random.Random) -> list[str]:
+    """Of models that cannot be exported, or to places that cannot be written."""
+    out = chance.choice(("m.txt", "m", "sub/m.json"))
+    return ["export", chance.choice(("fit", "people.csv", "nothing")), "--out", out]

@@ -31,7 +31,7 @@ def images_case(chance: random.Random) -> Case:
     for place in places:
         for number in range(chance.randrange(1, 4)):
             suffix, mode = same if chance.random() < 0.7 else chance.choice(FORMATS)
-            files[f"{place}/{number}.{suffix}"] = _image(chance, suffix, mode)
+            files[f"{place}/{number}.{suffix}"] = image(chance, suffix, mode)
     damaged = chance.random() < 0.35
     if damaged:
         name = chance.choice(sorted(files))
@@ -51,17 +51,18 @@ def odd_place(chance: random.Random) -> str:
     return chance.choice(("loose.png", "a/b/c.png", "Unlabelled/0.png", ".git/0.png", "nan/0.png"))
 
 
-def _image(chance: random.Random, suffix: str, mode: str) -> bytes:
+def image(chance: random.Random, suffix: str, mode: str) -> bytes:
+    """A small image file."""
     from PIL import Image
 
     width, height = chance.choice((4, 8, 9, 32)), chance.choice((4, 8, 31))
     if mode == "I;16":
         data = chance.randbytes(2 * width * height)
-        image = Image.frombytes("I;16", (width, height), data)
+        made = Image.frombytes("I;16", (width, height), data)
     else:
         count = {"RGB": 3, "RGBA": 4}.get(mode, 1) * width * height
         first = "L" if mode in ("P", "1") else mode
-        image = Image.frombytes(first, (width, height), chance.randbytes(count)).convert(mode)
+        made = Image.frombytes(first, (width, height), chance.randbytes(count)).convert(mode)
     buffer = io.BytesIO()
-    image.save(buffer, PILLOW.get(suffix, suffix.upper()))
+    made.save(buffer, PILLOW.get(suffix, suffix.upper()))
     return buffer.getvalue()

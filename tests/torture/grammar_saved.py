@@ -66,14 +66,28 @@ def model_case(chance: random.Random) -> Case:
         if chance.random() < 0.1:
             settings = damaged_tree(chance, settings)
     elif damaged:
-        weights = _damaged_tensors(chance, weights)
+        weights = damaged_tensors(chance, weights)
     else:
         settings = {**settings, "details": {**settings["details"], "note": chance.random()}}
-        weights = _scaled(chance, weights)
+        weights = scaled(chance, weights)
     if isinstance(settings, dict) and "sha256" in settings:
         settings = {**settings, "sha256": hashlib.sha256(weights).hexdigest()}
     files = {WEIGHTS: weights, SETTINGS: _dumped(chance, settings)}
     return Case("model", files, {}, 20 * len(weights), damaged)
+
+
+def estimator_case(chance: random.Random) -> Case:
+    """A saved estimator, or the model of a run, damaged in what only an estimator reads."""
+    place = CORPUS / chance.choice(("estimator", "estimator", "fit/model"))
+    files = {name: (place / name).read_bytes() for name in (WEIGHTS, SETTINGS)}
+    settings = json.loads(files[SETTINGS])
+    damaged = chance.random() < 0.4
+    if damaged:
+        settings["details"] = damaged_tree(chance, settings["details"])
+    elif "params" in settings["details"]:
+        settings["details"]["params"]["random_state"] = chance.randrange(2**31)
+    files[SETTINGS] = _dumped(chance, settings)
+    return Case("estimator", files, {}, 20 * len(files[WEIGHTS]), damaged)
 
 
 def _dumped(chance: random.Random, entries: Any) -> bytes:
@@ -81,17 +95,20 @@ def _dumped(chance: random.Random, entries: Any) -> bytes:
     return text.encode(errors="replace")
 
 
-def _scaled(chance: random.Random, weights: bytes) -> bytes:
+def scaled(chance: random.Random, weights: bytes, prefix: str = "members.") -> bytes:
+    """Weights with those of networks made a little smaller or larger."""
     scale = chance.choice((0.5, 0.9, 1.0, 1.1))
     tensors = load(weights)
     for name, tensor in tensors.items():
-        if name.startswith("members.") and tensor.dtype == torch.float32:
+        if name.startswith(prefix) and tensor.dtype == torch.float32:
             tensors[name] = tensor * scale
     return save(tensors)
 
 
-def _damaged_tensors(chance: random.Random, weights: bytes) -> bytes:
-    tensors = load(weights)
+def damaged_tensors(chance: random.Random, weights: bytes) -> bytes:
+    """Weights of which one tensor was removed, renamed, replaced or changed."""
+    if not (tensors := load(weights)):
+        return damaged_bytes(chance, weights)
     name, other = chance.choice(sorted(tensors)), chance.choice(sorted(tensors))
     part, kind = tensors[name], chance.randrange(8)
     if kind == 0:
@@ -140,7 +157,7 @@ def checkpoint_case(chance: random.Random) -> Case:
         )
         manifest["sha256"][name] = hashlib.sha256(files[name]).hexdigest()
     else:  # other weights, signed
-        files["model.safetensors"] = _scaled(chance, files["model.safetensors"])
+        files["model.safetensors"] = scaled(chance, files["model.safetensors"])
         digest = hashlib.sha256(files["model.safetensors"]).hexdigest()
         manifest["sha256"]["model.safetensors"] = digest
     files["manifest.json"] = _dumped(chance, manifest)

@@ -14,13 +14,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from grammar_saved import CORPUS
+from PIL import Image
+from ranks import on_ranks
 from safetensors.torch import save
 from torch import nn
+from trainings import trained
 
 from dessl import DeSSLClassifier, SemiData, TrainPlan, train
 from dessl._files import write_whole
@@ -30,6 +33,7 @@ from dessl.data import DATASETS, download
 from dessl.data.publishers import RemoteFile
 from dessl.surrogates import Combine, FixMatch, MeanTeacher
 from dessl.training.population import Population
+from dessl.training.ranks import process_group
 
 ARCHIVE = random.Random(0).randbytes(300_000)
 SERVED = "train-images.bin"
@@ -44,6 +48,7 @@ class Job(NamedTuple):
         share: How often it is chosen: long ones less.
         command: Whether it is a command, which has manners when it is interrupted.
         needs: A package that may be missing; the job is left out then.
+        in_python: Whether it is Python, where a rank tells by an exception that another has gone.
     """
 
     run: Callable[[], object]
@@ -51,6 +56,7 @@ class Job(NamedTuple):
     share: float = 1.0
     command: bool = True
     needs: str = "torch"
+    in_python: bool = False
 
 
 def estimator() -> None:
@@ -103,21 +109,50 @@ def _answers() -> bytes:
     return "\n".join(lines).encode() + b"\n"
 
 
-MADE: dict[str, Callable[[], bytes]] = {"rows.npz": _npz, "answers.csv": _answers}
+def divided() -> None:
+    """Train a network whose weights are divided among the ranks."""
+    with process_group():
+        trained("divided", Path("run"))
+
+
+def _picture(name: str) -> bytes:
+    """An image of a class, or of none."""
+    chance = random.Random(name)
+    dark, *_ = "cat" in name, chance.random()
+    levels = bytes(chance.randrange(90) + (0 if dark else 120) for _ in range(64))
+    buffer = io.BytesIO()
+    Image.frombytes("L", (8, 8), levels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+COUNTS = {"cat": 12, "dog": 12, "unlabelled": 9}
+PICTURES = tuple(f"pictures/{place}/{k}.png" for place, n in COUNTS.items() for k in range(n))
+MADE: dict[str, Callable[[], bytes]] = {"rows.npz": _npz, "answers.csv": _answers} | {
+    name: functools.partial(_picture, name) for name in PICTURES
+}
 FIT = ("fit", "people.csv", "--label", "outcome", "--out", "out", "--steps", "6", "--networks", "1")
 ROWS = ("fit", "rows.npz", "--out", "out", "--steps", "6", "--networks", "1")
 TAUGHT = ("fit", "answers.csv", "--label", "outcome", "--teacher", "llm", "--out", "out")
 PLAN = ("plan", "people.csv", "--label", "outcome", "--rows", "5", "--out", "next.csv")
 AUDIT = ("audit", "people.csv", "--label", "outcome", "--out", "audit.html")
 RUN = ("fit", "people.csv")
+DEBIASED = ("--surrogate", "entropy", "--lam", "0.5")
+ON_DISK = ("fit", "pictures", "--stream", "--out", "out", "--steps", "4", "--networks", "1")
+TOY = ("reproduce", "toy", "--profile", "smoke", "--out", "out")
 
 
 def _job(*arguments: str, inputs: tuple[str, ...] = (), share: float, needs: str = "torch") -> Job:
     return Job(functools.partial(main, arguments), inputs, share, needs=needs)
 
 
-TABLE = {"inputs": ("people.csv",), "needs": "pyarrow"}
-OF_RUN = {"inputs": RUN, "needs": "pyarrow"}
+def _ranked(*arguments: str, share: float, **more: Any) -> Job:
+    """A command that two ranks share; there torchrun has the manners, and SIGKILL alone comes."""
+    work = functools.partial(main, arguments)
+    return Job(functools.partial(on_ranks, work), share=share, command=False, **more)
+
+
+TABLE: dict[str, Any] = {"inputs": ("people.csv",), "needs": "pyarrow"}
+OF_RUN: dict[str, Any] = {"inputs": RUN, "needs": "pyarrow"}
 JOBS = {
     "fit": _job(*FIT, "--no-pool", **TABLE, share=2),
     "fit from disk": _job(*FIT, "--stream", "--lam", "0.5", **TABLE, share=2),
@@ -126,17 +161,34 @@ JOBS = {
     "fit with a teacher": _job(
         *TAUGHT, "--steps", "6", inputs=("answers.csv",), needs="pyarrow", share=1
     ),
+    "fit with a teacher that stays": _job(
+        *TAUGHT,
+        "--teacher-at-prediction",
+        "--steps",
+        "6",
+        inputs=("answers.csv",),
+        needs="pyarrow",
+        share=0.5,
+    ),
+    "fit images from disk": _job(*ON_DISK, *DEBIASED, inputs=PICTURES, share=1.5),
+    "fit on two ranks": _ranked(*FIT, *DEBIASED, **TABLE, share=1.5),
+    "fit spread over ranks": _ranked(*FIT[:-1], "2", "--no-pool", **TABLE, share=1.5),
+    "reproduce on two ranks": _ranked(*TOY, share=0.5),
+    "train divided": Job(
+        functools.partial(on_ranks, divided), share=2, command=False, in_python=True
+    ),
     "audit": _job(*AUDIT, **TABLE, share=2),
     "plan": _job(*PLAN, **TABLE, share=3),
     "demo": _job("demo", "--out", "out", "--steps", "2", share=0.5),
-    "reproduce": _job("reproduce", "toy", "--profile", "smoke", "--out", "out", share=0.5),
+    "reproduce": _job(*TOY, share=1),
+    "predict to Parquet": _job("predict", *RUN, "--out", "p.parquet", **OF_RUN, share=2),
     "predict": _job("predict", *RUN, "--out", "p.csv", **OF_RUN, share=8),
     "evaluate": _job("evaluate", *RUN, **OF_RUN, share=2),
     "export": _job("export", "fit", "--out", "model.onnx", inputs=("fit",), needs="onnx", share=1),
     "report": _job("report", "fit", inputs=("fit",), share=2),
     "datasets": _job("datasets", "fetch", "mnist", "--root", "data", share=8),
-    "train": Job(training, (), 8, command=False),
-    "estimator": Job(estimator, (), 4, command=False),
+    "train": Job(training, (), 8, command=False, in_python=True),
+    "estimator": Job(estimator, (), 4, command=False, in_python=True),
 }
 
 
@@ -150,6 +202,7 @@ def prepare(job: Job, folder: Path) -> None:
     folder.mkdir(parents=True)
     for name in job.inputs:
         if name in MADE:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(MADE[name]())
             continue
         place = CORPUS / name

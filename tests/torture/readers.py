@@ -3,16 +3,20 @@
 import contextlib
 import io
 import json
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from damage import spoilt_index
+from trainings import Kind, trained
 
+from dessl import DeSSLClassifier
 from dessl._entries import EntryError, read_toml
 from dessl.cli.main import main
-from dessl.data import DataError, SemiData
+from dessl.data import DataError, SemiData, open_rows
 from dessl.data.formats.answers import read_answers, teacher_columns
 from dessl.data.formats.cifar import read_cifar10, read_cifar100, read_records
 from dessl.data.formats.fitting import read_new_table, read_table
@@ -30,6 +34,7 @@ from dessl.data.stored.large import large_embeddings, large_table
 from dessl.results.facts import read_facts
 from dessl.saved import SavedModelError, load_model
 from dessl.teachers import Answers
+from dessl.training import DivergenceError
 from dessl.training.checkpoint import CheckpointError, load_checkpoint
 from dessl.training.folder import _check_identity, _read_identity
 from dessl_paper.catalogue import at_profile, experiment_from
@@ -153,6 +158,49 @@ def svhn(folder: Path, *, checksums: dict[str, str]) -> None:
     whole(read_svhn(folder, checksums=checksums))
 
 
+def stored(
+    folder: Path,
+    *,
+    source: str,
+    index: str | None = None,
+    spoil: int | None = None,
+    shape: list[int] | None = None,
+    **options: Any,
+) -> None:
+    """Open stored rows and read the first and the last; perhaps again after spoiling the index."""
+    place = None if index is None else folder / index
+    more = {"shape": None if shape is None else tuple(shape), "index": place}
+    if spoil is not None and place is not None:
+        open_rows(str(folder / source), **more, **options)
+        chance = random.Random(spoil)
+        kept = chance.choice(sorted(place.iterdir()))
+        kept.write_bytes(spoilt_index(chance, kept.read_bytes()))
+    found = open_rows(str(folder / source), **more, **options)
+    some = found.rows([*range(min(len(found), 100)), len(found) - 1])
+    assert some.shape == (len(some), *found.shape)
+    assert some.dtype == np.uint8 or np.isfinite(some).all()
+    assert found.identity() == open_rows(str(folder / source), **more, **options).identity()
+
+
+def resumed(folder: Path, *, kind: Kind, intact: bool) -> None:
+    """Resume a training; with one intact checkpoint it must go on."""
+    try:
+        trained(kind, folder)
+    except DivergenceError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        if intact:
+            raise AssertionError(f"not resumed from the checkpoint before: {error}") from error
+        raise
+
+
+def estimator(folder: Path) -> None:
+    """Load a saved estimator, and predict a row where it takes plain numbers."""
+    loaded = DeSSLClassifier.from_pretrained(folder)
+    if (saved := loaded._saved).encoding is None:
+        assert len(loaded.predict(np.zeros((1, *saved.shape)))) == 1
+
+
 def identity(folder: Path, *, wanted: dict[str, Any]) -> None:
     """Read the ``run.json`` of a run and compare it with the run that is to be trained."""
     _check_identity(_read_identity(folder / "run.json"), wanted, folder)
@@ -236,6 +284,9 @@ READERS = {
     "large table": Reader(large, (DataError,)),
     "large npy": Reader(large_npy, (DataError,)),
     "answers": Reader(answers, (ValueError,)),
+    "stored": Reader(stored, (ValueError,)),
+    "resume": Reader(resumed, (ValueError, RuntimeError)),
+    "estimator": Reader(estimator, (ValueError,)),
     "frame": Reader(frame, (DataError,)),
     "idx": Reader(lambda folder: read_idx(folder / "file"), (DataError,)),
     "mnist": Reader(lambda folder: whole(read_mnist(folder)), (DataError,)),

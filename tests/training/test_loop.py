@@ -137,7 +137,7 @@ def test_what_callbacks_draw_is_not_the_run_s(
     assert_same_run(whole, drawing)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_nothing_is_lost(kills: int, tmp_path: Path) -> None:
     driver = Path(__file__).with_name("kill_driver.py")
     result = subprocess.run(

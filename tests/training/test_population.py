@@ -133,7 +133,11 @@ def compare(case: str, tolerance: float, device: str = "cpu", **changes: Any) ->
 
 @pytest.mark.parametrize(
     ("case", "tolerance"),
-    [("mlp", 1e-5), ("lenet", 1e-5), ("medcnn", 2e-4)],  # BatchNorm magnifies rounding
+    [
+        ("mlp", 1e-5),
+        ("lenet", 1e-5),
+        pytest.param("medcnn", 2e-4, marks=pytest.mark.slow),  # BatchNorm magnifies rounding
+    ],
 )
 def test_a_population_is_its_runs_one_by_one(case: str, tolerance: float) -> None:
     compare(case, tolerance)
@@ -450,7 +454,7 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
     other_rate = lambda: MLP(5, 3, hidden=(12,), dropout=0.1)  # noqa: E731
     wider = lambda: MLP(5, 3, hidden=(13,), dropout=0.0)  # noqa: E731
     for network, surrogate, its, some, complaint in (
-        (model, Entropy(), data, runs[:-1], "runs: 6 there, 5 now"),
+        (model, Entropy(), data, runs[:-1], "runs: 8 there, 7 now"),
         (model, Entropy(), data, [*runs[:-1], other_lam], "runs_sha256: "),
         (model, Entropy(seed=1), data, runs, r"surrogate: 'Entropy\(seed=0\)' there"),
         (model, Entropy(), other_x, runs, "data rows_sha256: "),

@@ -19,7 +19,15 @@ from torch import Tensor, distributed
 
 import dessl.risk
 from dessl.data import draw_labels
-from dessl.training import FailedRankError, PopulationRun, TrainPlan, train, train_population
+from dessl.training import (
+    FailedRankError,
+    PopulationRun,
+    TrainPlan,
+    loop,
+    train,
+    train_population,
+)
+from dessl.training.population import Population
 from dessl.training.ranks import (
     LostRankError,
     check_alike,
@@ -67,14 +75,17 @@ def plain_step(**more: Any) -> TrainPlan:
 
 
 def trained_by_all(**more: Any) -> dict[str, Tensor]:
-    """What every case ends in: one step of each risk, then ten; ten steps of each term."""
+    """What every case ends in: one step of each risk, then ten; ten steps of each term.
+
+    Three ranks, which take long on two cores, train one term for all.
+    """
     found = {}
     for name, its in (RISKS | WEIGHED).items():
         rows = data(weighed=name in WEIGHED)
         found[name] = weights(train(network, "entropy", rows, plain_step(**its), **more).model)
         ten = plan(10, evaluate_every=10, **its)
         found[f"{name}, ten"] = weights(train(network, "entropy", rows, ten, **more).model)
-    for term in TERMS:
+    for term in TERMS if ranks() < 3 else TERMS[1:2]:
         ten = plan(10, evaluate_every=5, bound="nonnegative")
         found[term] = weights(train(network, term, data(), ten, **more).model)
     return found
@@ -95,7 +106,9 @@ def test_ranks_train_as_one_process_does(n: int, tmp_path: Path, alone: dict[str
     assert run_ranks(n, _train_all, tmp_path) == [0] * n
     for number in range(n):
         found = torch.load(tmp_path / f"{n}-{number}.pt", weights_only=True)
-        for name, expected in alone.items():
+        assert n > 2 or found.keys() == alone.keys()
+        for name in found:
+            expected = alone[name]
             close = 1e-6 if name in RISKS | WEIGHED else 1e-5  # ten steps add up rounding
             torch.testing.assert_close(
                 found[name], expected, atol=close, rtol=0, msg=lambda m, name=name: f"{name}: {m}"
@@ -129,7 +142,7 @@ def test_a_killed_rank_ends_the_run_which_resumes_on_other_ranks(tmp_path: Path)
     broken.mkdir()
     assert run_ranks(2, _interrupted, broken, 11) == [7, -signal.SIGKILL]
     assert "any number of ranks" in (broken / "lost-0").read_text()
-    for n in (1, 2, 3):
+    for n in (1, 3):
         again = tmp_path / f"again-{n}"
         shutil.copytree(broken, again)
         assert run_ranks(n, _interrupted, again, None) == [0] * n
@@ -214,16 +227,32 @@ def test_ranks_are_told_of_a_failure_and_of_a_difference(tmp_path: Path) -> None
     assert (tmp_path / "told-1").exists()
 
 
-def _population(folder: Path) -> None:
-    rows = data()
+def _population(folder: Path, out: str | None = None, dies_at: int | None = None) -> None:
+    """Train five runs; the last rank kills itself when it has saved a step."""
+    rows, last = data(), rank() == ranks() - 1
     draws = [
         draw_labels(rows.y, 40, n_validation=8, generator=torch.Generator().manual_seed(seed))
         for seed in range(5)
     ]
     risks = ("ssl", "complete_case", "debiased", "ssl", "debiased")
     runs = [PopulationRun(i, draw, 0.5, risks[i]) for i, draw in enumerate(draws)]
+    saved, Population.save_seconds = loop.save_checkpoint, 0.0
+
+    def saving(place: Path, step: int, *rest: Any) -> Path:
+        found = saved(place, step, *rest)
+        if step == dies_at and last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    loop.save_checkpoint = saving
     results = train_population(
-        network, "entropy", rows, runs, plan(6), out=folder / f"of-{ranks()}", progress=False
+        network,
+        "entropy",
+        rows,
+        runs,
+        plan(6, evaluate_every=2),
+        out=folder / (out or f"of-{ranks()}"),
+        progress=False,
     )
     found = {str(i): weights(result.model) for i, result in enumerate(results)}
     assert [result.plan.risk for result in results] == list(risks)
@@ -239,7 +268,18 @@ def test_a_population_is_divided_by_the_ranks(tmp_path: Path) -> None:
     )
     torch.testing.assert_close(first, alone, atol=1e-6, rtol=0)
     torch.testing.assert_close(second, first, atol=0, rtol=0)
-    assert len(list((tmp_path / "of-2").iterdir())) == 3  # 1 complete case, and 3 + 1 of the others
+    groups = json.loads((tmp_path / "of-2" / "groups.json").read_text())
+    assert sorted(map(len, groups.values())) == [1, 1, 3]  # a complete case, and the others
+    assert all((tmp_path / "of-2" / name).is_dir() for name in groups)
+    assert run_ranks(2, _population, tmp_path, "broken", 4)[1] == -signal.SIGKILL
+    for n in (1, 3):
+        shutil.copytree(tmp_path / "broken", tmp_path / f"again-{n}")
+        assert run_ranks(n, _population, tmp_path, f"again-{n}") == [0] * n
+        for number in range(n):
+            found = torch.load(tmp_path / f"population-{n}-{number}.pt", weights_only=True)
+            torch.testing.assert_close(found, alone, atol=1e-6, rtol=0)
+    cut = json.loads((tmp_path / "again-3" / "groups.json").read_text())
+    assert sorted(map(len, cut.values())) == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

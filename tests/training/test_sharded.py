@@ -27,14 +27,18 @@ def layers(*, norm: bool) -> nn.Sequential:
 
 
 def divided(*, norm: bool = False) -> nn.Module:
-    """A network whose last part and the rest are each divided among the ranks, if there are any."""
+    """A network that is divided among the ranks, if there are any: as one, or its last part alone.
+
+    With a norm as one, whose weights PyTorch leaves whole after an evaluation.
+    """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     model = layers(norm=norm)
     if ranks() > 1:
         mesh = init_device_mesh("cpu", (ranks(),))
-        fully_shard(model[2], mesh=mesh)
+        if not norm:
+            fully_shard(model[2], mesh=mesh)
         fully_shard(model, mesh=mesh)
     return model
 
@@ -89,6 +93,7 @@ def test_a_killed_sharded_run_resumes_on_other_ranks(tmp_path: Path) -> None:
         load_checkpoint(place)
 
 
+@pytest.mark.slow
 def test_a_run_of_one_process_resumes_sharded(tmp_path: Path) -> None:
     whole_run, cut = tmp_path, tmp_path / "cut"
     _trained(whole_run, None)
@@ -98,9 +103,12 @@ def test_a_run_of_one_process_resumes_sharded(tmp_path: Path) -> None:
     torch.testing.assert_close(ended(cut), ended(whole_run), atol=1e-5, rtol=0)
 
 
+@pytest.mark.slow
 def test_buffers_are_those_of_rank_0_and_are_saved(tmp_path: Path) -> None:
     assert run_ranks(2, _trained, tmp_path, None, True) == [0, 0]
     cut = shutil.copytree(tmp_path, tmp_path.with_name("cut"))
+    for place in (cut / "run" / "checkpoints").iterdir():
+        assert len(list(place.glob("shard-*"))) == 2  # of a model that is divided as one
     shutil.rmtree(cut / "run" / "checkpoints" / "step-000000012")
     assert run_ranks(2, _trained, cut, None, True) == [0, 0]
     assert torch.equal(ended(cut), ended(tmp_path))

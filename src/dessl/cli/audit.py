@@ -42,8 +42,9 @@ def audit(
     """
     import torch
 
+    from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.output import noted_warnings, say, show_json
-    from dessl.cli.sources import Expected, new_rows, training_data
+    from dessl.cli.sources import training_data
     from dessl.report.page import write_audit
     from dessl.safety import audit as audited
 

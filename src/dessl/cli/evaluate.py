@@ -85,7 +85,8 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
     """
-    from dessl.cli.sources import Expected, check_labels_present, fingerprint, new_rows
+    from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+    from dessl.cli.sources import fingerprint
     from dessl.cli.teaching import probabilities
     from dessl.data import DataError
 

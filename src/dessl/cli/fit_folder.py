@@ -22,6 +22,7 @@ RUN_SETTINGS = "settings.json"
 FINISHED_ALREADY = (
     "{out} is finished already: nothing was trained. To train again, choose another --out."
 )
+NEW = ".{}.new"  # where a model is until it takes the place of an old one
 FINISHED = "finished.json"  # what was asked for, once all of it is written
 LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name of those being removed
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
@@ -97,10 +98,11 @@ def put_model(place: Path, saved: SavedModel) -> None:
     The old one is gone only when the new one is in its place. A kill between the two renames leaves
     both under hidden names, and the next run in the folder puts the old one back.
     """
-    fresh, aside = _fresh(place), aside_of(place)
+    fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
     save_model(fresh, saved)
     try:
-        if not _is_same(fresh, place):
+        pairs = ((fresh / name, place / name) for name in (WEIGHTS, SETTINGS))
+        if not all(old.is_file() and new.read_bytes() == old.read_bytes() for new, old in pairs):
             if place.exists():
                 place.rename(aside)
             fresh.rename(place)
@@ -110,7 +112,7 @@ def put_model(place: Path, saved: SavedModel) -> None:
 
 def _settle(place: Path) -> None:
     """Put a model back that a killed process moved aside, and remove what it left beside it."""
-    fresh, aside = _fresh(place), aside_of(place)
+    fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
     if _is_model(aside) and not os.path.lexists(place):
         aside.rename(place)
     unfinished = place.parent.glob(f".{fresh.name}.????????")  # as dessl._files.neighbour names it
@@ -142,20 +144,16 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
 def _check_free(out: Path) -> None:
     """Refuse a folder where something that is not ours has one of our names."""
     taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
-    if _holds_something(out / TRAINING):
+    training, begun = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed as it began
+    if not training.is_dir():
+        taken += [TRAINING] if os.path.lexists(training) else []
+    elif any(not path.name.startswith(begun) for path in training.iterdir()):
         taken.append(TRAINING)
     if taken:
         raise FileExistsError(
             f"{out} has {', '.join(taken)} that dessl fit did not write (there is no "
             f"{Path(TRAINING) / RUN_SETTINGS}). Choose another folder."
         )
-
-
-def _holds_something(training: Path) -> bool:
-    """Whether a folder holds more than a process leaves that was killed as it began there."""
-    if not training.is_dir():
-        return os.path.lexists(training)
-    return any(not path.name.startswith(f".{RUN_SETTINGS}.") for path in training.iterdir())
 
 
 def _check_run(
@@ -187,17 +185,6 @@ def _is_model(place: Path) -> bool:
     if place.is_symlink() or not place.is_dir():
         return False
     return {path.name for path in place.iterdir()} <= {WEIGHTS, SETTINGS} | OF_DESKTOPS
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return all(
-        (other / name).is_file() and (one / name).read_bytes() == (other / name).read_bytes()
-        for name in (WEIGHTS, SETTINGS)
-    )
-
-
-def _fresh(place: Path) -> Path:
-    return place.with_name(f".{place.name}.new")
 
 
 def aside_of(place: Path) -> Path:

@@ -27,29 +27,32 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
+from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.options import HOLD_OUT, device_named
 from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
-from dessl.cli.sources import (
-    Expected,
-    check_labels_present,
-    fingerprint,
-    kind_of,
-    new_rows,
-    propensity_column,
-    training_data,
-)
+from dessl.cli.sources import fingerprint, kind_of, propensity_column, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
-from dessl.recipes import Fitted, PooledPredictor, Predictor, Recipe, recipe_for
-from dessl.recipes.defaults import Architecture, Lam, Teachers
+from dessl.recipes import Fitted, Recipe, recipe_for
+from dessl.recipes.defaults import Architecture, Lam
 from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
 from dessl.report.page import write_report
-from dessl.results.facts import MODEL, REPORT, TRAINING, TWIN, RunFacts, read_facts, write_facts
+from dessl.results.facts import (
+    MODEL,
+    REPORT,
+    TRAINING,
+    TWIN,
+    ModelFacts,
+    RunFacts,
+    read_facts,
+    write_facts,
+)
 from dessl.results.trial import trial_facts
 from dessl.safety import audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
+from dessl.teachers.pooling import MOST_UNLABELLED
 from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
 
@@ -96,6 +99,11 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
         rows = _on(rows, device_named(options["device"]))
         recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
+        if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
+            say(
+                f"Teachers use {MOST_UNLABELLED:,} of the {len(rows.train.unlabelled_rows):,} "
+                "unlabelled rows, drawn at random."
+            )
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),
@@ -108,8 +116,9 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
             facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
             if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
-                fitted = last.fitted
-                facts = _of_all_labels(facts, last.labels, time.perf_counter() - started)
+                fitted, model = last
+                seconds = round(time.perf_counter() - started, 2)
+                facts = replace(facts, model=model, seconds=seconds)
             if rank() == 0:
                 _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
                 mark_finished(out, asked)
@@ -145,23 +154,21 @@ def _facts(
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
     """The recipe for some data by the options."""
+    asked, pool = options["lam"], options["pool"]
+    try:
+        lam: Lam = "auto" if asked == "auto" else float(asked)
+    except ValueError as error:
+        raise ValueError(f"--lam must be a number or 'auto'; got {asked!r}.") from error
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
-        lam=_lam(options["lam"]),
+        lam=lam,
         risk=options["risk"],
-        teachers=_teachers(options["pool"]),
+        teachers="auto" if pool is None else DEFAULT if pool else None,
         steps=options["steps"],
         seed=options["seed"],
         networks=options["networks"],
     )
-
-
-class Refitted(NamedTuple):
-    """What won, trained again, and the number of labels that it was trained on."""
-
-    fitted: Fitted
-    labels: int
 
 
 def _refitted(
@@ -170,24 +177,31 @@ def _refitted(
     rows: Rows,
     options: Options,
     recipe_of: Callable[[SemiData], Recipe],
-) -> Refitted | None:
+) -> tuple[Fitted, ModelFacts] | None:
     """Train what won again on all labels; None where that failed, and the trial's is kept."""
+    if facts.model is None:
+        raise TypeError("the facts of a trial say which model is saved.")
     keep, _ = _labels(options["labels"])
     whole = every_label(rows.every, labels=keep, seed=options["seed"])
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
-    return None if found is None else Refitted(found, whole.n_labelled)
+    if found is None:
+        return None
+    return found, replace(facts.model, labels=whole.n_labelled, refitted=True)
 
 
 def _rows(options: Options) -> Rows:
     """Read DATA and divide it."""
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
+    ignore, propensity = options["ignore"] or [], options["propensity"]
+    if propensity not in (None, *ESTIMATES) and kind_of(data) == "table":
+        ignore = [*ignore, propensity]  # a row's probability to get its label is no feature of it
     every = training_data(
         data,
         label=options["label"],
-        ignore=_ignored(options),
+        ignore=ignore,
         categorical=options["categorical"] or (),
         size=options["size"],
         missing_labels=options["missing_label"] or (),
@@ -200,8 +214,8 @@ def _rows(options: Options) -> Rows:
     )
     if every.stored is not None:
         _say_stored(every, options)
-    if options["propensity"] is not None:
-        every = _weighed(every, data, options["propensity"], seed)
+    if propensity is not None:
+        every = _weighed(every, data, propensity, seed)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
@@ -233,14 +247,6 @@ def _labels(text: str | None) -> tuple[int | None, str | None]:
     if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text), None
     return None, text
-
-
-def _ignored(options: Options) -> list[str]:
-    """Columns to drop: a row's probability to get its label is no feature of it."""
-    propensity = options["propensity"]
-    own = propensity is not None and propensity not in ESTIMATES
-    own = own and kind_of(options["data"]) == "table"
-    return [*(options["ignore"] or ()), *([propensity] if own else [])]
 
 
 def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiData:
@@ -292,41 +298,22 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and torch.equal(one, other.cpu())
 
 
-def _teachers(pool: bool | None) -> Teachers:
-    return "auto" if pool is None else DEFAULT if pool else None
-
-
-def _lam(text: str) -> Lam:
-    if text == "auto":
-        return "auto"
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ValueError(f"--lam must be a number or 'auto'; got {text!r}.") from error
-
-
 def _settings(recipe: Recipe) -> dict[str, object]:
-    pool = bool(recipe.teachers)
     return {
         "risk": recipe.plan.risk,
         "lam": recipe.lam,
         "networks": recipe.networks,
-        "pool": pool,
+        "pool": bool(recipe.teachers),
     }
-
-
-def _of_all_labels(facts: RunFacts, labels: int, seconds: float) -> RunFacts:
-    """The same measurements, with the model that was trained again."""
-    if facts.model is None:
-        raise TypeError("the facts of a trial say which model is saved.")
-    model = replace(facts.model, labels=labels, refitted=True)
-    return replace(facts, model=model, seconds=round(seconds, 2))
 
 
 def _write(
     out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
 ) -> None:
     """Write both models, the facts and the report, in the place of those of an earlier end."""
+    architecture = fitted.recipe.model
+    if not isinstance(architecture, Architecture):
+        raise TypeError("a recipe by default has a network of dessl.MODELS.")
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
@@ -336,27 +323,19 @@ def _write(
         "verdict": facts.verdict.sentence,
     }
     for name, model, lam in ((TWIN, fitted.complete_case, 0.0), kept):
-        put_model(out / name, _saved(data, fitted, model, {**details, "lam": lam}))
+        saved = SavedModel(
+            model=model,
+            class_names=tuple(data.class_names),
+            shape=tuple(data.x.shape[1:]),
+            image=data.is_image,
+            architecture=architecture,
+            encoding=data.encoding,
+            bits=data.bits,
+            details={**details, "lam": lam},
+        )
+        put_model(out / name, saved)
     write_facts(out, facts)
     write_report(out / REPORT, facts)
-
-
-def _saved(
-    data: SemiData, fitted: Fitted, model: Predictor | PooledPredictor, details: dict[str, object]
-) -> SavedModel:
-    architecture = fitted.recipe.model
-    if not isinstance(architecture, Architecture):
-        raise TypeError("a recipe by default has a network of dessl.MODELS.")
-    return SavedModel(
-        model=model,
-        class_names=tuple(data.class_names),
-        shape=tuple(data.x.shape[1:]),
-        image=data.is_image,
-        architecture=architecture,
-        encoding=data.encoding,
-        bits=data.bits,
-        details=details,
-    )
 
 
 def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
@@ -367,16 +346,13 @@ def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
     show_facts(facts)
     if facts.audit:
         show(f"Audit:  {facts.audit.sentence}")
-    show(f"Model:  {out / MODEL} ({_trained_on(facts)})")
+    before = facts.data.labelled + facts.data.validation
+    trained = f"trained on {before:,} labels"
+    if facts.model and facts.model.refitted:
+        trained = (
+            f"trained again on all {facts.model.labels:,} labels; the numbers above are of the "
+            f"model before that, with {before:,}"
+        )
+    show(f"Model:  {out / MODEL} ({trained})")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
-
-
-def _trained_on(facts: RunFacts) -> str:
-    before = facts.data.labelled + facts.data.validation
-    if not facts.model or not facts.model.refitted:
-        return f"trained on {before:,} labels"
-    return (
-        f"trained again on all {facts.model.labels:,} labels; the numbers above are of the model "
-        f"before that, with {before:,}"
-    )

@@ -21,12 +21,15 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
 
     if arguments is None:
         stop_at_once()
+    import io
+
     from dessl.cli.app import app_for
     from dessl.cli.errors import MENDABLE, TYPED, complaint, from_home
-    from dessl.cli.output import any_letter, say
+    from dessl.cli.output import say
     from dessl.cli.together import is_said_here, joined
 
-    any_letter()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # few code pages have λ
+        sys.stdout.reconfigure(errors="replace")
     try:
         typed = tuple(map(from_home, sys.argv[1:] if arguments is None else arguments))
         TYPED.set(typed)

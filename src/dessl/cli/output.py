@@ -1,8 +1,6 @@
 """What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
-import io
 import json
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +14,10 @@ from rich.text import Text
 if TYPE_CHECKING:  # every command imports this module: what is heavy waits for its function
     from dessl.evaluation.verdict import Comparison
     from dessl.results.averages import Average
-    from dessl.results.facts import Estimate, ModelFacts, RunFacts
+    from dessl.results.facts import RunFacts
     from dessl.teachers import PoolReport
 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
-
-
-def any_letter() -> None:
-    """Let stdout take any letter: few code pages have λ."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
 
 
 def say(text: str, *, style: str | None = None) -> None:
@@ -63,6 +55,9 @@ def noted_warnings() -> Iterator[list[str]]:
 
 def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
+    from dessl.evaluation.metrics.vocabulary import interval_text
+    from dessl.report.decision import accuracy_of
+
     console = Console()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
     if facts.comparisons:
@@ -72,25 +67,16 @@ def show_facts(facts: "RunFacts") -> None:
     for line in facts.taught.about_teachers if facts.taught else ():
         show(line)
     show(facts.verdict.sentence)
-    if facts.model:
-        show(expected_accuracy(facts, facts.model))
-
-
-def expected_accuracy(facts: "RunFacts", model: "ModelFacts") -> str:
-    """What the saved model can be expected to get right, in a sentence; interval first."""
-    from dessl.evaluation.metrics.vocabulary import interval_text
-
-    (found,) = (
-        one for one in facts.estimates if (one.method, one.metric) == (model.method, "accuracy")
-    )
-    (share,) = facts.values(model.method, "accuracy")
-    low, high = interval_text("accuracy", found.low, found.high)
-    right = f"{round(share * facts.data.test)} of {facts.data.test} held-out labels right"
-    return f"Expected accuracy: {low} to {high} % ({100 * found.confidence:g} % interval; {right})."
+    if facts.model and (found := accuracy_of(facts)):
+        (share,) = facts.values(facts.model.method, "accuracy")
+        low, high = interval_text("accuracy", found.low, found.high)
+        right = f"{round(share * facts.data.test)} of {facts.data.test} held-out labels right"
+        level = f"{100 * found.confidence:g} % interval"
+        show(f"Expected accuracy: {low} to {high} % ({level}; {right}).")
 
 
 def _estimates_table(facts: "RunFacts") -> Table:
-    from dessl.evaluation.metrics.vocabulary import metric_text
+    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits, metric_text
 
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
@@ -101,19 +87,16 @@ def _estimates_table(facts: "RunFacts") -> Table:
         table.add_column(metric_text(metric), justify="right")
     found = {(one.method, one.metric): one for one in facts.estimates}
     for method in facts.methods:
-        cells = [_estimate(found[method.name, metric]) for metric in metrics]
+        cells = []
+        for metric in metrics:
+            one = found[method.name, metric]
+            digits = interval_digits(metric, one.low, one.high)
+            low, high, value = (
+                digits_text(metric, number, digits) for number in (one.low, one.high, one.value)
+            )
+            cells.append(f"{low} to {high} ({value})")
         table.add_row(method.name, *cells)
     return table
-
-
-def _estimate(one: "Estimate") -> str:
-    from dessl.evaluation.metrics.vocabulary import digits_text, interval_digits
-
-    digits = interval_digits(one.metric, one.low, one.high)
-    low, high, value = (
-        digits_text(one.metric, number, digits) for number in (one.low, one.high, one.value)
-    )
-    return f"{low} to {high} ({value})"
 
 
 def _metrics_table(facts: "RunFacts") -> Table:

@@ -7,35 +7,27 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from dessl._checks import quoted
-from dessl.data import DATASETS, DataError, Part, SemiData, load
+from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import did_you_mean, few
-from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.excel import SUFFIXES as EXCEL
-from dessl.data.formats.fitting import read_new_table
-from dessl.data.formats.folder import SUFFIXES, read_new_images
-from dessl.data.formats.npy import read_new_embeddings
-from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
+from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.number_cells import numbers
 from dessl.data.formats.reading import check_name, how_to_convert
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
-from dessl.data.parts import RawData
 from dessl.data.stored.large import (
     ARRAY_BYTES,
     IMAGES,
     TABLE_BYTES,
-    large_embeddings,
-    large_folder,
-    large_table,
+    large_data,
     unlabelled_folders,
 )
 from dessl.data.stored.tables import SAMPLE
-from dessl.saved import SavedModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,25 +35,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
-
-
-class Expected(NamedTuple):
-    """What rows a trained model takes: classes, shape, a table's encoding, images' bits."""
-
-    class_names: tuple[str, ...]
-    shape: tuple[int, ...]
-    image: bool
-    encoding: TableEncoding | None
-    bits: int
-
-    @classmethod
-    def of(cls, origin: SavedModel | SemiData) -> "Expected":
-        """Of a saved model, or of the data that one is going to be trained on."""
-        if isinstance(origin, SavedModel):
-            shape, image = origin.shape, origin.image
-        else:
-            shape, image = tuple(origin.x.shape[1:]), origin.is_image
-        return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
 
 
 def kind_of(source: str) -> Kind:
@@ -87,9 +60,11 @@ def kind_of(source: str) -> Kind:
         expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
         "or a name of dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
-        do=_instead(path)
-        if path.exists()
-        else nearest(source, DATASETS, otherwise="Check the path."),
+        do=nearest(source, DATASETS, otherwise="Check the path.")
+        if not path.exists()
+        else "Put the image into a folder, and pass the folder."
+        if suffix in SUFFIXES
+        else how_to_convert(path),
     )
 
 
@@ -102,13 +77,6 @@ def npy_files(source: str) -> tuple[Path, ...]:
     names = [source] if Path(source).exists() else source.split(",")
     files = tuple(Path(name) for name in names)
     return files if all(file.suffix.lower() == ".npy" for file in files) else ()
-
-
-def _instead(path: Path) -> str:
-    """What to do with a file of an unsupported kind."""
-    if path.suffix.lower() in SUFFIXES:
-        return "Put the image into a folder, and pass the folder."
-    return how_to_convert(path)
 
 
 def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
@@ -188,8 +156,8 @@ def training_data(
         seed: Of the draw of those that are kept in memory.
     """
     kind = kind_of(source)
-    _check_labels_file(source, kind, labels)
-    _check_options(
+    check_labels_file(source, kind, labels)
+    check_options(
         kind,
         label=None if kind == "npy" else label,
         ignore=ignore,
@@ -199,56 +167,35 @@ def training_data(
         missing_label=None if kind == "npy" else missing_labels,
         no_missing_label=kind != "npy" and all_classes,
     )
-    ask = _no_marks if all_classes else partial(_missing_among, labels or source, label)
-    streamed = _is_streamed(source, kind, stream)
-    if kind == "npy" and labels is not None and streamed:
-        found = large_embeddings(
-            source,
-            labels=labels,
-            label=label,
-            missing_labels=missing_labels,
-            ask=ask,
-            sample=SAMPLE,
-            seed=seed,
-        )
-        if found is not None:
-            return found
-    if kind == "npy" and labels is not None:
-        return SemiData.from_file(
-            *npy_files(source), labels=labels, label=label, missing_labels=missing_labels, ask=ask
-        )
+    asked: dict[str, Any] = {}
+    if kind in ("table", "npy"):
+        ask = partial(_missing_among, labels or source, label)
+        asked = {
+            "label": label,
+            "missing_labels": missing_labels,
+            "ask": (lambda _: ()) if all_classes else ask,
+        }
+    if kind == "table":
+        if label is None:
+            raise ValueError(
+                f"{source} is a table. Which column has the labels? Pass --label NAME."
+            )
+        asked |= {"ignore": ignore, "categorical": categorical}
+    elif kind == "npy":
+        asked["labels"] = labels
+    elif kind == "images":
+        asked["size"] = size
+    if _is_streamed(source, kind, stream):
+        large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **asked)
+        if large is not None:
+            return large
     if kind == "catalogue":
         return load(source)
     if kind == "images":
-        large = large_folder(source, size=size, sample=SAMPLE, seed=seed) if streamed else None
-        return SemiData.from_folder(source, size=size) if large is None else large
-    if kind == "npz":
-        return SemiData.from_file(source)
-    if label is None:
-        raise ValueError(f"{source} is a table. Which column has the labels? Pass --label NAME.")
-    if streamed and place is not None:
-        found = large_table(
-            source,
-            place=place,
-            label=label,
-            ignore=ignore,
-            categorical=categorical,
-            missing_labels=missing_labels,
-            ask=ask,
-            sample=SAMPLE,
-            seed=seed,
-        )
-        if found is not None:
-            return found
-    return SemiData.from_file(
-        source,
-        label=label,
-        ignore=ignore,
-        categorical=categorical,
-        sheet=sheet,
-        missing_labels=missing_labels,
-        ask=ask,
-    )
+        return SemiData.from_folder(source, **asked)
+    if sheet is not None:
+        asked["sheet"] = sheet
+    return SemiData.from_file(*(npy_files(source) or (source,)), **asked)
 
 
 def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
@@ -267,10 +214,6 @@ def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
     least = TABLE_BYTES if kind == "table" else ARRAY_BYTES
     large = able and path.stat().st_size > least
     return bool(stream) or (stream is None and large)
-
-
-def _no_marks(marks: dict[str, int]) -> tuple[str, ...]:  # noqa: ARG001 (all are classes)
-    return ()
 
 
 def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> list[str]:
@@ -295,7 +238,8 @@ def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> lis
     ]
 
 
-def _check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
+def check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
+    """Refuse npy files without a file of labels, and such a file for data of another kind."""
     if kind == "npy" and labels is None:
         raise ValueError(f"{source} has no labels. Which file has them? Pass --labels FILE.")
     if kind != "npy" and labels is not None:
@@ -305,7 +249,8 @@ def _check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
         )
 
 
-def _check_options(kind: Kind, **given: object) -> None:
+def check_options(kind: Kind, **given: object) -> None:
+    """Refuse options of another kind of data."""
     belongs = {"size": "images"}
     for name, value in given.items():
         wanted = belongs.get(name, "table")
@@ -313,131 +258,6 @@ def _check_options(kind: Kind, **given: object) -> None:
             what = {"table": "a table", "images": "a folder of images"}[wanted]
             option = name.replace("_", "-")
             raise ValueError(f"--{option} is for {what}, but DATA is not one. Omit it.")
-
-
-def new_rows(
-    source: str,
-    model: Expected,
-    *,
-    labels: bool = True,
-    labels_file: str | None = None,
-    label: str | None = None,
-    sheet: str | None = None,
-) -> tuple[Part, tuple[str, ...]]:
-    """Read DATA as a trained model expects it, with a name for each row.
-
-    For a name of the catalogue, these are the rows of its test part.
-
-    If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
-    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
-
-    Raises:
-        DataError: The rows are of another kind than the model was trained on.
-    """
-    kind = kind_of(source)
-    if labels_file is not None:
-        _check_labels_file(source, kind, labels_file)
-    wanted = "images" if model.image else "table" if model.encoding else "npz"
-    if kind == "catalogue":
-        rows = _catalogue_rows(source, model)
-        return rows, _numbers(rows)
-    numbers = kind == "npz" or (kind == "npy" and not model.image)
-    if kind != wanted and not (numbers and model.encoding is None):
-        known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
-        known["npy"] = "rows of numbers in an .npy file"
-        raise DataError.of(
-            source,
-            expected=f"{known[wanted]}, as the model was trained on",
-            got=known[kind],
-            do="Pass data of the same kind.",
-        )
-    if kind == "npy":
-        raw = read_new_embeddings(
-            npy_files(source), model.class_names, labels=labels_file, label=label
-        )
-    else:
-        _check_options(kind, sheet=sheet)
-        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
-    if tuple(raw.x.shape[1:]) != model.shape:
-        raise DataError.of(
-            source,
-            expected=f"rows of shape {model.shape}, as the model was trained on",
-            got=f"{tuple(raw.x.shape[1:])}",
-            do="Pass data of that shape.",
-        )
-    return raw.rows, raw.row_names or _numbers(raw.rows)
-
-
-def _raw_rows(
-    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
-) -> RawData:
-    if kind == "images":
-        return read_new_images(
-            source, model.class_names, model.shape, bits=model.bits, labels=labels
-        )
-    if kind == "npz":
-        return read_new_npz(source, model.class_names, labels=labels)
-    assert model.encoding is not None  # noqa: S101 (new_rows looked)
-    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
-
-
-def _catalogue_rows(source: str, model: Expected) -> Part:
-    data = load(source)
-    if data.class_names != model.class_names or data.x.shape[1:] != model.shape:
-        raise DataError.of(
-            source,
-            expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
-            got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
-            do="Pass data of the kind that the model was trained on.",
-        )
-    return data.test if data.test is not None else Part(data.x, data.y)
-
-
-def _numbers(rows: Part) -> tuple[str, ...]:
-    """The numbers of rows, for those that have no names."""
-    return tuple(map(str, range(len(rows.y))))
-
-
-def check_labels_present(
-    source: str, rows: Part, model: Expected, *, sheet: str | None = None
-) -> None:
-    """Refuse rows without any label if the column, or the array of an npz file, is missing.
-
-    If it is there and empty, the caller decides how many labels it needs.
-
-    Raises:
-        DataError: It is missing; the message lists the others.
-    """
-    if bool(rows.labelled.any()):
-        return
-    kind = kind_of(source)
-    wanted: tuple[str, ...]
-    if kind == "table" and model.encoding is not None:
-        table = open_table(source, sheet=sheet)
-        wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
-        what = "column"
-    elif kind == "npz":
-        with open_npz(source) as arrays:
-            wanted, there = LABEL_NAMES, arrays.names
-        what = "array"
-    elif kind == "npy":
-        raise DataError.of(
-            source,
-            expected="rows with labels",
-            got="an .npy file, which has none",
-            do="Pass --labels FILE to dessl evaluate; for --test-file save the rows and their "
-            "labels in one file, numpy.savez('test.npz', x=x, y=y).",
-        )
-    else:
-        return
-    if not set(wanted) & set(there):
-        raise DataError.of(
-            source,
-            expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
-            got=few([quoted(name) for name in there], most=20),
-            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
-            "nothing can be measured.",
-        )
 
 
 def propensity_column(source: str, name: str, n_rows: int) -> "NDArray[np.float64]":

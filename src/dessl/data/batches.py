@@ -81,6 +81,8 @@ class Stream:
                 f"the saved stream drew from {len(permutation)} rows; this one draws from "
                 f"{len(self.pool)}. Resume with the same data and the same label draw."
             )
+        if not torch.equal(permutation.sort().values.cpu(), torch.arange(len(self.pool))):
+            raise ValueError("the saved stream does not have every row once. It is damaged.")
         generator = state["generator"]
         if generator.shape != self.generator.get_state().shape:
             raise ValueError(

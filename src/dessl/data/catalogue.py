@@ -180,15 +180,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
             got=f"{sizes} of {shape}",
             do="The files are incomplete or of another data set: delete them and load again.",
         )
-    return SemiData(
-        raw.x,
-        raw.y,
-        class_names=raw.class_names,
-        validation=raw.validation,
-        test=raw.test,
-        name=name,
-        layout="NCHW" if len(shape) == 3 else None,
-    )
+    return SemiData.from_raw(raw, name=name)
 
 
 def _not_found(name: str, root: str | Path | None, got: str) -> DataError:

@@ -1,4 +1,7 @@
-"""Rows as bytes that are equal if the rows are: keys that sort like the rows, or short digests."""
+"""Equal rows: bytes that are equal if the rows are, and which rows are copies of one.
+
+Copies go together: a model that was trained on one knows the label of the other.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,7 +9,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from dessl.data.labels import MISSING
 
 BLOCK = 2**18  # bytes at a time
 SUMS = 4  # of a hash
@@ -27,7 +34,16 @@ def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
     >>> np.unique(row_keys(x), return_inverse=True)[1].tolist()
     [1, 0, 1]
     """
-    keys = _matrix(columns)
+    first, widths = columns[0], _widths(columns)
+    if len(columns) == 1 and first.dtype.itemsize == 1 and first.flags.c_contiguous:
+        keys = first.reshape(len(first), -1).view(np.uint8)  # images are such bytes already
+    else:
+        keys = np.empty((len(first), sum(widths)), np.uint8)
+        for rows in _blocks(columns):
+            left = 0
+            for part, width in zip(columns, widths, strict=True):
+                keys[rows, left : left + width] = _bytes(part[rows].reshape(len(part[rows]), -1))
+                left += width
     found: NDArray[np.void] = keys.view(f"V{keys.shape[1]}")[:, 0]
     return found
 
@@ -64,6 +80,81 @@ def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
     return found
 
 
+def copy_groups(keys: NDArray[np.void], y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
+    """Return a number for each row, (n,), the same for rows that are copies of one.
+
+    Equal rows are copies, unless their labels differ or they are many: such are cases of their own
+    that have the same few values, and each has its own number.
+
+    Args:
+        keys: (n,) of :func:`row_digests`, equal if the rows are.
+        y: (n,) class numbers, -1 for a missing label.
+        labelled: The most labelled rows that may be copies of one.
+        unlabelled: The most unlabelled rows that may be.
+
+    >>> keys = row_digests(np.array([[1.0], [2.0], [1.0], [3.0], [3.0]]))
+    >>> copy_groups(keys, torch.tensor([0, 1, -1, 0, 1]), labelled=2, unlabelled=2).tolist()
+    [0, 1, 0, 3, 4]
+    """
+    codes = y.numpy(force=True)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    known = codes != MISSING
+    n_labelled, n_rows = np.bincount(group[known], minlength=len(first)), np.bincount(group)
+    lowest, highest = np.full(len(first), codes.max()), np.full(len(first), MISSING)
+    np.minimum.at(lowest, group[known], codes[known])
+    np.maximum.at(highest, group[known], codes[known])
+    alike = (lowest == highest) | (n_labelled == 0)
+    few = (n_labelled <= labelled) & (n_rows - n_labelled <= unlabelled)
+    numbers = np.where((alike & few)[group], first[group], np.arange(len(codes)))
+    return torch.from_numpy(numbers)
+
+
+def whole_groups(rows: Tensor, groups: Tensor, n: int) -> Tensor:
+    """Return which of some rows to take, bool (m,), so that n are taken or a few more.
+
+    Args:
+        rows: (m,) numbers of different rows, in a random order: that in which they are taken.
+        groups: (all rows,) of :func:`copy_groups`. All rows of a group are taken, or none.
+        n: How many to take at least, where there are so many.
+
+    >>> whole_groups(torch.tensor([4, 1, 0, 3]), torch.tensor([0, 1, 1, 3, 1]), 1).tolist()
+    [True, True, False, False]
+    """
+    # A group's turn is that of its lowest row, for one of many rows must not come sooner.
+    group, place = groups[rows], torch.empty_like(groups)
+    place[rows] = torch.arange(len(rows))
+    lowest = torch.full_like(groups, len(groups)).scatter_reduce(0, group, rows, "amin")
+    turn = place[lowest[group]]
+    return torch.searchsorted(turn.sort().values, turn) < n
+
+
+def shared_rows(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> int:
+    """Return how many test rows are copies of rows to train on, x and label alike.
+
+    None, where they are no more than rows that are drawn like those to train on would be: where few
+    values make a row, cases of their own are equal too.
+
+    Args:
+        x: (n, ...), labelled rows to train on.
+        y: (n,), their labels.
+        test_x: (m, ...), labelled test rows.
+        test_y: (m,), their labels.
+
+    >>> x, y = torch.arange(4.0)[:, None], torch.tensor([0, 1, 0, 1])
+    >>> shared_rows(x, y, torch.tensor([[1.0], [2.0], [7.0]]), torch.tensor([1, 1, 0]))
+    1
+    >>> shared_rows(x // 2, 0 * y, x // 2, 0 * y)
+    0
+    """
+    keys = row_digests(x.numpy(force=True), y.numpy(force=True))
+    shared = int(
+        np.isin(row_digests(test_x.numpy(force=True), test_y.numpy(force=True)), keys).sum()
+    )
+    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
+    usual = float((size[group] > 1).mean()) * len(test_y)
+    return shared if shared > usual + 3 * usual**0.5 else 0
+
+
 @lru_cache(maxsize=4)
 def _factors(halves: int) -> NDArray[np.float64]:
     """Factors (halves, sums), such that a sum of halves times 16 bits stays below 2⁵³."""
@@ -78,14 +169,6 @@ def _plain(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
     return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
 
 
-def _matrix(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
-    """All bytes of each row, (n, width)."""
-    first = columns[0]
-    if len(columns) == 1 and first.dtype.itemsize == 1 and first.flags.c_contiguous:
-        return first.reshape(len(first), -1).view(np.uint8)  # images are such bytes already
-    return _joined(columns)
-
-
 def _widths(columns: Sequence[NDArray[Any]]) -> list[int]:
     """How many bytes a row has in each column."""
     return [math.prod(part.shape[1:]) * part.dtype.itemsize for part in columns]
@@ -95,18 +178,6 @@ def _blocks(columns: Sequence[NDArray[Any]], least: int = 1) -> Iterator[slice]:
     step = max(least, BLOCK // max(1, sum(_widths(columns))))
     for start in range(0, len(columns[0]), step):
         yield slice(start, start + step)
-
-
-def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
-    """All bytes of each row, (n, width), written in blocks of rows."""
-    widths = _widths(columns)
-    keys = np.empty((len(columns[0]), sum(widths)), np.uint8)
-    for rows in _blocks(columns):
-        left = 0
-        for part, width in zip(columns, widths, strict=True):
-            keys[rows, left : left + width] = _bytes(part[rows].reshape(len(part[rows]), -1))
-            left += width
-    return keys
 
 
 def _bytes(numbers: NDArray[Any]) -> NDArray[np.uint8]:

@@ -28,7 +28,6 @@ from dessl.estimator.targets import (
     labelled_accuracy,
     teachers_answers,
 )
-from dessl.estimator.verbose import Progress
 from dessl.estimator.weights import WeightedRows, weighted_rows
 from dessl.export import Exported, export_model
 from dessl.export.files import Format
@@ -39,6 +38,7 @@ from dessl.safety.propensity import Propensity, propensity_of
 from dessl.saved import SavedModel, load_model, save_model
 from dessl.surrogates import Surrogate
 from dessl.teachers import NetworkSetting, TaughtReport, learn_from_answers
+from dessl.training.progress import ProgressLines
 
 SEEDS = 2**31 - 1
 
@@ -48,10 +48,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     By default it trains five small networks on the labelled rows (the complete case), each with a
     different fifth of the labels held out, and pools them with teachers, one of which, the graph,
-    uses all rows. The held-out labels give the weights (:mod:`dessl.teachers`). With a
-    ``surrogate``, a number for ``lam`` or ``teachers=None`` it trains five more networks on the
-    debiased risk instead. With ``lam="auto"`` these are kept only if they are better on the
-    held-out labels (:func:`dessl.recipes.fit`).
+    uses the unlabelled rows (200,000 drawn at random if there are more). The held-out labels give
+    the weights (:mod:`dessl.teachers`). With a ``surrogate``, a number for ``lam`` or
+    ``teachers=None`` it trains five more networks on the debiased risk instead. With
+    ``lam="auto"`` these are kept only if they are better on the held-out labels
+    (:func:`dessl.recipes.fit`).
 
     Args:
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
@@ -215,7 +216,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             copies=rows.copies,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
-        progress = Progress(self.verbose) if self.verbose else None
+        progress = ProgressLines(self.verbose) if self.verbose else None
         callbacks = () if progress is None else (progress,)
         fitted = fit(data, recipe, groups=labelled, callbacks=callbacks, progress=False)
         self.lam_ = fitted.lam
@@ -250,7 +251,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         names = class_texts(self.classes_)
         data = SemiData(rows, codes, class_names=names)
-        progress, setting = Progress(self.verbose) if self.verbose else None, NetworkSetting()
+        progress, setting = ProgressLines(self.verbose) if self.verbose else None, NetworkSetting()
         if self.steps is not None:
             setting = dataclasses.replace(setting, steps=self.steps, student_steps=self.steps)
         taught = learn_from_answers(

@@ -80,7 +80,7 @@ def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
         if unknown := sorted(set(params) - set(known)):
             raise ValueError(f"there is no parameter {unknown[0]!r}")
         return Stored(params, fitted)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SavedModelError(
             f"the settings of this classifier are damaged: {error}. Train and save it again."
         ) from error

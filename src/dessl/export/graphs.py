@@ -18,7 +18,7 @@ from dessl.functional import log_probabilities
 from dessl.recipes import PooledPredictor, TaughtPredictor
 from dessl.recipes.predictor import AnyPredictor, Predictor
 from dessl.teachers import KINDS, State
-from dessl.teachers.fold_networks import FOLDS
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns

@@ -13,7 +13,7 @@ from dessl.data import SemiData
 from dessl.models import MODELS
 from dessl.objective import RiskKind
 from dessl.recipes.scaling import Scaling, scaling_of, scaling_shown_by
-from dessl.risk import COMPLETE_CASE, risk_named
+from dessl.risk import COMPLETE_CASE, RISKS, risk_named
 from dessl.surrogates import FromFunction, Surrogate, View, as_surrogate, named_surrogate
 from dessl.teachers import DEFAULT
 from dessl.teachers.families import check_teachers
@@ -87,6 +87,11 @@ class Recipe:
     def default_surrogate(self) -> str:
         """The name of its term, where the user named none."""
         return STRONG_SURROGATE if self.strong else DEFAULT_SURROGATE
+
+    @property
+    def trains_unlabelled(self) -> bool:
+        """Whether networks are trained with unlabelled rows, unless held-out labels prefer none."""
+        return RISKS[self.plan.risk].unlabelled and self.lam != 0
 
     @property
     def transform(self) -> Callable[[Tensor], Tensor]:

@@ -32,10 +32,9 @@ from dessl.recipes.held_out import (
     weighted_lambda,
 )
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
-from dessl.recipes.pool import Networks, with_teachers
+from dessl.recipes.pool import Networks, StepLogits, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
-from dessl.recipes.step_logits import StepLogits
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
 from dessl.teachers.neighbours import EXACT_UP_TO
@@ -226,12 +225,8 @@ def _seen(data: SemiData, recipe: Recipe) -> SemiData:
     """
     if data.is_image:
         return data
-    alone = data.propensity is None and not _trains_unlabelled(recipe)
+    alone = data.propensity is None and not recipe.trains_unlabelled
     return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
-
-
-def _trains_unlabelled(recipe: Recipe) -> bool:
-    return RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
 
 
 def _complete_case(
@@ -264,7 +259,7 @@ def _networks(
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
-    if not _trains_unlabelled(recipe):
+    if not recipe.trains_unlabelled:
         return kept, twins
     held_out = parts.data[0].validation is not None
     lam = recipe.plan.lam
@@ -323,8 +318,12 @@ class _Training:
         """Train a network; beside it, logits of its held-out rows if they are asked for later."""
         part = self.parts[number]
         folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-        plan = dataclasses.replace(self.recipe.plan, risk=self._trained(risk, part), lam=lam)
-        plan = self._plan(plan, number, part)
+        if part.propensity is not None and self.recipe.plan.risk == "debiased":
+            risk = "debiased"  # labels count by 1/π in the complete case too: λ = 0
+        seed = self.recipe.plan.seed + number
+        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam, seed=seed)
+        if part.validation is None:
+            plan = dataclasses.replace(plan, select="last", patience=None, patience_after=0)
         if not self.recipe.teachers or self.parts[0].validation is None:
             return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
         steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
@@ -335,11 +334,6 @@ class _Training:
             again = self._train(steps.build, part, plan, (steps,), None)
             found = from_first(partial(steps.of, again))
         return Trained((result,), found)
-
-    def _trained(self, risk: RiskKind, part: SemiData) -> RiskKind:
-        """Labels that are not missing at random count by 1/π in the complete case too: λ = 0."""
-        weighed = part.propensity is not None and self.recipe.plan.risk == "debiased"
-        return "debiased" if weighed else risk
 
     def _train(
         self,
@@ -362,13 +356,6 @@ class _Training:
                 transform=self.recipe.transform,
                 progress=self.progress,
             )
-
-    @staticmethod
-    def _plan(plan: TrainPlan, number: int, part: SemiData) -> TrainPlan:
-        plan = dataclasses.replace(plan, seed=plan.seed + number)
-        if part.validation is not None:
-            return plan
-        return dataclasses.replace(plan, select="last", patience=None, patience_after=0)
 
 
 def _bound(recipe: Recipe) -> float:

@@ -6,6 +6,7 @@ PooledPredictor combines networks with teachers; TaughtPredictor is a student of
 import copy
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 from typing import Self
 
 import torch
@@ -109,7 +110,8 @@ class PooledPredictor(nn.Module):
         super().__init__()
         self.networks = networks
         columns = networks.features if pool.on_features else pool.columns
-        self.pool = dataclasses.replace(pool, anchor_predict=self._anchor, columns=columns)
+        anchor = partial(predicted_log_proba, networks)
+        self.pool = dataclasses.replace(pool, anchor_predict=anchor, columns=columns)
         self.eval()
 
     @property
@@ -124,10 +126,6 @@ class PooledPredictor(nn.Module):
     def in_float64(self) -> Self:
         """Return the same pool around a copy of the networks in float64."""
         return type(self)(self.networks.in_float64(), self.pool)
-
-    def _anchor(self, x: Tensor) -> Tensor:
-        logits = predicted_logits(self.networks, x, transform=lambda batch: batch)
-        return logits.double().cpu()
 
 
 class TaughtPredictor(nn.Module):

@@ -23,10 +23,9 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl.data import DataError, LabelDraw, Part, SemiData
-from dessl.data.copies import copy_groups, shared_rows, whole_groups
 from dessl.data.errors import few
 from dessl.data.labels import MISSING
-from dessl.data.row_keys import row_digests
+from dessl.data.row_keys import copy_groups, row_digests, shared_rows, whole_groups
 from dessl.recipes import Fitted, Recipe, fit
 from dessl.recipes.held_out import FOLDS
 from dessl.recipes.predictor import predicted_log_proba
@@ -349,9 +348,8 @@ def run_trial(
 
 def parts(recipe: Recipe) -> float:
     """How long a fit is likely to be, in networks: some may be left out, or stop early."""
-    both = RISKS[recipe.plan.risk].unlabelled and recipe.lam != 0
     teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
-    return recipe.networks * (2 if both else 1) + POOL_PARTS * teachers
+    return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
 
 
 def refitted(

@@ -3,16 +3,13 @@
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dessl.report.chart import INK, SOFT, Chart, Look, filling
 from dessl.report.html import Markup, figure, named, section, table
 from dessl.report.scores import looks
 from dessl.results.facts import RunFacts
 from dessl.results.record import Record
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 FEW = 20  # predictions below which a bar is pale
 
@@ -79,23 +76,21 @@ def _diagram(name: str, bins: list[Bin], look: Look) -> Callable[[int], Markup]:
         f"{'above' if over > 0 else 'below'} the share of correct predictions."
     )
 
+    lefts, widths = [100 * b.low for b in bins], [100 * (b.high - b.low) for b in bins]
+    shades = [(look.colour, 0.25 if b.rows < FEW else 0.75) for b in bins]
+    most = max(b.rows for b in bins)
+    strips = [10 * b.rows / most for b in bins]
+    places = [(100 * b.confidence, 100 * b.accuracy) for b in bins]
+
     def drawn(width: int) -> Markup:
         chart = Chart.of("confidence, %", "correct, %", width=width, height=300)
-        _draw(chart.axes, bins, look)
+        axes = chart.axes
+        axes.bar(lefts, [100 * b.accuracy for b in bins], widths, align="edge", color=shades)
+        axes.bar(lefts, strips, widths, bottom=-12, align="edge", color=(SOFT, 0.5))
+        axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (2, 3)))
+        axes.plot(*zip(*places, strict=True), "o", color=look.colour, markersize=6)
+        axes.set(xlim=(0, 100), ylim=(-12, 100), yticks=range(0, 101, 20))
         chart.label(name, look.colour)
         return chart.svg(f"Reliability of {name}", described)
 
     return drawn
-
-
-def _draw(axes: "Axes", bins: list[Bin], look: Look) -> None:
-    most = max(b.rows for b in bins)
-    lefts, widths = [100 * b.low for b in bins], [100 * (b.high - b.low) for b in bins]
-    shades = [(look.colour, 0.25 if b.rows < FEW else 0.75) for b in bins]
-    axes.bar(lefts, [100 * b.accuracy for b in bins], widths, align="edge", color=shades)
-    strips = [10 * b.rows / most for b in bins]
-    axes.bar(lefts, strips, widths, bottom=-12, align="edge", color=(SOFT, 0.5))
-    axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (2, 3)))
-    places = [(100 * b.confidence, 100 * b.accuracy) for b in bins]
-    axes.plot(*zip(*places, strict=True), "o", color=look.colour, markersize=6)
-    axes.set(xlim=(0, 100), ylim=(-12, 100), yticks=range(0, 101, 20))

@@ -125,8 +125,11 @@ class Chart:
         inner = (left / width, 40 / height, 1 - (left + 16) / width, 1 - 64 / height)
         axes = figure.add_axes(inner)
         axes.patch.set_visible(False)
-        axes.set_xlabel(_drawable(x_label))
-        figure.text(2 / width, 1 - 12 / height, _drawable(y_label))
+        x_label, y_label = (
+            FORBIDDEN.sub("\ufffd", " ".join(text.splitlines())) for text in (x_label, y_label)
+        )
+        axes.set_xlabel(x_label)
+        figure.text(2 / width, 1 - 12 / height, y_label)
         return cls(axes)
 
     def label(self, name: str, colour: str) -> None:
@@ -177,16 +180,14 @@ def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
 
 def legend(entries: Mapping[str, Look]) -> Markup:
     """A list of names, each beside a piece of its line."""
-    swatches = ((_swatch(look), name) for name, look in entries.items())
-    items = (element("li", swatch, named(name)) for swatch, name in swatches)
+    items = []
+    for name, look in entries.items():
+        dashes = " ".join(f"{2 * part:g}" for part in look.line[1]) if look.line != "-" else ""
+        style = _style({"stroke": look.colour, "stroke-width": "2", "stroke-dasharray": dashes})
+        line = element("path", d="M1 5H25", style=style)
+        swatch = element("svg", line, viewBox="0 0 26 10", class_="swatch", aria_hidden="true")
+        items.append(element("li", swatch, named(name)))
     return element("ul", items, class_="legend")
-
-
-def _swatch(look: Look) -> Markup:
-    dashes = " ".join(f"{2 * part:g}" for part in look.line[1]) if look.line != "-" else ""
-    style = _style({"stroke": look.colour, "stroke-width": "2", "stroke-dasharray": dashes})
-    line = element("path", d="M1 5H25", style=style)
-    return element("svg", line, viewBox="0 0 26 10", class_="swatch", aria_hidden="true")
 
 
 def picture(figure: "Figure", ending: str) -> bytes:
@@ -330,11 +331,7 @@ def _style(look: Mapping[str, str]) -> str | None:
 
 
 def _rounded(text: str) -> str:
-    return re.sub(r"-?\d+\.\d+", lambda found: f"{round(float(found[0]), 1):g}", text)
-
-
-def _drawable(text: str) -> str:
-    return FORBIDDEN.sub("\ufffd", " ".join(text.splitlines()))
+    return re.sub(r"-?(?<!\d)\d+\.\d+", lambda found: f"{round(float(found[0]), 1):g}", text)
 
 
 def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:

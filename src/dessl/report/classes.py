@@ -114,35 +114,26 @@ def _bars(
         for number in drawn
     )
 
+    styles, group = looks(facts), len(found) + 0.7  # bars of a class, and the room to the next
+
     def picture(width: int) -> Markup:
-        height = round(64 + ROW * _group(found) * len(drawn))
+        height = round(64 + ROW * group * len(drawn))
         chart = Chart.of(shown.text, "class", width=width, height=height, left=left)
-        _draw_bars(chart, facts, found, drawn, shown, left)
+        axes = chart.axes
+        if shown.low < 0:
+            axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+        for place, number in enumerate(drawn):
+            top = place * group
+            chart.row_label(names[number], top + len(found) / 2, left)
+            for row, (method, values) in enumerate(found.items()):
+                if not math.isnan(values[number]):
+                    end = min(max(shown.unit * values[number], shown.low), shown.high)
+                    axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
+        axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
+        axes.locator_params(axis="x", nbins=5)
         return chart.svg(f"{shown.text} of each class", described)
 
     return picture
-
-
-def _group(found: ByMethod) -> float:
-    """Bars of a class, and the room to the next."""
-    return len(found) + 0.7
-
-
-def _draw_bars(
-    chart: Chart, facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown, left: int
-) -> None:
-    axes, styles, group = chart.axes, looks(facts), _group(found)
-    if shown.low < 0:
-        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-    for place, number in enumerate(drawn):
-        top = place * group
-        chart.row_label(facts.data.class_names[number], top + len(found) / 2, left)
-        for row, (method, values) in enumerate(found.items()):
-            if not math.isnan(values[number]):
-                end = min(max(shown.unit * values[number], shown.low), shown.high)
-                axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
-    axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
-    axes.locator_params(axis="x", nbins=5)
 
 
 def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:

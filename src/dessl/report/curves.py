@@ -62,9 +62,12 @@ def learning_section(facts: RunFacts) -> Markup | None:
     seen = [value for lines in parts.values() for line in lines.values() for _, value in line]
     styles = looks(facts)
     pictures = filling([_parts(name, lines, seen, styles[name]) for name, lines in parts.items()])
+    networks, kind = facts.settings.get("networks", 1), facts.settings.get("network")
+    which = "The network" if networks == 1 else f"The first of {networks} networks"
+    network = f"{which} of each method{f': {kind}' if kind else ''}."
     caption = (
-        f"{network_text(facts)} The parts of the risk during training, means since the evaluation "
-        "before, on a scale that is logarithmic away from zero."
+        f"{network} The parts of the risk during training, means since the evaluation before, on a "
+        "scale that is logarithmic away from zero."
     )
     if len(facts.seeds) > 1:
         caption += f" Means over {len(facts.seeds)} seeds."
@@ -89,14 +92,6 @@ def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
     return {name: line for name, line in lines.items() if line}
 
 
-def network_text(facts: RunFacts) -> str:
-    """Which network the curves are of: its kind, and which of how many of each method."""
-    of_all = facts.settings.get("networks", 1)
-    kind = facts.settings.get("network")
-    which = "The network" if of_all == 1 else f"The first of {of_all} networks"
-    return f"{which} of each method{f': {kind}' if kind else ''}."
-
-
 def _parts(
     name: str, lines: dict[str, Line], seen: list[float], look: Look
 ) -> Callable[[int], Markup]:
@@ -105,25 +100,21 @@ def _parts(
     def drawn(width: int) -> Markup:
         chart = Chart.of("step", "risk", width=width)
         chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-        for part, line in lines.items():
-            _line(chart, line, PARTS[part][0])
+        _over_steps(chart, [(line, PARTS[part][0]) for part, line in lines.items()])
         magnitude_axis(chart.axes, seen)
-        _step_axis(chart)
         chart.label(name, look.colour)
         return chart.svg(f"Parts of the risk of {name}", ends)
 
     return drawn
 
 
-def _line(chart: Chart, line: Line, look: Look) -> None:
-    """A line over steps; a single point is a dot."""
-    alone = sum(not math.isnan(value) for _, value in line) == 1
-    chart.axes.plot(*zip(*line, strict=True), color=look.colour, linestyle=look.line,
-                    marker="o" if alone else "")  # fmt: skip
-
-
-def _step_axis(chart: Chart) -> None:
+def _over_steps(chart: Chart, lines: Sequence[tuple[Line, Look]]) -> None:
+    """Draw lines over an axis of steps; a single point is a dot."""
     axes = chart.axes
+    for line, look in lines:
+        alone = sum(not math.isnan(value) for _, value in line) == 1
+        axes.plot(*zip(*line, strict=True), color=look.colour, linestyle=look.line,
+                  marker="o" if alone else "")  # fmt: skip
     axes.set_xlim(left=0)
     axes.locator_params(axis="x", nbins=5, integer=True)
     axes.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
@@ -142,9 +133,7 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
             continue
         drawn |= set(lines)
         chart = Chart.of("step", metric_text(metric))
-        for name, line in lines.items():
-            _line(chart, line, styles[name])
-        _step_axis(chart)
+        _over_steps(chart, [(line, styles[name]) for name, line in lines.items()])
         chart.axes.set_ylim(inside(chart.axes.get_ylim(), metric))
         ends = "; ".join(f"{name}: {line[-1][1]:.3g} at the end" for name, line in lines.items())
         title = f"Validation: {metric_named(metric).words} during training"
@@ -161,14 +150,12 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
 
 
 def _validation_lines(facts: RunFacts, metric: str) -> dict[str, Line]:
-    unit = metric_named(metric).unit
-
-    def value(event: dict[str, Any]) -> float:
-        return unit * number((event.get("validation") or {}).get(metric))
-
-    lines = {m.name: over_steps(facts.runs_of(m.name), value) for m in facts.methods}
-    return {
-        name: line
-        for name, line in lines.items()
-        if any(not math.isnan(point[1]) for point in line)
-    }
+    unit, lines = metric_named(metric).unit, {}
+    for m in facts.methods:
+        line = over_steps(
+            facts.runs_of(m.name),
+            lambda event: unit * number((event.get("validation") or {}).get(metric)),
+        )
+        if any(not math.isnan(value) for _, value in line):
+            lines[m.name] = line
+    return lines

@@ -93,10 +93,13 @@ def table(
     A cell that is a ``td`` element already goes in as it is.
     """
     head = element("tr", (element("th", heading, scope="col") for heading in headings))
-    body = (
-        element("tr", element("th", row[0], scope="row"), (_cell(cell) for cell in row[1:]))
-        for row in rows
-    )
+    body = []
+    for first, *others in rows:
+        cells = (
+            cell if isinstance(cell, Markup) and cell.startswith("<td") else element("td", cell)
+            for cell in others
+        )
+        body.append(element("tr", element("th", first, scope="row"), cells))
     return element(
         "div",
         element("table", element("thead", head), element("tbody", body), class_=class_ or None),
@@ -105,12 +108,6 @@ def table(
         aria_label=label,
         tabindex=0,
     )
-
-
-def _cell(cell: Child) -> Markup:
-    if isinstance(cell, Markup) and cell.startswith("<td"):
-        return cell
-    return element("td", cell)
 
 
 def figure(

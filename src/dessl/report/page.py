@@ -17,9 +17,8 @@ from dessl.report.classes import classes_section
 from dessl.report.curves import learning_section
 from dessl.report.decision import advice, decision
 from dessl.report.html import Child, Markup, element, named, section, shortened, table
-from dessl.report.pool import pool_section
+from dessl.report.pool import pool_section, taught_section
 from dessl.report.scores import differences, metrics_section
-from dessl.report.taught import taught_section
 from dessl.results.facts import RunFacts
 from dessl.safety import Audit
 
@@ -200,10 +199,13 @@ def _rows_text(facts: RunFacts) -> str:
 
 def repeat_section(facts: RunFacts) -> Markup:
     """The command, then everything that it depended on."""
+    warned = (element("li", line, dir="auto") for line in facts.warnings)
     return section(
         "How to repeat it",
         element("pre", element("code", facts.command), tabindex=0) if facts.command else None,
-        _warnings(facts),
+        element("div", element("h4", "Warnings"), element("ul", warned), class_="warnings")
+        if facts.warnings
+        else None,
         element("h4", "Data"),
         table(("data", "is"), _data_rows(facts), label="The data", class_="facts"),
         element("h4", "Methods"),
@@ -224,13 +226,6 @@ def repeat_section(facts: RunFacts) -> Markup:
         element("h4", "Made with"),
         _entries("made with", facts.made_with | {"seconds": round(facts.seconds, 1)}),
     )
-
-
-def _warnings(facts: RunFacts) -> Markup | None:
-    if not facts.warnings:
-        return None
-    items = (element("li", line, dir="auto") for line in facts.warnings)
-    return element("div", element("h4", "Warnings"), element("ul", items), class_="warnings")
 
 
 def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:

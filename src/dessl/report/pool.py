@@ -1,14 +1,16 @@
-"""The pool: what each member counts for, and what the unlabelled rows brought."""
+"""What was pooled: the members, what the unlabelled rows brought, and how good teachers are."""
 
-from dessl.evaluation.metrics.vocabulary import NONE, metric_text
+from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.results.facts import RunFacts
 from dessl.teachers import Member, PoolReport
 from dessl.teachers.pool import ANCHOR
+from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
 
 LOSS = metric_text("cross_entropy")
 HEADINGS = ("member", "weight", f"{LOSS} alone", "minus the networks", "unlabelled rows")
 STEPS = ("on held-out labels", LOSS, "change ± standard error")
+TEACHERS = ("teacher", "answered", "accuracy (95 % interval)", "confidence", "calibration error")
 
 
 def pool_section(facts: RunFacts) -> Markup | None:
@@ -16,12 +18,26 @@ def pool_section(facts: RunFacts) -> Markup | None:
     pool = facts.pool
     if pool is None:
         return None
+    explained = (
+        f"From {pool.n:,} labels, each predicted by networks, teachers and weights that did not "
+        f"see it: {brought(pool)}. Lower is better."
+    )
+    supervised = "with other predictors of the labelled rows"
+    steps: list[tuple[Child, ...]] = [
+        ("networks alone", f"{pool.anchor:.3f}", NONE),
+        (supervised, f"{pool.without_unlabelled:.3f}", pool.ensembling.change),
+        ("and with the unlabelled rows: the pool", f"{pool.pooled:.3f}", pool.unlabelled.change),
+    ]
+    members_explained = (
+        "The pool multiplies its members' probabilities, each to the power of its weight. A weight "
+        "of 0 means that a member is left out."
+    )
     return section(
         "Pool",
-        element("p", _explained(pool), class_="note"),
-        table(STEPS, _steps(pool), label="What the pool brought", class_="metrics"),
-        element("p", _members_explained(), class_="note"),
-        table(HEADINGS, map(_row, pool.members), label="Members of the pool", class_="metrics"),
+        element("p", explained, class_="note"),
+        table(STEPS, steps, label="What the pool brought", class_="metrics"),
+        element("p", members_explained, class_="note"),
+        table(HEADINGS, map(_member, pool.members), label="Members of the pool", class_="metrics"),
     )
 
 
@@ -43,33 +59,54 @@ def brought(pool: PoolReport) -> str:
     return f"the unlabelled rows clearly {way} the {LOSS}"
 
 
-def _explained(pool: PoolReport) -> str:
-    return (
-        f"From {pool.n:,} labels, each predicted by networks, teachers and weights that did not "
-        f"see it: {brought(pool)}. Lower is better."
-    )
-
-
-def _members_explained() -> str:
-    return (
-        "The pool multiplies its members' probabilities, each to the power of its weight. A weight "
-        "of 0 means that a member is left out."
-    )
-
-
-def _steps(pool: PoolReport) -> list[tuple[Child, ...]]:
-    return [
-        ("networks alone", f"{pool.anchor:.3f}", NONE),
-        (
-            "with other predictors of the labelled rows",
-            f"{pool.without_unlabelled:.3f}",
-            pool.ensembling.change,
-        ),
-        ("and with the unlabelled rows: the pool", f"{pool.pooled:.3f}", pool.unlabelled.change),
-    ]
-
-
-def _row(member: Member) -> tuple[Child, ...]:
+def _member(member: Member) -> tuple[Child, ...]:
     change = NONE if member.name == ANCHOR else member.gain.change
     uses = "used" if member.uses_unlabelled else NONE
     return named(shown_name(member)), f"{member.weight:.2f}", f"{member.score:.3f}", change, uses
+
+
+def taught_section(facts: RunFacts) -> Markup | None:
+    """A table of the teachers, then the weights of what was pooled."""
+    report = facts.taught
+    if report is None:
+        return None
+    note = (
+        f"By {report.n_gold:,} gold labels. Each of them judged networks, corrections and weights "
+        "that did not see it. On this page the complete case is what is used without the answers."
+    )
+    return section(
+        "Teachers",
+        element("p", note, class_="note"),
+        table(TEACHERS, map(_teacher, report.teachers), label="The teachers", class_="metrics"),
+        _choice("Without the teachers at prediction time", report.student),
+        _choice("With the teachers at prediction time", report.with_answers),
+    )
+
+
+def _teacher(teacher: TeacherQuality) -> tuple[Child, ...]:
+    return (
+        named(teacher.name),
+        f"{teacher.answered:.0%}",
+        NONE if teacher.accuracy is None else _shown(teacher.accuracy),
+        NONE if teacher.confidence is None else f"{teacher.confidence:.1%}",
+        NONE if teacher.calibration_error is None else f"{teacher.calibration_error:.1%}",
+    )
+
+
+def _shown(interval: Interval) -> str:
+    return " to ".join(interval_text("accuracy", interval.low, interval.high)) + " %"
+
+
+def _choice(title: str, choice: Choice | None) -> Markup | None:
+    if choice is None:
+        return None
+    rows = (
+        (named(name), f"{weight:.2f}")
+        for name, weight in zip(choice.members, choice.used, strict=True)
+    )
+    return element(
+        "div",
+        element("h4", title),
+        element("p", f"{choice.why} Accuracy: {_shown(choice.accuracy)} (95 % interval)."),
+        table(("member", "weight"), rows, label=title, class_="metrics"),
+    )

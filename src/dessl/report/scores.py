@@ -17,7 +17,6 @@ from dessl.evaluation.metrics.vocabulary import (
 from dessl.evaluation.verdict import Comparison, shown_p
 from dessl.report.chart import INK, SERIES, Chart, Look, legend
 from dessl.report.html import Markup, element, figure, named, section, table
-from dessl.results.averages import Average
 from dessl.results.facts import RunFacts
 
 
@@ -46,9 +45,7 @@ def differences(facts: RunFacts) -> Markup | None:
         (
             metric_text(entry.metric),
             [named(entry.method), " − ", named(entry.against)],
-            _difference(entry),
-            _interval(entry),
-            shown_p(entry.p_value),
+            *_texts(entry),
         )
         for entry in facts.comparisons
     )
@@ -74,22 +71,17 @@ def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]
     axes.locator_params(axis="x", nbins=5)
     return chart.svg(
         f"{metric_named(metric).words}: difference to the complete case",
-        "; ".join(_sentence(entry) for entry in entries),
+        "; ".join(f"{entry.method} {', '.join(_texts(entry))}" for entry in entries),
     )
 
 
-def _sentence(entry: Comparison) -> str:
-    return f"{entry.method} {_difference(entry)}, {_interval(entry)}, {shown_p(entry.p_value)}"
-
-
-def _difference(entry: Comparison) -> str:
+def _texts(entry: Comparison) -> tuple[str, str, str]:
+    """Difference, interval and p-value."""
     digits = interval_digits(entry.metric, entry.low, entry.high, 0.0)
-    return digits_text(entry.metric, entry.difference, digits, signed=True)
-
-
-def _interval(entry: Comparison) -> str:
+    difference = digits_text(entry.metric, entry.difference, digits, signed=True)
     low, high = interval_text(entry.metric, entry.low, entry.high, 0.0, signed=True)
-    return f"{entry.confidence:.0%} interval [{low}, {high}]"
+    interval = f"{entry.confidence:.0%} interval [{low}, {high}]"
+    return difference, interval, shown_p(entry.p_value)
 
 
 def metrics_section(facts: RunFacts) -> Markup:
@@ -135,11 +127,15 @@ def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
     found = [facts.average(method.name, metric) for method in facts.methods]
     rivals = [method.risk != "supervised" for method in facts.methods]  # all labels are a ceiling
     best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
-    cells = (
-        _cell(metric, entry, best=rival and written(metric, entry.mean) == best)
-        for entry, rival in zip(found, rivals, strict=True)
-    )
-    return [metric_text(metric), *cells]
+    cells: list[Markup | str] = [metric_text(metric)]
+    for entry, rival in zip(found, rivals, strict=True):
+        value, half = written(metric, entry.mean), entry.half_width
+        is_best = rival and value == best
+        spread = None if half is None else element("small", f"± {written(metric, half)}")
+        star = element("span", "★", title="best", role="img", aria_label="best")
+        shown = [star if is_best else None, element("span", value, class_="value"), spread]
+        cells.append(element("td", shown, class_="best" if is_best else None))
+    return cells
 
 
 def best_text(metric: str, values: list[float]) -> str | None:
@@ -152,15 +148,6 @@ def best_text(metric: str, values: list[float]) -> str | None:
     if len({written(metric, value) for value in known}) < 2:
         return None
     return written(metric, (max if higher_is_better(metric) else min)(known))
-
-
-def _cell(metric: str, entry: Average, *, best: bool) -> Markup:
-    spread = None
-    if entry.half_width is not None:
-        spread = element("small", f"± {written(metric, entry.half_width)}")
-    star = element("span", "★", title="best", role="img", aria_label="best") if best else None
-    value = element("span", written(metric, entry.mean), class_="value")
-    return element("td", star, value, spread, class_="best" if best else None)
 
 
 def _estimates(facts: RunFacts) -> Markup | None:

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from dessl.functional import cross_entropy, cross_entropy_to, entropy, pseudo_label
 from dessl.teachers import Linear
-from dessl.teachers.crossfit import out_of_fold
+from dessl.teachers.crossfit import out_of_fold, stratified_folds
 from dessl.teachers.families import family
-from dessl.teachers.fold_networks import stratified_folds
 from dessl.teachers.space import Space
 
 TEACHERS = ("graph", "kernel", "trees")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dessl.data import SemiData
 from dessl.safety.leaks import row_name
-from dessl.teachers.fold_networks import stratified_folds
+from dessl.teachers.crossfit import stratified_folds
 
 FOLDS = 5
 FEW = 5  # labels of a class, below which a fold of five has none

@@ -22,6 +22,7 @@ from dessl.teachers.space import Space
 NEAR = 0.1  # of the usual distance to the nearest row
 MOST_ASKED = 10_000  # rows whose neighbours are looked up
 EXAMPLES = 5
+COMMON = 0.02  # share of rows that equal one in their own part of the data: then it is usual
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def copies_in(data: SemiData, *, near: bool = True, seed: int = 0) -> CopyFacts:
     in_labelled = np.isin(test_keys, own)
     copied = np.isin(other, own)
     groups = np.unique(own, return_inverse=True)[1]
+    each = other if len(other) else own
+    _, group, size = np.unique(each, return_inverse=True, return_counts=True)
     pairs = _pairs(data, test_keys, in_labelled, "test", np.arange(len(test_keys)))
     pairs += _pairs(data, other, copied, "unlabelled", unknown.numpy())
     found = CopyFacts(
@@ -95,18 +98,12 @@ def copies_in(data: SemiData, *, near: bool = True, seed: int = 0) -> CopyFacts:
         near_test=0,
         near_unlabelled=0,
         near_labelled=0,
-        expected=_common(other if len(other) else own),
+        expected=len(each) > 0 and float((size[group] > 1).mean()) > COMMON,
         examples=tuple(pairs[:EXAMPLES]),
     )
     if not near or found.expected or len(known) < 3:
         return found
     return _with_near(found, data, test, seed)
-
-
-def _common(keys: NDArray[np.void]) -> bool:
-    """Whether more than one in fifty rows has an equal one in its own part of the data."""
-    _, group, size = np.unique(keys, return_inverse=True, return_counts=True)
-    return len(keys) > 0 and float((size[group] > 1).mean()) > 0.02
 
 
 def _conflicts(groups: NDArray[np.int64], y: NDArray[np.int64]) -> int:

@@ -96,4 +96,6 @@ def as_surrogate(h: "str | Surrogate | Callable[..., Tensor]") -> Surrogate:
     >>> as_surrogate(entropy), as_surrogate("entropy")
     (FromFunction(), Entropy())
     """
+    if isinstance(h, Surrogate):
+        return h
     return named_surrogate(h) if isinstance(h, str) else surrogate_from(h)

@@ -17,7 +17,8 @@ from dessl.teachers.relative_slope import RelativeSlope, relative_slope
 from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.selection import selected_by_others
 from dessl.teachers.student import learn_from_answers
-from dessl.teachers.taught import Taught, TaughtReport
+from dessl.teachers.taught import Taught
+from dessl.teachers.taught_report import TaughtReport
 from dessl.teachers.trees import Trees
 
 __all__ = [

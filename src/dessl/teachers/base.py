@@ -173,11 +173,6 @@ class Classes(NamedTuple):
         return full
 
 
-def log_normalised(scores: Tensor) -> Tensor:
-    """Return log-probabilities (n, classes), float64, of scores known up to a constant a row."""
-    return scores.double().log_softmax(-1)
-
-
 def not_fitted(teacher: object) -> RuntimeError:
     """The error of a teacher that is asked before it has learnt."""
     return RuntimeError(f"this {type(teacher).__name__} has not been fitted. Call .fit first.")

@@ -22,13 +22,12 @@ from torch import Tensor
 
 from dessl.teachers.answers import Answers, calibrated_confusion
 from dessl.teachers.correction import Correction, centred_log, fitted_correction
+from dessl.teachers.crossfit import FOLDS, stratified_folds
 from dessl.teachers.fold_networks import (
-    FOLDS,
     Lesson,
     NetworkSetting,
     Trained,
     network_log_p,
-    stratified_folds,
     trained_networks,
 )
 

@@ -13,6 +13,22 @@ from dessl.teachers.base import OwnFolds, Teacher
 from dessl.teachers.graph import Graph, labelled_rows, settings_out_of_fold
 from dessl.teachers.rows import SomeRows
 
+FOLDS = 5
+
+
+def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
+    """Return the fold of each label, (n,): classes are spread evenly, sizes differ by one at most.
+
+    >>> stratified_folds(torch.tensor([0, 1] * 10)).bincount().tolist()
+    [4, 4, 4, 4, 4]
+    """
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=generator)
+    order = order[y.cpu()[order].argsort(stable=True)]
+    numbers = torch.empty(len(y), dtype=torch.int64)
+    numbers[order] = torch.arange(len(y)) % folds
+    return numbers
+
 
 def rows_for(teacher: Teacher, x_l: Tensor, x_u: Tensor | SomeRows) -> Tensor:
     """Return unlabelled rows as a teacher takes them: none where it does not look at them.

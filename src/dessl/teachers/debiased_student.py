@@ -16,7 +16,8 @@ from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.data import SemiData
 from dessl.teachers.base import checked_columns
-from dessl.teachers.fold_networks import FOLDS, Lesson, NetworkSetting, ensemble_log_p
+from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.fold_networks import Lesson, NetworkSetting, ensemble_log_p
 from dessl.teachers.relative_slope import relative_slope
 from dessl.teachers.school import School
 from dessl.teachers.space import Space

@@ -17,10 +17,10 @@ from dessl.functional import cross_entropy_to, log_probabilities
 from dessl.models import MLP
 from dessl.objective import RiskKind
 from dessl.surrogates import Model, Rows, Scores, Surrogate
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.selection import selected_by_others
 from dessl.training import PopulationRun, TrainPlan, TrainResult, train_population
 
-FOLDS = 5
 LARGEST_COPY = 2**27  # numbers: each student has its own copy of its rows
 AT_ONCE = 2**16  # rows in a forward pass
 
@@ -91,20 +91,6 @@ class NetworkSetting:
     def from_dict(cls, settings: Mapping[str, Any]) -> "NetworkSetting":
         """Read what :meth:`as_dict` gave."""
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
-
-
-def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
-    """Return the fold of each label, (n,): classes are spread evenly, sizes differ by one at most.
-
-    >>> stratified_folds(torch.tensor([0, 1] * 10)).bincount().tolist()
-    [4, 4, 4, 4, 4]
-    """
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(y), generator=generator)
-    order = order[y.cpu()[order].argsort(stable=True)]
-    numbers = torch.empty(len(y), dtype=torch.int64)
-    numbers[order] = torch.arange(len(y)) % folds
-    return numbers
 
 
 class Lesson(NamedTuple):

@@ -237,13 +237,6 @@ def _sparse(firsts: Tensor, ends: Tensor, chances: Tensor) -> Any:
     return csr_array(arrays, shape=(n, n))
 
 
-def _stepped(walk: Any, mass: Tensor) -> Tensor:
-    """P times masses (nodes, columns)."""
-    if isinstance(walk, Tensor):
-        return walk @ mass
-    return torch.from_numpy(walk @ mass.numpy())
-
-
 def edge_weights(found: Neighbours, sigma: Tensor, others: Tensor) -> Tensor:
     """Return exp(−d² / σ_i σ_j) of each neighbour, (n, k)."""
     product = (sigma[:, None] * others[found.numbers]).clamp(min=torch.finfo(torch.float32).tiny)
@@ -258,7 +251,8 @@ def diffused(edges: Edges, y: Tensor, alphas: Sequence[float]) -> list[Tensor]:
     here = start
     lengths = [math.ceil(math.log(LEFT_OUT) / math.log(alpha)) for alpha in alphas]
     for step in range(1, max(lengths) + 1):
-        here = _stepped(edges.walk, here)
+        on_device = isinstance(edges.walk, Tensor)
+        here = edges.walk @ here if on_device else torch.from_numpy(edges.walk @ here.numpy())
         for total, alpha, length in zip(totals, alphas, lengths, strict=True):
             if step <= length:
                 total.add_(here, alpha=alpha**step)

@@ -68,7 +68,10 @@ class Kernel:
         typical = torch.cdist(self._landmarks, self._landmarks)
         middle = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
         self._bandwidth = self.width * middle
-        self._basis = _whitening(self._similarities(self._landmarks))
+        # U Λ^−½ of the kernel's matrix, without what is rounding alone.
+        values, vectors = torch.linalg.eigh(self._similarities(self._landmarks))
+        kept = values > LEAST_EIGENVALUE * values.max()
+        self._basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()
         features = self._similarities(z) @ self._basis
         self._weights = logistic_weights(features, rows.y_l, self.strength)
         self._classes = Classes.of(rows.y_l, n_classes)
@@ -111,11 +114,3 @@ class Kernel:
         """Return k(z, landmark), (n, landmarks)."""
         distances = torch.cdist(z, self._landmarks) / self._bandwidth
         return (-distances.square() / 2).exp()
-
-
-def _whitening(similarities: Tensor) -> Tensor:
-    """Return U Λ^−½ of a kernel's matrix, without what is rounding alone."""
-    values, vectors = torch.linalg.eigh(similarities)
-    kept = values > LEAST_EIGENVALUE * values.max()
-    basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()
-    return basis

@@ -16,7 +16,6 @@ from dessl.teachers.base import (
     State,
     checked_columns,
     checked_rows,
-    log_normalised,
     not_fitted,
     taken_from,
     under,
@@ -149,4 +148,4 @@ def _least_loss(z: Tensor, target: Tensor, strength: float, curvature: float) ->
 
 def linear_log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:
     """Return log-probabilities (n, n_classes) of rows (n, d) by weights (d + 1, p)."""
-    return classes.among_all(log_normalised(z @ weights[:-1] + weights[-1]))
+    return classes.among_all((z @ weights[:-1] + weights[-1]).double().log_softmax(-1))

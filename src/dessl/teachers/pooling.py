@@ -20,6 +20,7 @@ from dessl.training.progress import doing
 
 FEWEST_LABELS = 10  # held out, below which nothing is weighed
 ROWS_AT_ONCE = 50_000  # predicted
+MOST_UNLABELLED = 200_000  # that teachers see: a graph's time grows faster than its rows
 TURNS = 5  # in which the weights are judged
 POOL_PARTS = 0.5  # of the time of a network that one kind of teacher takes, for a progress bar
 
@@ -128,8 +129,9 @@ def pooled(
     """Cross-fit teachers on the anchor's folds, weigh them, and refit those that count.
 
     Args:
-        data: Labelled and unlabelled rows. Where it has a validation part, that is what the
-            members are judged by, and ``folds`` plays no part.
+        data: Labelled and unlabelled rows; of more than 200,000 unlabelled ones, teachers see as
+            many, drawn at random. Where it has a validation part, that is what the members are
+            judged by, and ``folds`` plays no part.
         folds: (n_labelled,) the fold of each label, −1 for those held out of none.
         anchor_oof: Log-probabilities (n_labelled, classes) of each label by the network that held
             it out, NaN where none did; of the validation part's rows where there is one.
@@ -138,10 +140,10 @@ def pooled(
         columns: From rows as they are in the data to the teachers' columns (n, d): by default the
             rows themselves, flattened; a network's features for large images.
         groups: (n_labelled,) numbers; rows of one group, such as copies, count as one label.
-        seed: Of the trees.
+        seed: Of the trees, and of the unlabelled rows that are drawn.
     """
     columns = columns or as_columns
-    rows = _judged_rows(data, folds, anchor_oof, groups, columns)
+    rows = _judged_rows(data, folds, anchor_oof, groups, columns, seed)
     judged = rows.judged
     if int(judged.sum()) < FEWEST_LABELS:
         alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
@@ -198,12 +200,17 @@ class _Judged:
 
 
 def _judged_rows(
-    data: SemiData, folds: Tensor, anchor: Tensor, groups: Tensor | None, columns: Predict
+    data: SemiData,
+    folds: Tensor,
+    anchor: Tensor,
+    groups: Tensor | None,
+    columns: Predict,
+    seed: int,
 ) -> _Judged:
     x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     x_u: Tensor | SomeRows = x[:0]
     if len(data.unlabelled_rows):  # those on disk are not gathered
-        x_u = SomeRows(data.x, data.unlabelled_rows, columns)
+        x_u = SomeRows(data.x, _seen(data.unlabelled_rows, seed), columns)
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
     trained = torch.ones(len(y), dtype=torch.bool)
@@ -222,6 +229,15 @@ def _judged_rows(
             f"{tuple(anchor.shape)}."
         )
     return _Judged(x, y, x_u, data.n_classes, folds, anchor, groups, trained)
+
+
+def _seen(numbers: Tensor, seed: int) -> Tensor:
+    """Of the numbers of unlabelled rows, those that teachers see, in order."""
+    if len(numbers) <= MOST_UNLABELLED:
+        return numbers
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randperm(len(numbers), generator=generator)[:MOST_UNLABELLED]
+    return numbers[drawn.sort().values.to(numbers.device)]
 
 
 def _scores(

@@ -18,8 +18,8 @@ from dessl.data import SemiData
 from dessl.teachers.answers import Answers, as_answers
 from dessl.teachers.correction import Correction
 from dessl.teachers.cross_corrected import CompleteCase, complete_case, student_targets
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.fold_networks import (
-    FOLDS,
     Lesson,
     NetworkSetting,
     Trained,

@@ -84,7 +84,8 @@ def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
     binary = varies & ((rows == 0) | (rows == 1)).all(0) if one_hot_together else varies & False
     numeric = varies & ~binary
     scale = deviation.clone()
-    if _measured_alike((highest - lowest)[numeric]):
+    reach = (highest - lowest)[numeric]
+    if len(reach) > 1 and bool(reach.median() >= reach.max() / 2):  # in one unit, as pixels are
         scale[numeric] = deviation[numeric].square().mean().sqrt()
     for group in exclusive_groups(rows, binary):
         scale[group] = deviation[group].square().sum().sqrt().clamp(min=LEAST_SHARE)
@@ -113,11 +114,6 @@ def _deviation(rows: Tensor) -> Tensor:
 
 def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
     return torch.split(rows, max(1, AT_ONCE // (16 * rows[0].numel())))
-
-
-def _measured_alike(reach: Tensor) -> bool:
-    """Whether columns with these ranges are in one unit, as pixels are."""
-    return len(reach) > 1 and bool(reach.median() >= reach.max() / 2)
 
 
 def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:

@@ -27,20 +27,13 @@ from dessl.evaluation import estimate_metric
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers
 from dessl.teachers.cross_corrected import fold_corrections
+from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
-from dessl.teachers.fold_networks import FOLDS, NetworkSetting, Trained
+from dessl.teachers.fold_networks import NetworkSetting, Trained
 from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
-from dessl.teachers.taught import (
-    Choice,
-    Interval,
-    Judged,
-    Listening,
-    Taught,
-    TaughtReport,
-    TeacherQuality,
-    passes,
-)
+from dessl.teachers.taught import Judged, Listening, Taught
+from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, passes
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 

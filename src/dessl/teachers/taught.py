@@ -1,233 +1,23 @@
-"""What came of learning from a teacher's answers: a predictor, and a report in plain words."""
+"""What came of learning from a teacher's answers: a predictor, with its report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
 from dessl._checks import ArrayLike
-from dessl._html import GREEN, GREY, card
 from dessl.teachers.answers import as_answers
 from dessl.teachers.base import State, checked_columns
 from dessl.teachers.correction import Correction, centred_log
-from dessl.teachers.fold_networks import FOLDS, NetworkSetting, ensemble_log_p, network_log_p
+from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.fold_networks import NetworkSetting, ensemble_log_p, network_log_p
 from dessl.teachers.space import Space
+from dessl.teachers.taught_report import TaughtReport, renewed
 
 FORMAT = 2
 GROUPS = ("complete_case", "students", "imitators")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-@dataclass(frozen=True)
-class TeacherQuality:
-    """How good a teacher is, by gold rows.
-
-    Attributes:
-        name: Of the teacher.
-        answered: Share of all rows that it answered.
-        accuracy: Of its most likely class on gold rows that it answered, None for fewer than three;
-            unlabelled rows narrow the interval where its probabilities go with its hits.
-        calibration_error: Debiased expected calibration error; None for answers without
-            probabilities, or too few rows.
-        confidence: Its mean probability of its most likely class; None likewise.
-        trust: t of the correction, mean over the folds: below 0, its answers count against.
-    """
-
-    name: str
-    answered: float
-    accuracy: Interval | None
-    calibration_error: float | None
-    confidence: float | None
-    trust: float
-
-    def __str__(self) -> str:
-        words = f"{self.name}: "
-        words += f"accuracy {self.accuracy}" if self.accuracy else "too few answers"
-        words += " on gold rows"
-        if self.confidence is not None and self.calibration_error is not None:
-            words += f"; mean confidence {self.confidence:.3f}"
-            words += f", calibration error {self.calibration_error:.3f}"
-        if self.answered < 1:
-            words += f"; it answered {self.answered:.1%} of the rows"
-        return words + "."
-
-
-def passes(gain: float, standard_error: float, needed: float) -> bool:
-    """The gate: whether a lower loss counts.
-
-    >>> passes(0.01, 0.02, 0.0), passes(0.01, 0.02, 1.0), passes(0.0, 0.02, 0.0)
-    (True, False, False)
-    """
-    return gain > needed * standard_error
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Gold rows' verdict on a pool, each judged by what has not seen its label.
-
-    No label trained what judges it, chose its step, or fitted its weights. What the answers brought
-    is measured beside the best that was had without them: the gold-only networks, alone or pooled
-    with a student of what they say themselves of unlabelled rows.
-
-    Attributes:
-        members: Names of the pooled predictors; the first is the gold-only one.
-        weights: Exponent of each with the answers, fitted on all gold rows.
-        weights_without: Exponent of each without them: 0 for all that heard a teacher.
-        gold_only_loss: Out-of-fold cross-entropy of the gold-only networks.
-        without_loss: Of the best without answers.
-        pooled_loss: Of the pool with them.
-        standard_error: Of the paired difference between the last two.
-        n: Gold rows.
-        needed: Standard errors by which the pool must be better.
-        accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
-        accuracy_gold_rows: The same from gold rows alone.
-    """
-
-    members: tuple[str, ...]
-    weights: tuple[float, ...]
-    weights_without: tuple[float, ...]
-    gold_only_loss: float
-    without_loss: float
-    pooled_loss: float
-    standard_error: float
-    n: int
-    needed: float
-    accuracy: Interval
-    accuracy_gold_rows: Interval
-
-    @property
-    def kept(self) -> bool:
-        """Whether the answers are used."""
-        return passes(self.without_loss - self.pooled_loss, self.standard_error, self.needed)
-
-    @property
-    def used(self) -> tuple[float, ...]:
-        """The weights of what was kept."""
-        return self.weights if self.kept else self.weights_without
-
-    @property
-    def gain(self) -> Interval:
-        """Fall of the cross-entropy by the answers: above 0, they help."""
-        from scipy import special
-
-        gain = self.without_loss - self.pooled_loss
-        half = float(special.stdtrit(self.n - 1, 0.975)) * self.standard_error
-        return Interval(gain, gain - half, gain + half)
-
-    @property
-    def why(self) -> str:
-        """What the answers brought, what was kept, and what it is made of."""
-        gain = self.gain
-        found = (
-            f"out-of-fold cross-entropy {self.without_loss:.3f} without them, "
-            f"{self.pooled_loss:.3f} with them; change {-gain.value:+.3f} (95 % interval "
-            f"{-gain.high:+.3f} to {-gain.low:+.3f})"
-        )
-        if self.kept and gain.low > 0:
-            said = f"The answers help: {found}."
-        elif self.kept:
-            said = f"The answers are used, but the gain may be chance: {found}."
-        else:
-            alone = "gold labels alone are used"
-            if any(self.weights_without[1:]):
-                alone = "only gold labels and unlabelled rows are used"
-            bar = f" by {self.needed:g} standard error" if self.needed else ""
-            nothing = "brought nothing" if gain.value <= 0 else f"brought no gain{bar}"
-            said = f"The answers {nothing}, so {alone}: {found}."
-        counted = ", ".join(
-            f"{name} {weight:.2f}"
-            for name, weight in zip(self.members, self.used, strict=True)
-            if weight > 0.005
-        )
-        return f"{said} Weights: {counted}."
-
-
-@dataclass(frozen=True)
-class TaughtReport:
-    """What was learnt from the answers, and how it was decided.
-
-    Attributes:
-        n_gold: Gold rows.
-        n_unlabelled: Rows without a gold label.
-        teachers: How good each teacher is.
-        student: The verdict on the student that needs no teacher.
-        with_answers: The verdict on the predictor that takes answers as input, if asked for.
-    """
-
-    n_gold: int
-    n_unlabelled: int
-    teachers: tuple[TeacherQuality, ...]
-    student: Choice
-    with_answers: Choice | None
-
-    def __str__(self) -> str:
-        student = f"Without the teacher at prediction time: {self.student.why}"
-        accuracy = f"Its accuracy is about {self.student.accuracy}."
-        first, rest = self.about_teachers[:1], self.about_teachers[1:]
-        n = len(self.teachers)
-        return "\n".join([*first, *rest[:n], student, accuracy, *rest[n:]])
-
-    @property
-    def about_teachers(self) -> tuple[str, ...]:
-        """Sentences on the rows, on each teacher, and on what takes its answers as input."""
-        lines = [f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."]
-        lines += map(str, self.teachers)
-        if self.with_answers is not None:
-            lines += [f"With the teacher at prediction time: {self.with_answers.why}"]
-            lines += [f"Its accuracy is about {self.with_answers.accuracy}."]
-        return tuple(lines)
-
-    def _repr_html_(self) -> str:
-        first, *lines = str(self).splitlines()
-        return card(first, note=" ".join(lines), colour=GREEN if self.student.kept else GREY)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Give the report as JSON takes it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what :meth:`as_dict` gave, also after a trip through JSON."""
-        teachers = tuple(
-            TeacherQuality(**{**one, "accuracy": one["accuracy"] and Interval(**one["accuracy"])})
-            for one in found["teachers"]
-        )
-        more = None if found["with_answers"] is None else _choice(found["with_answers"])
-        counts = (found["n_gold"], found["n_unlabelled"])
-        return cls(*counts, teachers, _choice(found["student"]), more)
-
-
-def _renewed(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of format 1, which compared the answers with the gold-only networks."""
-    choices = {}
-    for name in ("student", "with_answers"):
-        choice = found[name]
-        if choice is not None:
-            alone = [1.0] + [0.0] * (len(choice["weights"]) - 1)
-            own = {"weights_without": alone, "without_loss": choice["gold_only_loss"]}
-            choice = {**choice, **own, "n": found["n_gold"]}
-        choices[name] = choice
-    return {**found, **choices}
-
-
-def _choice(found: Mapping[str, Any]) -> Choice:
-    lists = ("members", "weights", "weights_without")
-    own: dict[str, Any] = {name: tuple(found[name]) for name in lists}
-    own |= {name: Interval(**found[name]) for name in ("accuracy", "accuracy_gold_rows")}
-    return Choice(**{**found, **own})
 
 
 @dataclass(frozen=True)
@@ -388,7 +178,7 @@ class Taught:
         soft = settings["soft_teachers"]
         listening = None if soft is None else _listening(tensors, soft)
         found = settings["report"]
-        report = TaughtReport.from_dict(_renewed(found) if settings["format"] == 1 else found)
+        report = TaughtReport.from_dict(renewed(found) if settings["format"] == 1 else found)
         return cls(names, space, setting, networks, listening, report)
 
 

@@ -30,6 +30,8 @@ from dessl.training.event import Event
 from dessl.training.plan import TrainPlan
 from dessl.training.sharded import is_wrapped
 
+# What restoring raises where a checkpoint is whole, but its entries are not those of this run.
+UNFIT = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
 LOCK = "lock"  # in the folder of a run: the process that holds it
 
 
@@ -78,8 +80,11 @@ class RunFolder:
         for found, saved in usable_checkpoints(self.checkpoints):
             try:
                 restore(saved)
-            except (KeyError, IndexError, TypeError, AttributeError) as error:
-                what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            except torch.OutOfMemoryError:
+                raise
+            except UNFIT as error:
+                words = " ".join(str(error).split())[:200].rstrip(".")
+                what = f"it lacks {words}" if isinstance(error, KeyError) else words
                 warn_of_damage(CheckpointError(f"the checkpoint {found} is damaged: {what}."))
                 continue
             keep_newest(self.checkpoints, found)

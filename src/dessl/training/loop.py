@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from dessl import _checks
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint, save_checkpoint, save_sharded
 from dessl.training.event import Callback, Event
@@ -109,7 +110,8 @@ class Trainable(ABC):
         Where one lacks something, another can be restored after it.
         """
         state = saved.state
-        done, seconds, random = state["done"], float(state["seconds"]), state["random"]
+        done = _checks.whole_number("done", state["done"], low=1, high=self.steps)
+        seconds, random = float(state["seconds"]), state["random"]
         self.put_back(saved)
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)

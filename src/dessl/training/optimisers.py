@@ -61,6 +61,13 @@ class AdamW(torch.optim.AdamW):
         _undecorated(torch.optim.AdamW.step)(self, closure)
 
 
+MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
+    AdamW: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.SGD: {"momentum_buffer"},
+    Muon: {"momentum_buffer"},
+}
+
+
 class Optimisers:
     """One or two PyTorch optimisers that act as one.
 
@@ -167,7 +174,7 @@ class Optimisers:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a saved memory, keeping the learning rate's place."""
         for number, optimiser in enumerate(self.optimisers):
-            optimiser.load_state_dict(state[str(number)])
+            load_memory(optimiser, state[str(number)])
             for parameter, memory in optimiser.state.items():
                 memory |= {
                     name: like(parameter, value)
@@ -176,6 +183,39 @@ class Optimisers:
                 }
             for group in optimiser.param_groups:
                 group["lr"] = self.rate
+
+
+def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:
+    """Resume an optimiser's saved memory; its settings stay those of the plan.
+
+    Raises:
+        ValueError: It is not the memory of such an optimiser, which PyTorch would find out at the
+            next step.
+    """
+    before = optimiser.state_dict()
+    settings = [
+        {name: value for name, value in group.items() if name not in ("lr", "params")}
+        for group in optimiser.param_groups
+    ]
+    optimiser.load_state_dict(dict(state))
+    for group, own in zip(optimiser.param_groups, settings, strict=True):
+        group |= own
+        for parameter in group["params"]:
+            memory = optimiser.state.get(parameter, {})
+            if not group.get("momentum", 1):  # SGD notes None then
+                memory = {name: value for name, value in memory.items() if value is not None}
+            if not _is_memory(memory, parameter, MEMORY[type(optimiser)]):
+                optimiser.load_state_dict(before)  # another checkpoint may be tried next
+                raise ValueError("the optimiser's memory is not that of these parameters")
+
+
+def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -> bool:
+    """Whether this is what an optimiser remembers of a parameter; nothing, if it never moved."""
+    return memory.keys() in (wanted, set()) and all(
+        isinstance(value, Tensor)
+        and (float(value) >= 0 if name == "step" else value.shape == parameter.shape)
+        for name, value in memory.items()
+    )
 
 
 def stacked_optimiser(

@@ -102,11 +102,10 @@ class TrainPlan:
                 object.__setattr__(self, field.name, value.item())
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         object.__setattr__(self, "ramp", schedule_from(self.ramp))
-        self._check_choices()
-        self._check_numbers()
+        self._check_values()
         self._check_agreement()
 
-    def _check_choices(self) -> None:
+    def _check_values(self) -> None:
         _checks.one_of("optimiser", self.optimiser, ("sgd", "adamw", "muon"))
         risk_named(self.risk)
         _checks.one_of("on", self.on, ("unlabelled", "all"))
@@ -118,8 +117,6 @@ class TrainPlan:
         _checks.one_of("ties", self.ties, ("first", "last"))
         for name in ("nesterov", "include_labelled", "online"):
             _checks.true_or_false(name, getattr(self, name))
-
-    def _check_numbers(self) -> None:
         lowest = {"steps": 1, "epochs": 1, "evaluate_every": 1, "patience": 1}
         for name, low in lowest.items():
             if getattr(self, name) is not None:

@@ -13,7 +13,7 @@ import dataclasses
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,22 +22,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dessl import _checks
 from dessl.data import LabelDraw, SemiData
 from dessl.objective import RiskKind
 from dessl.risk import RISKS
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
-from dessl.training.checkpoint import Checkpoint
+from dessl.training.checkpoint import Checkpoint, save_checkpoint
+from dessl.training.division import Groups, divided, part_of
 from dessl.training.event import Event
-from dessl.training.folder import data_identity, locked_folder, parts_identity, sha256_of
+from dessl.training.folder import (
+    RunFolder,
+    data_identity,
+    locked_folder,
+    parts_identity,
+    sha256_of,
+)
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
 from dessl.training.model_state import put_into
 from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
-from dessl.training.ranks import check_alike, rank, ranks
+from dessl.training.ranks import check_alike, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
 from dessl.training.stacked_model import StackedModel, check_stackable
 from dessl.training.step import check_propensity, plan_for, streams, unlabelled_weights
@@ -100,8 +106,8 @@ def train_population(
         device: Where to train; where the data is, when not given.
         transform: What the models see of a row in evaluation, as in :func:`dessl.train`.
         chunk: Most runs at a time, if all of them would not fit in the device's memory.
-        out: Folder for checkpoints, one a minute; None to keep nothing. Those of another number of
-            ranks are not resumed from.
+        out: Folder for checkpoints, one a minute; None to keep nothing. They are resumed on any
+            number of ranks, and with another ``chunk``.
         resume: Whether to resume from the checkpoints in ``out``.
         progress: Whether to show a progress bar, where there is a terminal.
         keep_logits: Whether results have ``validation_logits``.
@@ -129,22 +135,38 @@ def train_population(
     if ranks() > 1:
         check_alike(data_identity(data), "the data")
 
-    def trained(members: list[int], name: str, shown: bool) -> Trained[list[int]]:
+    def built(members: list[int]) -> Population:
+        its = [runs[i] for i in members]
+        population = built_population(model, surrogate, data, its, plan, transform)
+        population.keep_logits = keep_logits
+        return population
+
+    def trained(name: str, members: list[int], shown: bool) -> Trained[list[int]]:
         folder = None if out is None else Path(out) / name
         with forked(data.device):
-            its = [runs[i] for i in members]
-            population = built_population(model, surrogate, data, its, plan, transform)
-            population.keep_logits = keep_logits
+            population = built(members)
             with locked_folder(folder) as held, _advice(len(members)):
                 drive(population, held, resume=resume, progress=shown)
         return Trained(tuple(population.results()), members)
 
+    def cut(folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
+        if not RunFolder(folder).checkpoints.is_dir():
+            return
+        with forked(data.device), locked_folder(folder) as held:
+            population = built(members)
+            if held:
+                held.begin(population.identity(), population.restore, resume=True)
+            saved = population.checkpoint()
+            for place, its in parts.items():
+                checkpoints = RunFolder(place).checkpoints
+                save_checkpoint(checkpoints, population.done, *part_of(saved, its))
+
+    def groups() -> Groups:
+        place, risks = None if out is None else Path(out), [run.risk for run in runs]
+        return divided(place, risks, cut, chunk=chunk, shares=size, resume=resume)
+
     size, shown = ranks(), progress and rank() == 0
-    beside = "" if size == 1 else f"-of-{size}-ranks"  # other parts, other checkpoints
-    jobs = [
-        partial(trained, members, f"population-{number}{beside}", shown)
-        for number, members in enumerate(_groups(runs, chunk, size))
-    ]
+    jobs = [partial(trained, *group, shown) for group in from_first(groups).items()]
     found = spread_trainings(jobs, model, data.device)
     results = {
         i: result for one in found for i, result in zip(one.beside, one.results, strict=True)
@@ -183,25 +205,6 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
             "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "
             "Use optimiser='sgd' or 'adamw', or train the runs one by one with dessl.train."
         )
-
-
-def _groups(
-    runs: Sequence[PopulationRun], chunk: int | None, shares: int = 1
-) -> Iterator[list[int]]:
-    """Numbers of the runs that are trained at once: of one batch shape, equal risks together.
-
-    Args:
-        runs: All of them.
-        chunk: Most at once.
-        shares: Ranks that they are divided by.
-    """
-    most = len(runs) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
-    most = min(most, -(-len(runs) // shares))
-    alone = [i for i, run in enumerate(runs) if not RISKS[run.risk].unlabelled]
-    joint = sorted(set(range(len(runs))) - set(alone), key=lambda i: (runs[i].risk, i))
-    for group in (alone, joint):
-        for first in range(0, len(group), most):
-            yield group[first : first + most]
 
 
 def built_population(

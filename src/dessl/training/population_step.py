@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.batches import Batches, Stream
 from dessl.objective import RiskKind, objective
@@ -21,7 +22,7 @@ from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
 from dessl.training.accelerate import beside, captured
-from dessl.training.optimisers import stacked_optimiser
+from dessl.training.optimisers import load_memory, stacked_optimiser
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 from dessl.training.totals import Totals
@@ -82,16 +83,21 @@ class RowsAhead:
         return {"streams": self._start, "used": self.used, "steps": self.steps}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved state: draw the same rows again and skip those used."""
-        if state["steps"] != self.steps or len(state["streams"]) != len(self._streams):
+        """Resume from a saved state: draw the same rows again and skip those used.
+
+        A part of a larger population draws as few steps ahead as that did.
+        """
+        if state["steps"] > self.steps or len(state["streams"]) != len(self._streams):
             raise ValueError(
                 f"the saved population drew {state['steps']} steps ahead for "
                 f"{len(state['streams'])} runs; this one draws {self.steps} for "
                 f"{len(self._streams)}. Resume with the runs it was started with."
             )
+        self.steps = state["steps"]
+        self.rows = self.rows[: self.steps]
         for batches, saved in zip(self._streams, state["streams"], strict=True):
             batches.load_state_dict(saved)
-        self.used = state["used"]
+        self.used = _checks.whole_number("used", state["used"], high=self.steps)
         self._draw()
 
 
@@ -275,7 +281,7 @@ class PopulationStep:
 
     def restore(self, optimiser: Mapping[str, Any]) -> None:
         """Resume an optimiser's saved memory, keeping the learning rate's place."""
-        self.optimiser.load_state_dict(dict(optimiser))
+        load_memory(self.optimiser, optimiser)
         for group in self.optimiser.param_groups:
             group["lr"] = self._rate
 

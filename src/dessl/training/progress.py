@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a progress bar, and TensorBoard."""
+"""What a run shows while it trains: a progress bar, lines, and TensorBoard."""
 
 import sys
 import time
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
 from dessl.training.event import Event
@@ -30,6 +32,36 @@ class ProgressBar:
         """Show what an evaluation found."""
         if self._bar is not None:
             self._bar.update(self._task, completed=event.step, found=_found(event))
+
+
+class ProgressLines:
+    """Prints lines while networks train.
+
+    Args:
+        level: 1 for a line when a network begins, 2 for each evaluation too.
+    """
+
+    def __init__(self, level: int) -> None:
+        if not isinstance(level, int | np.integer):
+            raise TypeError(f"verbose must be 0, 1 or 2, or a truth value; got {level!r:.40}.")
+        self.level = int(level)
+        self._started, self._network, self._step = time.perf_counter(), 0, 0
+
+    def __call__(self, event: Event) -> None:
+        """Print what an evaluation found; a step before the last one is of another network."""
+        if not self._network or event.step <= self._step:
+            self._network += 1
+            print(f"Network {self._network}: at most {event.steps} steps", flush=True)
+        self._step = event.step
+        if self.level < 2:
+            return
+        found = (event.validation or {}).get("cross_entropy")
+        judged = "" if found is None else f"; held-out {metric_text('cross_entropy')} {found:.4f}"
+        print(f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{judged}", flush=True)
+
+    def end(self, verdict: str) -> None:
+        """Print how long it took and what came of it."""
+        print(f"Fitted in {time.perf_counter() - self._started:.1f} s. {verdict}", flush=True)
 
 
 class WholeBar:

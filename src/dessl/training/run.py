@@ -31,6 +31,7 @@ from dessl.training.ranks import from_first, rank
 from dessl.training.sharded import (
     apart_from_tensors,
     check_copyable,
+    divide_again,
     is_sharded,
     is_wrapped,
     read_shards,
@@ -213,6 +214,7 @@ class Run(Trainable):
             )
         except NotFiniteError as error:
             raise self._diverged(self.done, error.values) from error
+        divide_again(step.model)
         seen = from_first(lambda: watch)  # one answer, so that all ranks select and end together
         event = self.member.evaluated(
             self.done,
@@ -225,6 +227,7 @@ class Run(Trainable):
         )
         if self.plan.online:
             lam = next_lam(self.online_lam, step.model, step.surrogate, self.data, self.plan)
+            divide_again(step.model)
             self.online_lam = from_first(lambda: lam)
         if event.best:
             now = state_of(self.evaluated)

@@ -40,6 +40,18 @@ def is_wrapped(model: nn.Module) -> bool:
     return any(base.__module__.startswith(kinds) for base in type(model).__mro__)
 
 
+def divide_again(model: nn.Module) -> None:
+    """Divide weights among the ranks that a forward pass without a backward one has gathered.
+
+    PyTorch leaves those of the outermost wrapped module whole until the next backward pass; what
+    is read from or written to them meanwhile is not in the parts that ranks hold.
+    """
+    for module in model.modules():
+        divide: Any = getattr(module, "reshard", None)
+        if divide is not None and is_wrapped(module):
+            divide()
+
+
 def check_copyable(model: nn.Module, what: str) -> None:
     """Refuse a wrapped model where a copy of it would be made.
 
@@ -137,14 +149,25 @@ def read_shards(place: Path, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
     """Read tensors from a folder into those given, whole or divided among any number of ranks.
 
     All ranks call it where they are divided; otherwise each rank may, by itself.
+
+    Raises:
+        RuntimeError: The files are not shards, or have other tensors.
     """
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
     from torch.distributed.checkpoint.state_dict_loader import load
 
     targets = _named(parts)
     alone = ranks() == 1 or not any(_is_divided(one) for one in targets.values())
-    with _quiet():
-        load(targets, storage_reader=HuggingFaceStorageReader(str(place)), no_dist=alone)
+    try:
+        with _quiet():
+            load(targets, storage_reader=HuggingFaceStorageReader(str(place)), no_dist=alone)
+    except CheckpointException as error:  # not an Exception, and several lines long
+        why = next(iter(error.failures.values()), (error,))[0]
+        raise RuntimeError(
+            f"the shards in {place} do not have the tensors of this run ({why!r:.200}). Delete "
+            "this folder to resume from the checkpoint before it."
+        ) from error
 
 
 def _named(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,6 @@ from dessl.training.ranks import ranks
 from dessl.training.sharded import check_copyable
 from dessl.training.shared_model import SharedModel
 from dessl.training.totals import Totals
-
-
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
 
 
 class WeightAverage:
@@ -91,10 +86,10 @@ class Step:
 
     def compiled(self, *, on: bool) -> None:
         """Compile the passes through the model and what comes of them, or leave all as it is."""
-        compiled = partial(torch.compile, dynamic=False) if on else _as_it_is
-        self._score = compiled(self.scores)
-        self._risk = compiled(self.risk)
-        self._count = compiled(self.count)
+        parts: list[Callable[..., Any]] = [self.scores, self.risk, self.count]
+        if on:
+            parts = [torch.compile(part, dynamic=False) for part in parts]
+        self._score, self._risk, self._count = parts
 
     def __call__(self, rows: Tensor, lam: float | Tensor, stored: Rows | None = None) -> None:
         """Take one step.

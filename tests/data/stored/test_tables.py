@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +83,40 @@ def test_rows_are_those_of_the_table_in_memory(tmp_path: Path, kind: str) -> Non
     assert len(list(tmp_path.glob("rows-*.npy"))) == 1
     data.stored.remove()
     assert not list(tmp_path.glob("*rows-*"))
+
+
+@pytest.mark.filterwarnings("ignore:.*counts the rows")
+@pytest.mark.parametrize("harm", ["flipped", "cut", "swapped", "sum lost", "sum damaged"])
+def test_rows_that_are_not_whole_are_written_again(tmp_path: Path, harm: str) -> None:
+    path = written(tmp_path / "people.csv", people())
+
+    def opened(seed: int = 1) -> TableRows:
+        found = read_large_table(path, label="sick", place=tmp_path, sample=400, seed=seed)
+        assert found is not None
+        return found.rest
+
+    first, other = opened(), opened(2)
+    expected = first.rows(range(len(first)))
+    other.prepare()
+    once = first.place.stat().st_mtime_ns
+    assert np.array_equal(opened().rows(range(len(first))), expected)
+    assert first.place.stat().st_mtime_ns == once  # a whole file is used again
+    content, noted = first.place.read_bytes(), first.place.with_suffix(".json")
+    if harm == "flipped":
+        first.place.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    elif harm == "cut":
+        first.place.write_bytes(content[:-400])
+    elif harm == "swapped":
+        first.place.write_bytes(other.place.read_bytes())
+        noted.write_bytes(other.place.with_suffix(".json").read_bytes())
+    elif harm == "sum lost":  # as a kill between the two leaves it
+        noted.unlink()
+    else:
+        noted.write_text("{")
+    said = nullcontext() if harm == "sum lost" else pytest.warns(UserWarning, match="again")
+    with said:
+        assert np.array_equal(opened().rows(range(len(first))), expected)
+    assert first.place.read_bytes() == content
 
 
 @pytest.mark.filterwarnings("ignore:.*counts the rows")

@@ -7,7 +7,7 @@ from scipy import stats
 
 import dessl
 from dessl.evaluation.debiased import compare_models
-from dessl.evaluation.debiased.compare import IMAGINED_ROWS
+from dessl.evaluation.debiased.compare import IMAGINED_ROWS, RATIO_ROWS
 
 
 @pytest.fixture
@@ -39,8 +39,13 @@ def test_the_interval_written_out(models) -> None:
     law = 0.98 * law + 0.02 / 3
     r_if_label = if_label - result.lam * h[:, None]
     mean = (law * r_if_label).sum(1).mean()
-    imagined = (law * (r_if_label - mean) ** 2).sum(1).mean()
-    variance = ((r - r.mean()) ** 2).sum() / 298 + max(1, IMAGINED_ROWS * imagined) / 300
+    expected = (law * (r_if_label - mean) ** 2).sum(1)  # s of every row
+    off = h[:300] - h[:300].mean()
+    squares = (r - r.mean()) ** 2 / (1 - 1 / 300 - off**2 / (off**2).sum())
+    few = IMAGINED_ROWS * expected.mean()
+    ratio = (squares.sum() + few) / (expected[:300].sum() + few)
+    variance = (1 + RATIO_ROWS / 300) * ratio * expected.mean()
+    assert variance > 1 / 300
     error = np.sqrt(variance / 300 + result.lam**2 * h.var(ddof=1) / 900)
     half = stats.t.ppf(0.975, 298) * error
     assert (result.low, result.high) == pytest.approx((value - half, value + half))

@@ -176,17 +176,73 @@ def test_a_stratum_that_is_all_right_still_counts() -> None:
     assert found.value - found.low > max(0.4 * (alone.value - alone.low), 0.6 * exact)
 
 
-def test_comparisons_of_few_heavy_rows_are_less_certain() -> None:
-    """Student's t has the degrees of freedom of Σ a² r², to which few rows contribute."""
+def test_the_variance_of_a_comparison_written_out() -> None:
     rng = np.random.default_rng(1)
-    a, b = (rng.dirichlet([4.0, 1.0], 300) for _ in range(2))
-    y = (rng.random(100) < 0.2).astype(int)
-    rows = ("brier", a[:100], b[:100], y, a[100:], b[100:])
-    chance = np.where(np.arange(100) % 10 == 0, 0.01, 0.5)
-    heavy = compare_models(*rows, propensity=chance, check_shift=False)
-    equal = compare_models(*rows, propensity=np.full(100, 0.3), check_shift=False)
-    error = (heavy.high - heavy.low) / (equal.high - equal.low)
-    assert error > 1.1 * math.sqrt(equal.effective_labels / heavy.effective_labels)
+    sure, unsure = rng.dirichlet([0.1] * 3, 300), rng.dirichlet([9.0] * 3, 300)
+    first = np.arange(300)[:, None] % 3 > 0  # of these rows the first model is sure
+    p, q = np.where(first, sure, unsure), np.where(first, unsure, sure)
+    y = ((p + q)[:100].cumsum(1) > 2 * rng.random((100, 1))).argmax(1)
+    chance = rng.uniform(0.05, 0.5, 100)
+    rows = ("accuracy", p[:100], q[:100], y, p[100:], q[100:])
+    found = compare_models(*rows, propensity=chance, check_shift=False)
+    weight = 1 / chance / (1 / chance).sum()
+    labels = 1 / (weight**2).sum()
+    if_label = np.eye(3)[p.argmax(1)] - np.eye(3)[q.argmax(1)]
+    loss, h = if_label[np.arange(100), y], ((p + q) / 2 * if_label).sum(1)
+    assert found.lam > 0
+
+    # How far each labelled row moves the estimate, and its leverage.
+    towards = np.zeros(300)
+    towards[:100] = weight * (h[:100] - weight @ h[:100])
+    towards -= (h - h.mean()) / 300
+    moved = weight * (loss - weight @ loss) - found.lam * towards[:100]
+    leverage = weight + towards[:100] ** 2 / (towards**2).sum()
+    squares = (moved / weight) ** 2 / (1 - leverage)
+
+    law = 0.98 * (p + q) / 2 + 0.02 / 3
+    off = if_label - found.lam * h[:, None]
+    expected = (law * (off - (law * off).sum(1).mean()) ** 2).sum(1)
+    few = 2 * expected.mean()
+    ratio = (labels * weight @ squares + few) / (labels * weight @ expected[:100] + few)
+    likely = np.empty(300)
+    for k in range(3):
+        own = weight[p[:100].argmax(1) == k]
+        likely[p.argmax(1) == k] = ((own**2).sum() + 0.02 / labels) / (own.sum() + 0.02)
+    mean = labels * (likely * expected).mean()
+    heavy = labels**2 * weight**2 @ expected[:100] + 16 * mean
+    even = labels**2 * (weight * likely[:100]) @ expected[:100] + 16 * mean
+    variance = 1.04 * ratio * mean * heavy / even
+    error = np.sqrt(variance / labels + found.lam**2 * (towards[100:] ** 2).sum())
+    half = stats.t.ppf(0.975, 98) * error
+    assert (found.low, found.high) == pytest.approx(
+        (found.difference - half, found.difference + half), abs=1e-9
+    )
+
+
+def test_strata_tell_the_weights_of_unlabelled_rows() -> None:
+    design = design_of(5, 7, None, list("aabbb"), list("aabbbbb"))
+    assert design.others.tolist() == pytest.approx([2 / 12] * 2 + [8 / 3 / 12] * 5)
+    assert design.weights.tolist() == pytest.approx([2 / 12] * 2 + [8 / 3 / 12] * 3)
+
+
+def test_comparisons_hold_the_truth_where_large_differences_are_rarely_labelled() -> None:
+    """Of one class a row in thirty is labelled, and on it the models differ most."""
+    rng = np.random.default_rng(0)
+    n, covered = 1500, 0
+    for _ in range(200):
+        y = rng.integers(0, 3, n)
+        p = rng.dirichlet([1.0, 1.0, 1.0], n)
+        p = 0.2 * p + 0.8 * np.eye(3)[y]
+        differ = rng.random(n) < np.where(y == 0, 0.1, 0.01)
+        q = np.where(differ[:, None], np.roll(p, 1, axis=1), p)
+        chance = np.where(y == 0, 0.03, 0.2)
+        known = rng.random(n) < chance
+        found = compare_models(
+            "accuracy", p[known], q[known], y[known], p[~known], q[~known],
+            propensity=chance[known], check_shift=False, confidence=0.9,
+        )  # fmt: skip
+        covered += found.low <= (0.1 + 0.01 + 0.01) / 3 <= found.high
+    assert 0.84 < covered / 200 < 0.96
 
 
 def test_wrong_propensities_are_noticed(predictions) -> None:

@@ -160,6 +160,8 @@ def test_score_bounds_of_a_skewed_loss_solve_their_equation(
     z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, n - 2)
     v = fit.leverage_variance + (1 - fit.lam) ** 2 / 4 * unseen
     centre = fit.value + max(0.0, (fit.leverage * fit.residuals).mean().item())
+    if metric == "cross_entropy":  # only the labelled rows' part of a deviation changes V(θ)
+        own *= v / (v + n * fit.unlabelled_variance)
 
     def excess(theta: float, gamma: float, q: float) -> float:
         variance = (v + gamma * (theta - centre)) / n

@@ -134,17 +134,23 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     if column.numbers is not None:
         return None
     first = _first(column.texts)
-    if not _are_dates(column, first):
+    known = (DATE, DOTTED, SLASHED) if first else (DATE, DOTTED)
+    if not any(_matching(column.texts, pattern).any() for pattern in known):
+        return None
+    texts = column.texts.to_pylist()
+    right = np.array([_moment(text, first) is not None for text in texts])[column.codes]
+    full = np.array([text not in MISSING_NUMBERS for text in texts])[column.codes]
+    if right.sum() < DATE_SHARE * full.sum():
         return None
     moments = moments_of(table, column, first)
     there = ~np.isnan(moments.utc)
-    known = Moments(moments.utc[there], moments.wall[there])
-    values = {name: part(known) for name, part in PARTS.items()}
+    seen = Moments(moments.utc[there], moments.wall[there])
+    values = {name: part(seen) for name, part in PARTS.items()}
     parts = tuple(name for name, value in values.items() if np.ptp(value) > 1e-9)
     if not parts and there.all():
         return "constant"
     means = tuple(float(values[name].mean()) for name in parts)
-    median = float(np.median(known.utc))
+    median = float(np.median(seen.utc))
     return DateColumn(column.name, median, parts, means, not there.all(), first)
 
 
@@ -194,16 +200,6 @@ def _first(texts: Any) -> First:
     days = any(int(one[1]) > 12 for one in found if one)
     months = any(int(one[2]) > 12 for one in found if one)
     return "" if days == months else "day" if days else "month"
-
-
-def _are_dates(column: Column, first: First) -> bool:
-    known = (DATE, DOTTED, SLASHED) if first else (DATE, DOTTED)
-    if not any(_matching(column.texts, pattern).any() for pattern in known):
-        return False
-    texts = column.texts.to_pylist()
-    right = np.array([_moment(text, first) is not None for text in texts])
-    full = np.array([text not in MISSING_NUMBERS for text in texts])
-    return bool(right[column.codes].sum() >= DATE_SHARE * full[column.codes].sum())
 
 
 def _matching(texts: Any, pattern: str) -> NDArray[np.bool_]:

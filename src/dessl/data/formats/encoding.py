@@ -122,11 +122,17 @@ class TableEncoding:
 
     def as_dict(self) -> dict[str, Any]:
         """The encoding in what JSON can hold."""
+        columns = []
+        for column in self.columns:
+            kind = next(name for name, one in KINDS.items() if isinstance(column, one))
+            own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
+            entries = {"kind": kind} | own
+            columns.append({k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()})
         return {
             "version": VERSION,
             "label": self.label,
             "class_names": list(self.class_names),
-            "columns": [_column_dict(column) for column in self.columns],
+            "columns": columns,
             "left_out": dict(self.left_out),
             "missing_labels": list(self.missing_labels),
         }
@@ -170,13 +176,6 @@ def _warn_of_unmarked(table: Table, unmarked: Mapping[str, int]) -> None:
             UserWarning,
             stacklevel=3,
         )
-
-
-def _column_dict(column: EncodedColumn) -> dict[str, Any]:
-    kind = next(name for name, one in KINDS.items() if isinstance(column, one))
-    own = column.as_dict() if isinstance(column, TextColumn) else asdict(column)
-    entries = {"kind": kind} | own
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in entries.items()}
 
 
 def _column(entries: Any) -> EncodedColumn:

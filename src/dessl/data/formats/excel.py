@@ -35,7 +35,7 @@ LONGEST_CODE = 255  # characters of a number format
 EMPTY = 2**18  # cells of empty rows between others, in a whole sheet
 BLOCK = 16_384  # rows that are Python objects at one time
 DATE_FORMATS = {*range(14, 18), 22, *range(27, 32), *range(34, 37), *range(50, 59)}
-NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]|[_*].')  # of a number format: words, colours, ...
+NOT_A_PART = re.compile(r'"[^"]*"|\\.|\[[^][]*\]|[_*].')  # of a number format: words, colours, ...
 FIRST_DAY = {False: datetime(1899, 12, 30), True: datetime(1904, 1, 1)}
 Attributes = dict[str, str]
 

@@ -137,20 +137,14 @@ def numbers(
     if column.numbers is not None:
         return column.numbers
     parsed = column.parsed(comma=comma)
-    if not comma and _points_may_divide(parsed.values):
-        _check_thousands(table, column, ".")
+    if not comma:
+        sizes = np.abs(parsed.values[~np.isnan(parsed.values)])
+        whole = sizes == np.rint(sizes)
+        # Points may separate thousands, as in 950 and 1.234; the texts show whether each has three
+        # digits after it.
+        if (sizes < 1000).all() and (whole & (sizes >= 100)).any() and not whole.all():
+            _check_thousands(table, column, ".")
     return parsed.values[parsed.rows]
-
-
-def _points_may_divide(values: NDArray[np.float64]) -> bool:
-    """Whether points may separate thousands, as in 950 and 1.234: all numbers are below 1000.
-
-    Whether each decimal has exactly three digits is for :func:`_check_thousands` to see in the
-    texts.
-    """
-    sizes = np.abs(values[~np.isnan(values)])
-    whole = sizes == np.rint(sizes)
-    return bool((sizes < 1000).all() and (whole & (sizes >= 100)).any() and not whole.all())
 
 
 def _check_thousands(table: Table, column: Column, mark: str) -> None:

@@ -28,9 +28,23 @@ class ByteSource(Protocol):
 
 @contextmanager
 def reading(
-    path: Path, expected: str, *errors: type[Exception], do: str = FETCH_AGAIN
+    path: str | Path,
+    expected: str,
+    *errors: type[Exception],
+    do: str = FETCH_AGAIN,
+    refused: str = "Check the path and its permissions.",
+    gone: str | None = None,
 ) -> Iterator[None]:
-    """Turn the given errors, and those of the file system, into a DataError about ``path``."""
+    """Turn the given errors, and those of the file system, into a DataError about ``path``.
+
+    Args:
+        path: What is read.
+        expected: What it should be.
+        errors: Those of the reader.
+        do: The advice on them.
+        refused: On those of the file system.
+        gone: On a file that is missing; ``refused`` if not given.
+    """
     caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
     try:
         yield
@@ -38,9 +52,11 @@ def reading(
         raise
     except caught as error:
         came = " ".join(str(error).split())[:200] or type(error).__name__
-        refused = isinstance(error, OSError) and error.errno is not None  # by the file system
-        advice = "Check the path and its permissions." if refused else do
-        raise DataError.of(path, expected=expected, got=came, do=advice) from error
+        if isinstance(error, OSError) and error.errno is not None:  # by the file system
+            do = refused
+        if gone is not None and isinstance(error, FileNotFoundError):
+            came, do = "no such file", gone
+        raise DataError.of(path, expected=expected, got=came, do=do) from error
 
 
 def file_size(path: Path, expected: str) -> int:

@@ -158,12 +158,8 @@ def likely_delimiter(start: str) -> str:
     ';'
     """
     first, second = [*QUOTED.sub("", start).split("\n", 2), ""][:2]
-
-    def likelihood(delimiter: str) -> tuple[bool, int]:
-        count = first.count(delimiter)
-        return 0 < count == second.count(delimiter), count
-
-    return max(DELIMITERS, key=likelihood)
+    counts = {one: first.count(one) for one in DELIMITERS}
+    return max(counts, key=lambda one: (0 < counts[one] == second.count(one), counts[one]))
 
 
 def table_blocks(

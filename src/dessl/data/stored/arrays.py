@@ -43,7 +43,10 @@ class ArrayFiles(StoredRows):
         dtype: "np.dtype[Any]",
         layout: str | None = None,
     ) -> None:
-        first = feature_tensor(files[0].name, np.zeros((1, *shape), dtype), layout=layout)
+        try:
+            first = feature_tensor(files[0].name, np.zeros((1, *shape), dtype), layout=layout)
+        except TypeError as error:  # of numbers that are in a file, not in a call
+            raise DataError(str(error)) from error
         self.files, self.offsets = list(files), list(offsets)
         self.source = files[0].name
         self.shape = tuple(first.shape[1:])
@@ -155,7 +158,10 @@ def raw_files(
     Raises:
         DataError: A file is empty, or has a part of a row.
     """
-    kind = np.dtype(dtype)
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:  # no such type
+        kind = np.dtype(object)
     if kind.kind not in "iuf" or not shape or min(shape) < 1:
         raise ValueError(
             f"raw files need the shape and number type of a row; got shape={shape!r} and "

@@ -29,6 +29,26 @@ IMAGES = 100_000  # in a folder of unlabelled images
 SAMPLE_BYTES = 2**30  # of images and arrays that are kept in memory; fewer than a sample if larger
 
 
+def large_data(
+    kind: str, source: str | Path, *, place: Path | None, **options: Any
+) -> SemiData | None:
+    """Return data of which most unlabelled rows stay on disk.
+
+    None where all of them fit into memory: then read them as usual.
+
+    Args:
+        kind: ``"table"``, ``"npy"`` or ``"images"``.
+        source: The file or folder.
+        place: Folder for the file of a table's rows; None leaves a table in memory.
+        options: Of :func:`large_table`, :func:`large_embeddings` or :func:`large_folder`.
+    """
+    if kind == "images":
+        return large_folder(source, **options)
+    if kind == "npy":
+        return large_embeddings(source, **options)
+    return None if place is None else large_table(source, place=place, **options)
+
+
 def large_table(path: str | Path, *, place: Path, **options: Any) -> SemiData | None:
     """Return a CSV or Parquet table of which most rows stay on disk.
 

@@ -6,7 +6,7 @@ file that shrinks or goes away ends the process without a message.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl.data.errors import DataError, few
+from dessl.data.formats.reading import reading
 
 Address = str | Path
 WILD = "*?["
@@ -53,7 +54,18 @@ class StoredFile:
             )
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes from an offset on."""
+        """Return bytes from an offset on.
+
+        Raises:
+            DataError: The file had fewer bytes when it was found: no memory is taken for them.
+        """
+        if not 0 <= offset <= offset + size <= self.size:
+            raise DataError.of(
+                self.name,
+                expected=f"{size:,} bytes from byte {offset:,} on",
+                got=f"a file of {self.size:,} bytes",
+                do="Replace the file with an intact copy.",
+            )
         out = np.empty(size, np.uint8)
         self.read_into(offset, out)
         return out.tobytes()
@@ -69,23 +81,11 @@ class StoredFile:
         ):
             yield file
 
-    @contextmanager
-    def reading(self, *errors: type[Exception]) -> Iterator[None]:
+    def reading(self, *errors: type[Exception]) -> AbstractContextManager[None]:
         """Turn errors of reading into one that names the file."""
-        caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
-        try:
-            yield
-        except DataError:
-            raise
-        except caught as error:
-            came = " ".join(str(error).split())[:200] or type(error).__name__
-            gone = isinstance(error, FileNotFoundError)
-            raise DataError.of(
-                self.name,
-                expected="a file that can be read while the run lasts",
-                got="no such file" if gone else came,
-                do=CHANGED if gone else "Check the file, its disk and its permissions.",
-            ) from error
+        do = "Check the file, its disk and its permissions."
+        expected = "a file that can be read while the run lasts"
+        return reading(self.name, expected, *errors, do=do, refused=do, gone=CHANGED)
 
 
 def _filled(file: Any, view: memoryview) -> int:

@@ -3,17 +3,19 @@
 The table is passed through three times, some megabytes at a time: to count its labels; to take the
 labelled rows and a random sample of the others, on which the encoding is fitted; and, only if a
 network draws from them, to encode all other rows into one file of float32 that is written whole or
-not at all.
+not at all. Its sha256 is beside it: a file that is damaged, or of another table, is written again.
 """
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl._files import alone, naming, neighbour, sweep
+from dessl._files import alone, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, marks_in
@@ -252,14 +254,16 @@ class TableRows(StoredRows):
         self.ends = block_ends([len(left_out) - int(left_out.sum())], self.row_bytes)
         name = hashlib.sha256(self.described().encode()).hexdigest()[:16]
         self.place = place / f"rows-{name}.npy"
+        self._sum = self.place.with_suffix(".json")
         self._file: StoredRows | None = None
 
     def prepare(self) -> None:
-        """Write the file of encoded rows where it is not there yet; several ranks write one."""
+        """Write the file of encoded rows unless it is there and whole; several ranks write one."""
         if self._file is None:
-            with alone(self.place):
-                if not self.place.exists():
-                    self._write()
+            if not self._is_whole():
+                with alone(self.place):
+                    if not self._is_whole():
+                        self._write_again()
             self._file = npy_files(files_at(self.place, (".npy",)))
 
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
@@ -282,8 +286,33 @@ class TableRows(StoredRows):
         """Remove the file; it is written again if a row is read."""
         self._file = None
         self.place.unlink(missing_ok=True)
+        self._sum.unlink(missing_ok=True)
 
-    def _write(self) -> None:
+    def _is_whole(self) -> bool:
+        """Whether the file is there, and of this table to the last byte."""
+        try:
+            noted = json.loads(self._sum.read_bytes())
+            with self.place.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except (OSError, ValueError, RecursionError):
+            return False
+        return bool(noted == {"of": self.identity(), "sha256": found})
+
+    def _write_again(self) -> None:
+        """Write the file and its sha256, in the place of one that is not whole."""
+        if self.place.exists() and self._sum.exists():
+            warnings.warn(
+                f"{self.place} is damaged, or not made from {self.path}. It is written again.",
+                UserWarning,
+                stacklevel=2,
+            )
+        sweep(self._sum)
+        self._sum.unlink(missing_ok=True)
+        noted = {"of": self.identity(), "sha256": self._write()}
+        write_whole(self._sum, json.dumps(noted) + "\n")
+
+    def _write(self) -> str:
+        """Write the encoded rows and return the sha256 of the file."""
         size, folder = len(self) * self.row_bytes, self.place.parent
         sweep(self.place)
         if (free := shutil.disk_usage(folder).free) < size:
@@ -293,19 +322,24 @@ class TableRows(StoredRows):
                 got=f"{free:,} bytes free",
                 do="Free some, or choose an --out on another disk.",
             )
-        temporary = neighbour(self.place)
+        temporary, header = neighbour(self.place), io.BytesIO()
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (len(self), *self.shape)}
+        np.lib.format.write_array_header_2_0(header, shape)
+        digest = hashlib.sha256()
         try:
             with temporary.open("xb") as file, naming(self.place):
-                header = {"descr": "<f4", "fortran_order": False, "shape": (len(self), *self.shape)}
-                np.lib.format.write_array_header_2_0(file, header)
-                for x in self._encoded():
-                    file.write(x.data)
+                for part in chain(
+                    [header.getbuffer()], (x.reshape(-1).data for x in self._encoded())
+                ):
+                    file.write(part)
+                    digest.update(part)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(self.place)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+        return digest.hexdigest()
 
     def _encoded(self) -> Iterator[NDArray[np.float32]]:
         """The features of the rows, block by block, with one warning in place of many."""

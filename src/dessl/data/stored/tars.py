@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dessl._files import naming, neighbour, write_whole
+from dessl._files import alone, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError
 from dessl.data.formats.folder import SUFFIXES
 from dessl.data.formats.image_file import Colour
@@ -27,6 +27,7 @@ from dessl.data.stored.places import StoredFile, described
 
 HEADER = 512  # bytes of a tar header
 NAME = 100  # of which are the name
+ENTRY = 16  # bytes of the index for each image
 
 
 class TarRows(ImageRows):
@@ -68,7 +69,8 @@ class TarRows(ImageRows):
         """The bytes of images of one tar file, and what errors call each."""
         file = self.files[int(np.searchsorted(self._starts, start, side="right")) - 1]
         places = np.empty((stop - start, 2), np.int64)
-        self._index.read_into(16 * start, places.reshape(-1).view(np.uint8))
+        self._index.read_into(ENTRY * start, places.reshape(-1).view(np.uint8))
+        self._check(places, file)
         low, high = int(places[0, 0]) - HEADER, int(places[-1].sum())
         stretch = file.read(low, high - low)
         found = []
@@ -77,6 +79,19 @@ class TarRows(ImageRows):
             shown = f"{file.name}, member {name.decode(errors='replace')}"
             found.append((stretch[offset : offset + size], shown))
         return found
+
+    def _check(self, places: NDArray[np.int64], file: StoredFile) -> None:
+        """Refuse places that are not one after the other in the file."""
+        offsets, sizes = places.T
+        within = ((places >= 0) & (places <= file.size)).all()  # so that their sums fit into int64
+        ends = np.append(HEADER, offsets + sizes)
+        if not within or (offsets < ends[:-1]).any() or ends[-1] > file.size:
+            raise DataError.of(
+                self.index,
+                expected=f"the places of images in {file.name}",
+                got="places that the file does not have",
+                do="The index is damaged: delete it, and it is made again.",
+            )
 
 
 def tar_files(
@@ -106,16 +121,27 @@ def tar_files(
         return found
     place = Path(index) / f"tar-{hashlib.sha256(described(files).encode()).hexdigest()[:16]}.index"
     sizes = place.with_suffix(".counts")
-    if not place.exists():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        temporary = neighbour(place)
-        try:
-            with temporary.open("xb") as file, naming(place):
-                write_whole(sizes, np.array(_written(files, file), np.int64).tobytes())
-            temporary.replace(place)
-        finally:
-            temporary.unlink(missing_ok=True)
-    return TarRows(files, place, np.frombuffer(sizes.read_bytes(), np.int64).tolist(), **options)
+    with alone(place):
+        if (known := _counts(sizes, place, len(files))) is None:
+            sweep(place)
+            temporary = neighbour(place)
+            try:
+                with temporary.open("xb") as file, naming(place):
+                    known = _written(files, file)
+                temporary.replace(place)
+                write_whole(sizes, np.array(known, np.int64).tobytes())
+            finally:
+                temporary.unlink(missing_ok=True)
+    return TarRows(files, place, known, **options)
+
+
+def _counts(sizes: Path, place: Path, n_files: int) -> list[int] | None:
+    """Images of each file as an earlier call counted them; None where that cannot be used."""
+    if not (sizes.is_file() and place.is_file()) or sizes.stat().st_size != 8 * n_files:
+        return None
+    counts: list[int] = np.frombuffer(sizes.read_bytes(), np.int64).tolist()
+    whole = min(counts) > 0 and place.stat().st_size == ENTRY * sum(counts)
+    return counts if whole else None
 
 
 def _written(files: Sequence[StoredFile], out: IO[bytes]) -> list[int]:
@@ -139,7 +165,9 @@ def _places(file: StoredFile) -> "array[int]":
         try:
             with tarfile.open(fileobj=opened, mode="r:") as tar:
                 for member in tar:
-                    if member.isreg() and Path(member.name).suffix.lower() in SUFFIXES:
+                    is_image = member.isreg() and Path(member.name).suffix.lower() in SUFFIXES
+                    _check_size(member, file.size, is_image=is_image)
+                    if is_image:
                         places.extend((member.offset_data, member.size))
                     tar.members = []  # type: ignore[attr-defined] # they would fill the memory
                 opened.seek(tar.offset)
@@ -153,3 +181,11 @@ def _places(file: StoredFile) -> "array[int]":
                 do="Replace it with an intact copy; unpack a .tar.gz file to .tar.",
             ) from error
     return places
+
+
+def _check_size(member: tarfile.TarInfo, most: int, *, is_image: bool) -> None:
+    """Refuse a size that would lead backwards, and an image that is not all in the file."""
+    if member.size < 0 or (is_image and member.offset_data + member.size > most):
+        raise tarfile.ReadError(f"a member of {member.size:,} bytes in a file of {most:,}")
+    if is_image and member.issparse():
+        raise tarfile.ReadError("a sparse member, whose bytes are not in one piece")

@@ -1,21 +1,38 @@
 """Which of two models is better, from few labelled and many unlabelled rows.
 
-The paired difference L_a − L_b of each labelled row is debiased by its expectation under the
-models, as one model's L is by its H. The variance is that of the residuals plus four pseudo-rows
-with labels drawn from the models' probabilities: two models that agree on all labelled rows need
-not be equal. For accuracy and error, models that predict the same class have the same L whatever
-the label. There the pseudo-rows include at least one on which the models differ, and no bound is
-farther from 0 than the share of rows on which they may differ, which all rows help to estimate.
+The paired difference D = L_a − L_b of each labelled row is debiased by its expectation under the
+models, as one model's L is by its H. D is large on the few rows on which the models differ, so its
+variance over the labelled rows is very uncertain: those of large D may be missing. But where the
+models differ is seen in every row. With s_i = E[r_i²], the label drawn from the mean of the models'
+probabilities, the variance is a ratio estimate,
+
+    V(r) = mean_all s · Σ_L r² / Σ_L s,
+
+with two pseudo-rows of the mean s in both sums, times 1 + 4/m: the ratio is itself uncertain, and
+fitted to the rows that λ is fitted to. If rows were labelled by design, each row counts by
+its weight in both sums, and s by the row's likely weight in the mean: that of its stratum, or else
+the mean weight of the labelled rows of its predicted class (:func:`likely_weights`), corrected by
+how much heavier or lighter the labelled rows with large s are, Σ_L a² s / Σ_L a â s.
+
+For accuracy and error, models that predict the same class have the same L whatever the label. There
+V(r) is at least that of one row on which the models differ, and no bound is farther from 0 than the
+share of rows on which they may differ, which all rows help to estimate.
 """
 
 import math
 from typing import Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.design import Design, best_design, designed
+from dessl.evaluation.debiased.design import (
+    Design,
+    best_design,
+    designed,
+    likely_weights,
+)
 from dessl.evaluation.debiased.estimate import LabelledOnly
 from dessl.evaluation.debiased.fit import Fit, fitted
 from dessl.evaluation.debiased.inputs import (
@@ -40,14 +57,14 @@ from dessl.evaluation.debiased.proxies import (
     Metric,
     MetricName,
     Sample,
-    imagined_moments,
     moments_about,
 )
 
 ComparedName = MetricName | Literal["wins"]
 
-IMAGINED_ROWS = 4
-LEAST_DEGREES = 2.0  # of freedom; the pseudo-rows are known
+IMAGINED_ROWS = 2
+RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share
+TRUSTED_ROWS = 16  # for how many rows the likely weights count when labelled ones correct them
 
 
 class ModelComparison(NamedTuple):
@@ -121,7 +138,7 @@ def compare_models(
         y: Their labels, (m,).
         probabilities_a_unlabelled: Model a's probabilities of the unlabelled rows, (n_u, classes).
         probabilities_b_unlabelled: Model b's, of the same rows. Without unlabelled rows the result
-            is a paired t-interval with four pseudo-rows.
+            is a paired t-interval with two pseudo-rows.
         positive: As in :func:`estimate_metric`, as all arguments down to ``check_shift``.
         threshold: For ``"tpr"`` and ``"fpr"``.
         clip: The largest cross-entropy of a row; it must be finite.
@@ -181,45 +198,46 @@ def compared_fit(sample: Sample, design: Design | None) -> Fit:
     """The debiased difference."""
     if design is None:
         return fitted(sample)
-    return best_design(sample, design) if len(sample.unlabelled.h) else designed(sample, design)
+    some = len(sample.unlabelled.h) > 0
+    fit = best_design(sample, design) if some else designed(sample, design)
+    # All rows tell the variance, not the heavy ones alone.
+    fewer = 1 + int(design.strata.max()) + bool(fit.lam)
+    degrees = max(1.0, float(len(sample.loss) - fewer))
+    return fit._replace(degrees=degrees, likely=likely_weights(sample, design) if some else None)
 
 
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
-    """V(r) with the pseudo-rows added to the labelled rows' sum of squares."""
-    imagined, _ = imagined_moments(sample, fit.beliefs)
-    squares = IMAGINED_ROWS * imagined
-    if metric.binary and not metric.smooth:
-        squares = max(1.0, squares)
-    return _weighted_variance(fit, sample) + squares / fit.labels
-
-
-def _weighted_variance(fit: Fit, sample: Sample) -> float:
-    """V(r); if rows have weights, the mean of what is observed and what the models lead to expect.
-
-    Few rows with large weights decide Σ a² r². The models' s = E[r²], which differs from r² by a
-    factor that rows with smaller weights also tell, gives Σ a² s · Σ a r² / Σ a s.
-    """
-    if fit.weights is None:
-        return fit.row_variance
-    a, line = fit.weights, fit.beliefs[: len(fit.weights)]
-    first = sample.labelled.moments[0]
-    expected, _ = moments_about(sample.labelled.moments, line + a @ (first - line))
-    squares = (fit.scaled_residuals / a).square() / (len(a) * fit.labels)
-    if not float(a @ expected):
-        return fit.leverage_variance
-    modelled = float(a.square() @ expected) * float(a @ squares) / float(a @ expected)
-    return (fit.leverage_variance + fit.labels * modelled) / 2
-
-
-def _certain(fit: Fit, variance: float) -> Fit:
-    """The fit with the degrees of freedom of a variance to which few rows may contribute most."""
-    if not fit.designed or not variance:
-        return fit
+    """V(r): what the models expect over all rows, times how far labelled rows deviate from it."""
     m = len(fit.residuals)
-    noise = float((fit.scaled_residuals**4).sum()) / (m * variance) ** 2 - 1 / m
-    if noise <= 0:
-        return fit
-    return fit._replace(degrees=max(LEAST_DEGREES, min(fit.degrees, 2 / noise)))
+    moments = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
+    line = fit.beliefs + (moments[0] - fit.beliefs).mean()
+    expected = moments_about(moments, line)[0].clamp(min=0)
+    if fit.weights is None:
+        weights, observed = torch.ones_like(fit.residuals), fit.scaled_residuals.square()
+    else:
+        weights = fit.labels * fit.weights
+        observed = (fit.scaled_residuals / fit.weights).square() / (m * fit.labels)
+    few = IMAGINED_ROWS * float(expected.mean())
+    total = float(weights @ expected[:m]) + few
+    ratio = (float(weights @ observed) + few) / total if total else 0.0
+    variance = (1 + RATIO_ROWS / m) * ratio * _expected_variance(fit, weights, expected)
+    # Of 0–1 losses at least one row may differ.
+    return max(variance, 1 / fit.labels) if metric.binary and not metric.smooth else variance
+
+
+def _expected_variance(fit: Fit, weights: Tensor, expected: Tensor) -> float:
+    """The mean of s over all rows, times their likely weights; the mean weight counts as one."""
+    m = len(weights)
+    heavy = float(weights.square() @ expected[:m])
+    if len(expected) == m:
+        return heavy / fit.labels
+    if fit.likely is None:
+        return float(expected.mean())
+    likely = fit.labels * fit.likely
+    mean = float((likely * expected).mean())
+    trusted = TRUSTED_ROWS * mean
+    even = float((weights * likely[:m]) @ expected[:m])
+    return mean * (heavy + trusted) / (even + trusted) if mean else 0.0
 
 
 def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
@@ -241,7 +259,7 @@ def compared_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bou
     """Student's t bounds, within reach; a bound not requested is the end of the range."""
     reach, span = _reach(metric, tail, sample), metric.high - metric.low
     variance = row_variance(fit, sample, metric)
-    bounds = student_bounds(_certain(fit, variance), variance, tail)
+    bounds = student_bounds(fit, variance, tail)
     near = Bounds(*(min(reach, max(-reach, bound)) for bound in bounds))
     return within(near, tail, -span, span)
 
@@ -252,7 +270,7 @@ def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
     error = fit.standard_error(variance)
     if error == 0:  # the models have the same losses on every row whatever its label
         return 1.0
-    t, fit = fit.value / error, _certain(fit, variance)
+    t = fit.value / error
     if alternative == "two-sided":
         return 2 * float(special.stdtr(fit.degrees, -abs(t)))
     return float(special.stdtr(fit.degrees, -t if alternative == "larger" else t))

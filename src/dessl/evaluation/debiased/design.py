@@ -30,6 +30,7 @@ from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
 
 LEAST_IN_STRATUM = 2
+LIKELY_ROWS = 2  # of the mean weight, added to each predicted class
 
 
 class Design(NamedTuple):
@@ -39,10 +40,12 @@ class Design(NamedTuple):
         weights: a, the share of the population that each labelled row stands for, (m,), summing
             to one.
         strata: The stratum of each labelled row, numbered from 0, (m,).
+        others: a of the unlabelled rows, had they been labelled, if strata tell it, (n_u,).
     """
 
     weights: Tensor
     strata: Tensor
+    others: Tensor | None = None
 
     @property
     def effective_labels(self) -> float:
@@ -79,13 +82,14 @@ def design_of(
             f"each stratum needs at least {LEAST_IN_STRATUM} labelled rows for a variance; "
             f"'{names[int(counts.argmin())]}' has {int(counts.min())}. Merge it with another."
         )
-    if chances is None:
-        chances = _drawn_shares(names, number, strata_unlabelled, unlabelled)
-    elif strata_unlabelled is not None:
-        raise ValueError(
-            "pass propensity or strata_unlabelled, not both: each gives the strata's sizes."
-        )
-    return Design(_shares(chances), number)
+    if chances is not None:
+        if strata_unlabelled is not None:
+            raise ValueError(
+                "pass propensity or strata_unlabelled, not both: each gives the strata's sizes."
+            )
+        return Design(_shares(chances), number)
+    chances, others = _drawn_shares(names, number, strata_unlabelled, unlabelled)
+    return Design(_shares(chances), number, 1 / others / (1 / chances).sum())
 
 
 def _drawn_shares(
@@ -93,8 +97,8 @@ def _drawn_shares(
     number: Tensor,
     strata_unlabelled: "ArrayLike | None",
     unlabelled: int,
-) -> Tensor:
-    """Each labelled row's m_s/N_s."""
+) -> tuple[Tensor, Tensor]:
+    """m_s/N_s of each labelled and of each unlabelled row."""
     if strata_unlabelled is None:
         raise ValueError(
             "strata need their sizes: pass strata_unlabelled, the strata of the unlabelled rows; "
@@ -108,8 +112,9 @@ def _drawn_shares(
             "so nothing can be said of it: label some of its rows, or leave them out."
         )
     drawn = torch.bincount(number).double()
-    rest = torch.as_tensor((others[:, None] == names).sum(axis=0))
-    return (drawn / (drawn + rest))[number]
+    place = torch.as_tensor(np.searchsorted(names, others))
+    share = drawn / (drawn + torch.bincount(place, minlength=len(names)))
+    return share[number], share[place]
 
 
 def _propensities(propensity: "ArrayLike", labelled: int) -> Tensor:
@@ -187,6 +192,28 @@ def best_design(sample: Sample, design: Design) -> Fit:
     """The fit with or without unlabelled rows, whichever has the smaller standard error."""
     both = (designed(sample, design), designed(sample, design, lam=0.0))
     return min(both, key=lambda fit: fit.standard_error(fit.leverage_variance))
+
+
+def likely_weights(sample: Sample, design: Design) -> Tensor:
+    """The weight â that each row would have if it were labelled, of two models, (m + n_u,).
+
+    Strata tell it. Otherwise it is that of the labelled rows of the same predicted class: among
+    rows labelled with probability π the mean of 1/π over the population is Σ a²/Σ a, taken with two
+    rows of the mean over all classes.
+    """
+    a = design.weights
+    if design.others is not None:
+        return torch.cat([a, design.others])
+    labelled, others = sample.labelled.predicted, sample.unlabelled.predicted
+    if labelled is None or others is None:
+        return a.square().sum().expand(len(sample.every_h))
+    classes = torch.cat([labelled, others]).div(2, rounding_mode="floor")
+    total, squares = (
+        a.new_zeros(int(classes.max()) + 1).index_add_(0, classes[: len(a)], values)
+        for values in (a, a.square())
+    )
+    some = LIKELY_ROWS / len(a)
+    return ((squares + some * a.square().sum()) / (total + some))[classes]
 
 
 def _off_stratum(values: Tensor, design: Design) -> Tensor:

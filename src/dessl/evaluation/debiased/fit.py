@@ -46,6 +46,7 @@ class Fit(NamedTuple):
         loss_variance: V(L).
         seen_variance: V(H) over the labelled rows.
         weights: a, if rows were labelled by design (:mod:`dessl.evaluation.debiased.design`), (m,).
+        likely: The a that each row would have if it were labelled, (m + n_u,); for comparisons.
     """
 
     value: float
@@ -62,6 +63,7 @@ class Fit(NamedTuple):
     loss_variance: float
     seen_variance: float
     weights: Tensor | None = None
+    likely: Tensor | None = None
 
     @property
     def designed(self) -> bool:

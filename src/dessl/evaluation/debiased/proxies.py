@@ -48,6 +48,7 @@ class Metric(NamedTuple):
             value plus each row's influence (:mod:`dessl.evaluation.debiased.rates`).
         share: Whether it is a share of some rows, as a recall is, and not an average of several or
             an AUC, whose variance is less certain.
+        heavy: Whether a row's L may be many times the mean, as a cross-entropy may.
         pair: For two models, probabilities of both → L of each row for each possible label; None if
             that is the difference of the models' own values.
     """
@@ -59,6 +60,7 @@ class Metric(NamedTuple):
     surprise: float
     smooth: bool = False
     share: bool = True
+    heavy: bool = False
     pair: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
@@ -77,7 +79,12 @@ METRICS: dict[str, Metric] = {
         surprise=0.02,
     ),
     "cross_entropy": Metric(
-        lambda p: (-torch.log(p)).clamp(max=CLIP), 0.0, CLIP, binary=False, surprise=0.02
+        lambda p: (-torch.log(p)).clamp(max=CLIP),
+        0.0,
+        CLIP,
+        binary=False,
+        surprise=0.02,
+        heavy=True,
     ),
 }
 

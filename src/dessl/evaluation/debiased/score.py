@@ -46,6 +46,13 @@ the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
 tails (:func:`_shared`). If small losses are rare, the roles are swapped.
+
+A cross-entropy may be dominated by one loss in a hundred that is fifty times the others, next to
+much ordinary noise. θ̂ then deviates from θ for reasons that do not change V: of a deviation, only
+the labelled rows' share of θ̂'s variance goes with a larger V(θ), so γ of the lower bound is
+multiplied by that share. And ordinary noise misses on both sides: a jump of size j with rate ν adds
+νj², νj³ and νj⁴ to the moments, so (Σ r³)²/(Σ r² Σ r⁴) is the share of V(r) that is due to jumps,
+and only that share of the other tail's probability is passed on.
 """
 
 import math
@@ -78,6 +85,7 @@ class _Side(NamedTuple):
         skew: Fraction of the shift for θ̂'s skewness that is applied.
         rate: θ̂ if L is 0 or 1, else None.
         degrees: Degrees of freedom of v, whose q is Student's t; infinite for a normal q.
+        rare: The share of v that is due to rare losses, which one of the bounds cannot miss.
     """
 
     sign: Literal[-1, 1]
@@ -89,6 +97,7 @@ class _Side(NamedTuple):
     skew: float = 1.0
     rate: float | None = None
     degrees: float = math.inf
+    rare: float = 1.0
 
     @property
     def long(self) -> bool:
@@ -203,7 +212,7 @@ def _shared(side: _Side, probability: float) -> float:
     whose 1 − confidence is at least twice as large; closer ones are not always nested.
     """
     own = side.at(probability)
-    both_tails = (1 + side.share) * probability
+    both_tails = (1 + side.share * side.rare) * probability
     # Not if the rare losses are on this side, nor for confidences so low that one count matters.
     if side.long or side.gamma == 0 or both_tails > LARGEST_TAIL:
         return own
@@ -227,6 +236,9 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     own, growth = _growth(fit, sample)
     v = fit.leverage_variance + _unseen_variance(fit, sample)
     below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
+    if metric.heavy:
+        rare = _rare_share(fit)
+        below = below._replace(gamma=below.share * below.gamma, rare=rare)
     return below, below._replace(sign=1, gamma=growth, skew=1.0, degrees=max(1.0, m - 2))
 
 
@@ -267,6 +279,12 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
     second, third = (rows * moment for moment in imagined_moments(sample, fit.beliefs))
     own = cubes / squares if squares else 0.0
     return own, (cubes + third) / (squares + second) if squares + second else 0.0
+
+
+def _rare_share(fit: Fit) -> float:
+    """(Σ r³)²/(Σ r² Σ r⁴), 1 if all of V(r) comes from losses of one size."""
+    second, third, fourth = (float((fit.scaled_residuals**k).sum()) for k in (2, 3, 4))
+    return third**2 / (second * fourth) if second * fourth else 1.0
 
 
 def _unseen_variance(fit: Fit, sample: Sample) -> float:

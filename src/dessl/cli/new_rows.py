@@ -1,0 +1,161 @@
+"""Rows for a trained model, read as it expects them: to predict, to evaluate, to judge by."""
+
+from typing import NamedTuple
+
+from dessl._checks import quoted
+from dessl.cli.sources import Kind, check_labels_file, check_options, kind_of, npy_files
+from dessl.data import DataError, Part, SemiData, load
+from dessl.data.errors import few
+from dessl.data.formats.encoding import TableEncoding
+from dessl.data.formats.fitting import read_new_table
+from dessl.data.formats.folder import read_new_images
+from dessl.data.formats.npy import read_new_embeddings
+from dessl.data.formats.npz import LABEL_NAMES, read_new_npz
+from dessl.data.formats.tables import open_table
+from dessl.data.formats.zipped import open_npz
+from dessl.data.parts import RawData
+from dessl.saved import SavedModel
+
+
+class Expected(NamedTuple):
+    """What rows a trained model takes: classes, shape, a table's encoding, images' bits."""
+
+    class_names: tuple[str, ...]
+    shape: tuple[int, ...]
+    image: bool
+    encoding: TableEncoding | None
+    bits: int
+
+    @classmethod
+    def of(cls, origin: SavedModel | SemiData) -> "Expected":
+        """Of a saved model, or of the data that one is going to be trained on."""
+        if isinstance(origin, SavedModel):
+            shape, image = origin.shape, origin.image
+        else:
+            shape, image = tuple(origin.x.shape[1:]), origin.is_image
+        return cls(origin.class_names, shape, image, origin.encoding, origin.bits)
+
+
+def new_rows(
+    source: str,
+    model: Expected,
+    *,
+    labels: bool = True,
+    labels_file: str | None = None,
+    label: str | None = None,
+    sheet: str | None = None,
+) -> tuple[Part, tuple[str, ...]]:
+    """Read DATA as a trained model expects it, with a name for each row.
+
+    For a name of the catalogue, these are the rows of its test part.
+
+    If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
+    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
+
+    Raises:
+        DataError: The rows are of another kind than the model was trained on.
+    """
+    kind = kind_of(source)
+    if labels_file is not None:
+        check_labels_file(source, kind, labels_file)
+    wanted = "images" if model.image else "table" if model.encoding else "npz"
+    if kind == "catalogue":
+        rows = _catalogue_rows(source, model)
+        return rows, _numbers(rows)
+    numbers = kind == "npz" or (kind == "npy" and not model.image)
+    if kind != wanted and not (numbers and model.encoding is None):
+        known = {"images": "images", "table": "a table", "npz": "rows of numbers in an .npz file"}
+        known["npy"] = "rows of numbers in an .npy file"
+        raise DataError.of(
+            source,
+            expected=f"{known[wanted]}, as the model was trained on",
+            got=known[kind],
+            do="Pass data of the same kind.",
+        )
+    if kind == "npy":
+        raw = read_new_embeddings(
+            npy_files(source), model.class_names, labels=labels_file, label=label
+        )
+    else:
+        check_options(kind, sheet=sheet)
+        raw = _raw_rows(source, kind, model, labels=labels, sheet=sheet)
+    if tuple(raw.x.shape[1:]) != model.shape:
+        raise DataError.of(
+            source,
+            expected=f"rows of shape {model.shape}, as the model was trained on",
+            got=f"{tuple(raw.x.shape[1:])}",
+            do="Pass data of that shape.",
+        )
+    return raw.rows, raw.row_names or _numbers(raw.rows)
+
+
+def _raw_rows(
+    source: str, kind: Kind, model: Expected, *, labels: bool, sheet: str | None
+) -> RawData:
+    if kind == "images":
+        return read_new_images(
+            source, model.class_names, model.shape, bits=model.bits, labels=labels
+        )
+    if kind == "npz":
+        return read_new_npz(source, model.class_names, labels=labels)
+    assert model.encoding is not None  # noqa: S101 (new_rows looked)
+    return read_new_table(source, model.encoding, labels=labels, sheet=sheet)
+
+
+def _catalogue_rows(source: str, model: Expected) -> Part:
+    data = load(source)
+    if data.class_names != model.class_names or data.x.shape[1:] != model.shape:
+        raise DataError.of(
+            source,
+            expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
+            got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
+            do="Pass data of the kind that the model was trained on.",
+        )
+    return data.test if data.test is not None else Part(data.x, data.y)
+
+
+def _numbers(rows: Part) -> tuple[str, ...]:
+    """The numbers of rows, for those that have no names."""
+    return tuple(map(str, range(len(rows.y))))
+
+
+def check_labels_present(
+    source: str, rows: Part, model: Expected, *, sheet: str | None = None
+) -> None:
+    """Refuse rows without any label if the column, or the array of an npz file, is missing.
+
+    If it is there and empty, the caller decides how many labels it needs.
+
+    Raises:
+        DataError: It is missing; the message lists the others.
+    """
+    if bool(rows.labelled.any()):
+        return
+    kind = kind_of(source)
+    wanted: tuple[str, ...]
+    if kind == "table" and model.encoding is not None:
+        table = open_table(source, sheet=sheet)
+        wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
+        what = "column"
+    elif kind == "npz":
+        with open_npz(source) as arrays:
+            wanted, there = LABEL_NAMES, arrays.names
+        what = "array"
+    elif kind == "npy":
+        raise DataError.of(
+            source,
+            expected="rows with labels",
+            got="an .npy file, which has none",
+            do="Pass --labels FILE to dessl evaluate; for --test-file save the rows and their "
+            "labels in one file, numpy.savez('test.npz', x=x, y=y).",
+        )
+    else:
+        return
+    if not set(wanted) & set(there):
+        raise DataError.of(
+            source,
+            expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
+            got=few([quoted(name) for name in there], most=20),
+            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
+            "nothing can be measured.",
+        )
