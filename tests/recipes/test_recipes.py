@@ -612,3 +612,25 @@ def test_a_table_is_fitted_in_one_thread_and_leaves_the_others_as_they_were() ->
 
 def blas_threads() -> list[int]:
     return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+def test_a_lam_that_held_out_labels_show_to_be_worse_is_left_out_unless_asked_for() -> None:
+    data, _, _ = blobs(300, 60)
+
+    def misleading(logits: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits, torch.zeros(len(logits)).long(), reduction="none")
+
+    found = {
+        safe: fit(
+            data,
+            recipe_for(data, surrogate=misleading, risk="ssl", lam=20.0, steps=60, safe=safe),
+            progress=False,
+        )
+        for safe in (True, False)
+    }
+    assert found[True].lam == 0
+    assert found[True].model is found[True].complete_case
+    assert found[True].verdict.outcome == "not used"
+    assert "The λ of 20 was left out for the complete case" in found[True].account
+    assert found[False].lam == 20
+    assert found[False].verdict.outcome == "worse"
