@@ -218,7 +218,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model=self._network(),
             networks=self.networks,
             copies=rows.copies,
-            safe=bool(self.safe),
+            safe=self.safe,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
         progress = ProgressLines(self.verbose) if self.verbose else None

@@ -175,6 +175,7 @@ def recipe_for(
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
     _checks.whole_number("copies", copies, low=1)
+    _checks.true_or_false("safe", safe)
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
