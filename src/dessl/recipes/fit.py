@@ -218,7 +218,7 @@ def fit(
         return fitted
     parts = parts._replace(data=())
     del seen, training  # the networks' copy of the rows, which may be large
-    predictor = _predictor(networks.results, recipe)
+    predictor = _predictor(networks.results, recipe, parts)
     with one_thread(when=table and len(data) <= EXACT_UP_TO):
         pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
@@ -287,7 +287,7 @@ def _networks(
 ) -> tuple[Fitted, Networks]:
     """Train the recipe's risk beside the complete case, and keep what held-out labels prefer."""
     recipe, complete = training.recipe, twins.results
-    twin = _predictor(complete, recipe)
+    twin = _predictor(complete, recipe, parts)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
     if not recipe.trains_unlabelled:
         return kept, twins
@@ -311,7 +311,7 @@ def _networks(
         return kept, twins
     if recipe.safe and check and _worse(check.comparison):
         return kept, twins
-    model = _predictor(ours.results, recipe)
+    model = _predictor(ours.results, recipe, parts)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
 
 
@@ -422,8 +422,11 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         )
 
 
-def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
-    return Predictor([result.model for result in results], *recipe.scaling)
+def _predictor(results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutParts) -> Predictor:
+    """The networks; those of a last step have the doubt that their held-out labels leave."""
+    n = len(torch.unique(parts.groups)) if recipe.strong else 0
+    doubt = 1 / (n + 2) if n else 0.0
+    return Predictor([result.model for result in results], *recipe.scaling, doubt)
 
 
 def _check(
