@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 from torch import nn
 from torch.nn import functional as F
 
@@ -247,11 +248,44 @@ def test_a_table_is_fitted_in_one_thread_and_leaves_the_others_as_they_were() ->
     x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
     data = SemiData(x, torch.where(torch.arange(60) < 20, (x[:, 0] > 0).long(), -1))
     before, seen = torch.get_num_threads(), []
+
+    def look(_: object) -> None:
+        seen.extend([torch.get_num_threads(), *blas_threads()])
+
     torch.set_num_threads(2)
     try:
-        recipe = recipe_for(data, steps=2, networks=2)
-        fit(data, recipe, callbacks=[lambda _: seen.append(torch.get_num_threads())])
+        blas = blas_threads()
+        fit(data, recipe_for(data, steps=2, networks=2), callbacks=[look])
         assert torch.get_num_threads() == 2
+        assert blas_threads() == blas
     finally:
         torch.set_num_threads(before)
     assert set(seen) == {1}
+
+
+def blas_threads() -> list[int]:
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+def test_a_lam_that_held_out_labels_show_to_be_worse_is_left_out_unless_asked_for(
+    blobs: Callable,
+) -> None:
+    data, _, _ = blobs(300, 60)
+
+    def misleading(logits: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits, torch.zeros(len(logits)).long(), reduction="none")
+
+    found = {
+        safe: fit(
+            data,
+            recipe_for(data, surrogate=misleading, risk="ssl", lam=20.0, steps=60, safe=safe),
+            progress=False,
+        )
+        for safe in (True, False)
+    }
+    assert found[True].lam == 0
+    assert found[True].model is found[True].complete_case
+    assert found[True].verdict.outcome == "not used"
+    assert "The λ of 20 was left out for the complete case" in found[True].account
+    assert found[False].lam == 20
+    assert found[False].verdict.outcome == "worse"

@@ -107,6 +107,10 @@ Refit = Annotated[
     bool,
     Option(help="Train the winner again on all labels, including those held out to judge it."),
 ]
+Safe = Annotated[
+    bool,
+    Option(help="Leave out what held-out labels show to be worse than the complete case."),
+]
 Stream = Annotated[
     bool | None,
     Option(
@@ -142,6 +146,7 @@ def fit(
     steps: Steps = None,
     networks: Networks = None,
     margin: Margin = MARGIN,
+    safe: Safe = True,
     refit: Refit = True,
     stream: Stream = None,
     seed: Seed = 0,

@@ -168,6 +168,7 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         steps=options["steps"],
         seed=options["seed"],
         networks=options["networks"],
+        safe=options["safe"],
     )
 
 

@@ -126,7 +126,7 @@ def with_teachers(
         pooled,
         data,
         parts.folds,
-        _out_of_fold(logits, data, parts),
+        networks.doubted(_out_of_fold(logits, data, parts)),
         networks,
         teachers=recipe.teachers,
         columns=networks.features if recipe.strong else None,

@@ -232,8 +232,8 @@ def _verdict(
 ) -> Verdict:
     """The verdict on the test rows, and what became of the unlabelled rows in training.
 
-    If the test rows say that it is worse and the user did not ask for this λ, the complete case is
-    used instead.
+    If the test rows say that the model is worse, the complete case is used instead, unless the
+    recipe is not ``safe``.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
     baseline = fitted.baseline
@@ -246,7 +246,7 @@ def _verdict(
         return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
-    if found.outcome == "worse" and fitted.recipe.lam == "auto":
+    if found.outcome == "worse" and fitted.recipe.safe:
         instead = not_used(f"{primary.change()}. {account}")
         return dataclasses.replace(instead, margin=margin)
     return dataclasses.replace(found, sentence=f"{found.sentence} {account}")
