@@ -233,6 +233,9 @@ def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
 def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     if not place.is_dir():
         raise FileNotFoundError(f"there is no saved model at {place}: it must be a folder.")
+    lacking = [name for name in (SETTINGS, WEIGHTS) if not (place / name).is_file()]
+    if lacking:  # or a pipe, whose end may never come
+        raise SavedModelError(f"{place} is not a whole saved model: no file {lacking[0]} in it.")
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
