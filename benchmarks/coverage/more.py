@@ -370,6 +370,7 @@ def of_ece(key: Key, replications: int) -> list[Record]:
             "truth": truth,
             "value": float(values.mean()),
             "value_error": float(values.std() / np.sqrt(replications)),
+            "if_calibrated": float(np.mean([one.if_calibrated for one in found])),
             "plug_in": float(np.mean([one.plug_in for one in found])),
             "coverage": float(inside),
             "coverage_error": float(np.sqrt(inside * (1 - inside) / replications)),

@@ -154,18 +154,25 @@ SETS = (
 )
 
 
-ECE = "Mean estimate beside the truth in as many bins, and the plug-in estimate's mean."
+ECE = (
+    "Mean estimate beside the truth in as many bins; the mean estimate that a calibrated model "
+    "would have, as each result tells it; and the plug-in estimate's mean."
+)
 
 
 def _ece(records: list[Record]) -> list[str]:
     rows = [
         [
             r["population"], str(r["labels"]), f"{r['truth']:.3f}",
-            f"{r['value']:.3f} ± {r['value_error']:.3f}", f"{r['plug_in']:.3f}", covered(r),
+            f"{r['value']:.3f} ± {r['value_error']:.3f}", f"{r['if_calibrated']:.3f}",
+            f"{r['plug_in']:.3f}", covered(r),
         ]
         for r in records
     ]  # fmt: skip
-    heads = ("population", "m", "truth", "mean estimate", "plug-in", "coverage, 95 %")
+    heads = (
+        "population", "m", "truth", "mean estimate", "told of a calibrated model", "plug-in",
+        "coverage, 95 %",
+    )  # fmt: skip
     return table(heads, rows)
 
 

@@ -1,13 +1,13 @@
 """dessl evaluate: other metrics, groups, labels drawn by design, prediction sets."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dessl.evaluation import estimate_metric, prediction_sets
+from dessl.evaluation import compare_models, estimate_metric, prediction_sets
 from dessl.saved import load_model
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -75,13 +75,50 @@ def test_metrics_groups_designs_and_sets(cli: Cli, tmp_path: Path) -> None:
     assert "By site" in shown
     assert "look like" not in err
     refuses_wrong_options(cli, run, new)
+    compares_two_runs(cli, run, new, tmp_path)
 
 
-def predicted(cli: Cli, run: Path, data: Path, folder: Path) -> np.ndarray:
+def compares_two_runs(cli: Cli, run: Path, new: Path, folder: Path) -> None:
+    """The other one was trained on another table, and does not use the dose."""
+    other, ignored = folder / "other", ("chance", "stratum", "site", "dose")
+    code, _, err = cli(
+        "fit", write_rows(folder / "more.csv", 150, 2, 0.6), "--label", "outcome", "--out", other,
+        "--networks", 1, "--steps", 2, *(part for name in ignored for part in ("--ignore", name)),
+    )  # fmt: skip
+    assert code == 0, err
+    how = ("--strata", "stratum")
+    code, shown, err = cli("evaluate", run, new, *how, "--against", other, "--json")
+    assert code == 0, err
+    found = json.loads(shown)["differences"]
+    assert list(found) == ["accuracy", "cross_entropy", "brier", "wins"]
+    cells = [line.split(",") for line in new.read_text(encoding="utf-8").splitlines()[1:]]
+    names = load_model(run / "model").class_names
+    known = np.array([row[5] != "" for row in cells])
+    y = np.array([names.index(row[5] or names[0]) for row in cells])
+    strata = np.array([row[4] for row in cells])
+    p, q = (predicted(cli, one, new, folder, names) for one in (run, other))
+    wanted = compare_models(
+        "wins", p[known], q[known], y[known], p[~known], q[~known],
+        strata=strata[known], strata_unlabelled=strata[~known],
+    )  # fmt: skip
+    entry = [found["wins"][k] for k in ("difference", "low", "high", "p_value")]
+    assert entry == pytest.approx(wanted[:4], abs=2e-3)
+    code, shown, err = cli("evaluate", run, new, *how, "--against", "complete-case")
+    assert code == 0, err
+    assert "Difference: this model minus complete-case" in shown
+    code, _, err = cli("evaluate", run, new, "--against", folder / "none")
+    assert code != 0
+    assert "the folder of a finished run" in err
+
+
+def predicted(
+    cli: Cli, run: Path, data: Path, folder: Path, classes: Sequence[str] = ()
+) -> np.ndarray:
     out = folder / "p.csv"
     assert cli("predict", run, data, "--out", out)[0] == 0
     names = out.read_text(encoding="utf-8").splitlines()[0].split(",")
-    columns = [names.index(f"p({name})") for name in load_model(run / "model").class_names]
+    classes = classes or load_model(run / "model").class_names
+    columns = [names.index(f"p({name})") for name in classes]
     return np.genfromtxt(out, delimiter=",", skip_header=1, usecols=columns)
 
 
@@ -89,6 +126,8 @@ def refuses_wrong_options(cli: Cli, run: Path, new: Path) -> None:
     for options, says in (
         (("--class", "il"), "--class must be one of the model's classes; got 'il'"),
         (("--metric", "kappa"), "metric must be one of"),
+        (("--metric", "wins"), "wins compares two models. Pass --against RUN"),
+        (("--sets", 2), "coverage must lie in (0, 1); got 2"),
         (("--propensity", "chances"), "a column 'chances'"),
         (("--propensity", "site"), "a number in 'site' for each labelled row"),
         (("--metric", "tpr", "--threshold", 2), "threshold"),

@@ -39,6 +39,9 @@ from dessl.training.ranks import (
     ranks,
     spread,
 )
+from dessl.training.ranks import (
+    _in_one_line as in_one_line,
+)
 from dessl.training.shared_model import share
 
 pytestmark = pytest.mark.skipif(
@@ -336,6 +339,34 @@ def torchrun(*words: object) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_what_another_rank_is_to_blame_for_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[type] = []
+    for error in (LostRankError("a rank has gone"), ValueError("mine")):
+        in_one_line(lambda kind, *_: told.append(kind), type(error), error, None)
+    assert capsys.readouterr().err == "dessl: a rank has gone\n"
+    assert told == [ValueError]
+
+
+LOSING = """
+import sys
+from pathlib import Path
+from dessl.training import process_group, train
+from tests.training.several_ranks import data, dying, network, plan
+with process_group():
+    train(network, dying(5), data(), plan(20), out=Path(sys.argv[1]), progress=False)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_that_loses_a_rank_ends_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(LOSING)
+    job = torchrun("--standalone", "--nproc-per-node=3", tmp_path / "script.py", tmp_path / "run")
+    _, err = job.communicate(timeout=120)
+    assert job.returncode
+    assert err.count("dessl: a rank of 3 has gone") == 1
+    assert "LostRankError" not in err
 
 
 SCRIPT = """

@@ -1,11 +1,13 @@
 """``dessl evaluate``: evaluate a run's model on fully or partly labelled rows."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 from rich.table import Table
 from rich.text import Text
 from typer import Option
 
+from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
 from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
@@ -18,8 +20,10 @@ if TYPE_CHECKING:
     from dessl.data import Part
     from dessl.evaluation import Metrics
     from dessl.evaluation.conformal import PredictionSets
+    from dessl.evaluation.debiased.compare import ModelComparison
     from dessl.evaluation.debiased.estimate import MetricEstimate
     from dessl.evaluation.debiased.proxies import MetricName
+    from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
 LEAST_IN_GROUP = 10  # labelled rows, for an interval worth showing
@@ -36,7 +40,7 @@ ClassName = Annotated[
     str | None, Option("--class", help="The class of recall, precision, tpr, fpr and auc.")
 ]
 Threshold = Annotated[
-    float | None, Option(help="Rows count as positive from this probability on, for tpr and fpr.")
+    float | None, Option(help="Probability from which a row counts as positive, for tpr and fpr.")
 ]
 Propensity = Annotated[
     str | None,
@@ -49,6 +53,14 @@ By = Annotated[str | None, Option("--by", help="Estimate the metrics for each va
 Sets = Annotated[
     float | None,
     Option("--sets", help="Find prediction sets with this coverage, for example 0.9."),
+]
+
+Against = Annotated[
+    str | None,
+    Option(
+        metavar="RUN",
+        help="Another run to compare with, or complete-case for this run's own complete case.",
+    ),
 ]
 
 
@@ -75,6 +87,7 @@ def evaluate(
     strata: Strata = None,
     by: By = None,
     sets: Sets = None,
+    against: Against = None,
     complete_case: Twin = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,13 +96,52 @@ def evaluate(
     If only some rows have a label, the others make the estimates more precise without bias.
 
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
+
+    Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
     """
-    from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-    from dessl.cli.sources import fingerprint
+    from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
-    from dessl.data import DataError
 
     model = run_model(run, complete_case=complete_case)
+    rows = _labelled_rows(model, data, labels, label, sheet)
+    asked = tuple(metric or (DEFAULTS if against else Question().metrics))
+    _check_complete(asked, model.class_names, class_name, threshold, against)
+    question = Question(
+        metrics=asked,
+        positive=_class_number(class_name, model.class_names),
+        threshold=threshold,
+        propensity=None if propensity is None else _numbers(data, propensity, rows),
+        strata=None if strata is None else _column(data, strata, rows),
+    )
+    groups = None if by is None else _column(data, by, rows)
+
+    def read(other: "SavedModel") -> "Tensor":
+        x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
+        return probabilities(other, data, x, sheet=sheet)
+
+    with noted_warnings():
+        p = probabilities(model, data, rows.x, sheet=sheet)
+        measured = _measured(p, rows, question, groups, sets)
+        if against:
+            other = other_probabilities(run, against, model, read)
+            how = partial(_options, rows, question, slice(None))
+            measured = measured._replace(differences=compared(p, other, rows, asked, how))
+    if as_json:
+        show_json(measured.as_dict())
+        return
+    _show(data, rows, measured, by)
+    if against and measured.differences:
+        show_differences(measured.differences, against)
+
+
+def _labelled_rows(
+    model: "SavedModel", data: str, labels: str | None, label: str | None, sheet: str | None
+) -> "Part":
+    """The rows of DATA, some of them with a label."""
+    from dessl.cli.new_rows import Expected, check_labels_present, new_rows
+    from dessl.cli.sources import fingerprint
+    from dessl.data import DataError
+
     expected = Expected.of(model)
     with noted_warnings():
         rows, _ = new_rows(data, expected, labels_file=labels, label=label, sheet=sheet)
@@ -108,22 +160,7 @@ def evaluate(
             got=f"{n_labelled}",
             do="Label some rows, or use dessl predict.",
         )
-    question = Question(
-        metrics=tuple(metric or Question().metrics),
-        positive=_class_number(class_name, model.class_names),
-        threshold=threshold,
-        propensity=None if propensity is None else _numbers(data, propensity, rows),
-        strata=None if strata is None else _column(data, strata, rows),
-    )
-    groups = None if by is None else _column(data, by, rows)
-    with noted_warnings():
-        measured = _measured(
-            probabilities(model, data, rows.x, sheet=sheet), rows, question, groups, sets
-        )
-    if as_json:
-        show_json(measured.as_dict())
-        return
-    _show(data, rows, measured, by)
+    return rows
 
 
 class Measured(NamedTuple):
@@ -134,12 +171,15 @@ class Measured(NamedTuple):
     groups: "dict[str, dict[str, MetricEstimate]]"
     sets: "PredictionSets | None"
     set_size: float
+    differences: "dict[str, ModelComparison] | None" = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything for JSON."""
         from dessl._json import json_ready
 
-        def entries(estimates: "dict[str, MetricEstimate]") -> dict[str, Any]:
+        def entries(
+            estimates: "dict[str, MetricEstimate] | dict[str, ModelComparison]",
+        ) -> dict[str, Any]:
             return {
                 name: {**one._asdict(), "labelled_only": one.labelled_only._asdict()}
                 for name, one in estimates.items()
@@ -148,6 +188,8 @@ class Measured(NamedTuple):
         found = {"labelled_rows": self.metrics.as_dict(), "estimates": entries(self.estimates)}
         if self.groups:
             found["groups"] = {name: entries(one) for name, one in self.groups.items()}
+        if self.differences:
+            found["differences"] = entries(self.differences)
         if self.sets:
             found["sets"] = {**self.sets._asdict(), "classes_per_row": self.set_size}
         return cast("dict[str, Any]", json_ready(found))
@@ -186,29 +228,66 @@ def _estimates(
 ) -> "dict[str, MetricEstimate]":
     """Every metric over some of the rows."""
     from dessl.evaluation import estimate_metric
-    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
 
     known, others = rows.labelled & inside, ~rows.labelled & inside
-    how: dict[str, Any] = {}
-    if question.propensity is not None:
-        how["propensity"] = question.propensity[known.numpy()]
-    if question.strata is not None:
-        how["strata"] = question.strata[known.numpy()]
-        if question.propensity is None:
-            how["strata_unlabelled"] = question.strata[others.numpy()]
-    found = {}
-    for name in question.metrics:
-        of_class = name in (*OF_ONE_CLASS, "auc")
-        found[name] = estimate_metric(
+    return {
+        name: estimate_metric(
             cast("MetricName", name),
             p[known],
             rows.y[known],
             p[others],
-            positive=question.positive if of_class else None,
-            threshold=question.threshold if name in AT_A_THRESHOLD else None,
-            **how,
+            **_options(rows, question, inside.numpy(), name),
         )
+        for name in question.metrics
+        if name != "wins"
+    }
+
+
+def _options(
+    rows: "Part", question: Question, inside: "NDArray[np.bool_] | slice", name: str
+) -> dict[str, Any]:
+    """The class, threshold and design for a metric over some of the rows."""
+    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
+
+    known = rows.labelled.numpy()
+    found: dict[str, Any] = {}
+    if name in (*OF_ONE_CLASS, "auc"):
+        found["positive"] = question.positive
+    if name in AT_A_THRESHOLD:
+        found["threshold"] = question.threshold
+    if question.propensity is not None:
+        found["propensity"] = question.propensity[inside][known[inside]]
+    if question.strata is not None:
+        strata = question.strata[inside]
+        found["strata"] = strata[known[inside]]
+        if question.propensity is None:
+            found["strata_unlabelled"] = strata[~known[inside]]
     return found
+
+
+def _check_complete(
+    metrics: tuple[str, ...],
+    names: tuple[str, ...],
+    class_name: str | None,
+    threshold: float | None,
+    against: str | None,
+) -> None:
+    """Raise a ValueError that names the option a metric needs."""
+    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
+
+    for metric in metrics:
+        if metric == "wins" and not against:
+            raise ValueError("wins compares two models. Pass --against RUN, the other model's run.")
+        if metric in OF_ONE_CLASS and class_name is None and len(names) > 2:
+            raise ValueError(
+                f"{metric} is of one class. Pass --class NAME; the model's classes are "
+                f"{', '.join(names)}."
+            )
+        if metric in AT_A_THRESHOLD and threshold is None and len(names) > 2:
+            raise ValueError(
+                f"{metric} needs a threshold with more than two classes. Pass --threshold T, the "
+                "probability of the class from which on a row counts as positive."
+            )
 
 
 def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:

@@ -90,7 +90,7 @@ def prediction_sets(
     >>> round(rule.threshold, 2), rule.sets([[0.75, 0.25]]).tolist()
     (0.3, [[True, False]])
     """
-    coverage = checked_confidence(coverage)
+    coverage = checked_confidence(coverage, "coverage")
     given = probabilities_unlabelled
     others = () if given is None else (given,)
     sample = sampled(METRICS["error"], (probabilities_labelled,), y, others)

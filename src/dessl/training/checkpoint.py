@@ -131,7 +131,7 @@ def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
     """Yield the checkpoints that are whole, the newest first, with a warning for each damaged one.
 
     Raises:
-        CheckpointError: There are checkpoints, and the caller has passed over all of them.
+        CheckpointError: There are checkpoints, and the caller has skipped all of them.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise CheckpointError(
@@ -151,7 +151,7 @@ def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
 
 
 def warn_of_damage(error: CheckpointError) -> None:
-    """Say why a checkpoint is passed over."""
+    """Say why a checkpoint is skipped."""
     warnings.warn(f"{error} The checkpoint before it is used.", UserWarning, stacklevel=4)
 
 

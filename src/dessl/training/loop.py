@@ -46,7 +46,7 @@ class Trainable(ABC):
 
     @abstractmethod
     def observe(self, began: float) -> list[Event]:
-        """Evaluate after ``done`` steps, select, and return an event for each run that goes on.
+        """Evaluate after ``done`` steps, select, and return an event for each run that continues.
 
         Args:
             began: When the steps since the last evaluation began, by ``time.perf_counter``.

@@ -8,6 +8,7 @@ one job.
 """
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -102,7 +104,8 @@ def process_group() -> Iterator[torch.device | None]:
     """Join the group that ``torchrun`` started this process in, for the block.
 
     Yields the device of this rank, its own GPU where there are any; None where ``torchrun`` did not
-    start this process, or a group exists already.
+    start this process, or a group exists already. If another rank is lost, or fails, and the error
+    is not caught, the script ends with one line, not with a traceback on each of the others.
     """
     if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
         yield None
@@ -117,10 +120,25 @@ def process_group() -> Iterator[torch.device | None]:
         backend, store=store, rank=own, world_size=size, timeout=PATIENCE
     )
     _stores.append(store)
+    # A rank that ended now would cut off those that are still connecting to it.
+    if store.add("joined", 1) == size:
+        store.set("all joined", "")
+    store.wait(["all joined"], COMING)
     try:
         yield device
+    except (LostRankError, FailedRankError):
+        sys.excepthook = partial(_in_one_line, sys.excepthook)  # where nobody catches it
+        raise
     finally:
         distributed.destroy_process_group()
+
+
+def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *rest: Any) -> None:
+    """Print what another rank is to blame for once, and all else as usual."""
+    if not issubclass(kind, LostRankError | FailedRankError):
+        usual(kind, error, *rest)
+    elif is_first_to_say(str(error)):
+        print(f"dessl: {error}", file=sys.stderr)
 
 
 def _interruptible(make: Callable[[], T]) -> T:
@@ -315,6 +333,6 @@ def lost_ranks() -> Iterator[None]:
         if ranks() == 1 or not any(sign in words for sign in signs):
             raise
         raise LostRankError(
-            f"a rank of {ranks()} has gone, and the others cannot go on. Start the same command "
+            f"a rank of {ranks()} has died, and the others cannot continue. Start the same command "
             "again: it resumes from the last checkpoint, on any number of ranks."
         ) from error

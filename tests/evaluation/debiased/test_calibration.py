@@ -49,6 +49,17 @@ def test_the_estimate_written_out() -> None:
     np.testing.assert_allclose(estimate.weights, 1 / 3, atol=0.01)
 
 
+def test_what_noise_alone_gives_is_the_mean_estimate_of_a_calibrated_model() -> None:
+    generator = np.random.default_rng(2)
+    results = [estimate_ece(*drawn(100, 0.0, generator), draws=99) for _ in range(80)]
+    values = np.array([r.value for r in results])
+    error = values.std() / np.sqrt(80)
+    told = np.mean([r.if_calibrated for r in results])
+    assert told == pytest.approx(values.mean(), abs=3 * error)
+    assert told > 0.01
+    assert f"has {results[0].if_calibrated:.3f} on average" in results[0].sentence
+
+
 def test_the_plug_in_is_the_usual_ece() -> None:
     p, y, _ = drawn(500, 0.1, np.random.default_rng(0))
     estimate = estimate_ece(p, y, n_bins=10, spacing="equal_width")

@@ -4,15 +4,15 @@ import torch
 from scipy import stats
 
 from dessl.evaluation.debiased import estimate_ece
-from dessl.evaluation.debiased.calibration_bounds import _binomial
+from dessl.evaluation.debiased.calibration_bounds import binomial
 
 
-def test_binomial_quantiles_are_scipys() -> None:
+def testbinomial_quantiles_are_scipys() -> None:
     rows = torch.tensor([1.0, 7.0, 40.0], dtype=torch.float64)
     p = torch.tensor([0.3, 1.0, 0.97], dtype=torch.float64)
     uniform = torch.rand(3, 200, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = stats.binom.ppf(uniform, rows[:, None], p[:, None])
-    np.testing.assert_array_equal(_binomial(rows, uniform)(p), expected)
+    np.testing.assert_array_equal(binomial(rows, uniform)(p), expected)
 
 
 @pytest.mark.parametrize("rows", [10, 40])

@@ -219,6 +219,18 @@ def test_the_variance_of_a_comparison_written_out() -> None:
     )
 
 
+def test_the_sizes_of_strata_are_known_without_their_unlabelled_rows_too() -> None:
+    """Labels alone give the same estimate and variance as λ = 0 with all rows."""
+    generator = torch.Generator().manual_seed(0)
+    loss, h, others = (torch.rand(n, generator=generator).double() for n in (60, 60, 940))
+    sample = sample_of(loss, h, others)
+    design = design_of(60, 940, None, ["a", "b"] * 30, ["a"] * 900 + ["b"] * 40)
+    alone, both = designed(sample.alone, design), designed(sample, design, lam=0.0)
+    assert alone.value == both.value
+    error = alone.standard_error(alone.leverage_variance)
+    assert error == pytest.approx(both.standard_error(both.leverage_variance))
+
+
 def test_strata_tell_the_weights_of_unlabelled_rows() -> None:
     design = design_of(5, 7, None, list("aabbb"), list("aabbbbb"))
     assert design.others.tolist() == pytest.approx([2 / 12] * 2 + [8 / 3 / 12] * 5)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from sklearn import metrics as sk
 
 from dessl.evaluation import estimate_metric
@@ -56,6 +57,36 @@ def test_the_macro_auc_of_three_classes_is_the_mean(predictions) -> None:
     p, y = predictions(n=90)
     expected = sk.roc_auc_score(y, p, multi_class="ovr", average="macro")
     assert estimate_metric("auc", p, y).value == pytest.approx(expected)
+
+
+def test_an_auc_has_the_bounds_of_its_logit() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [60, 15])
+    score = rng.beta(2 + y, 2)
+    found = estimate_metric("auc", np.stack([1 - score, score], axis=1), y)
+    wins = (score[y == 1][:, None] > score[y == 0]).mean
+    auc = wins()
+    off = np.concatenate([(wins(0) - auc) * 75 / 60, (wins(1) - auc) * 75 / 15])
+    error = np.sqrt((off**2).sum() / 74 / 75 * 15 / 14)
+    half = stats.t.ppf(0.975, 14) * error / (auc * (1 - auc))
+    odds = np.log(auc / (1 - auc)) + np.array([-half, half])
+    assert (found.low, found.high) == pytest.approx(tuple(1 / (1 + np.exp(-odds))))
+
+
+def test_a_labelled_row_is_left_out_of_the_ranks_that_its_own_is_compared_with() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 30)
+    score = rng.random(30)
+    p = np.stack([1 - score, score], axis=1)
+    metric, _ = rate_metric("auc", p, y)
+    theta, share = sk.roc_auc_score(y, score), y.mean()
+    for i in range(30):
+        others = np.arange(30) != i
+        below = [(score[others & (y == k)] < score[i]).mean() for k in (0, 1)]
+        psi = theta + np.array([(1 - below[1] - theta) / (1 - share), (below[0] - theta) / share])
+        # At its own label a row is compared with rows of the other class only.
+        told = metric.values(torch.as_tensor(p[i : i + 1]))[0] + metric.left_out[i]
+        assert told.numpy() == pytest.approx(psi)
 
 
 @pytest.mark.parametrize("name", ["recall", "balanced_accuracy", "macro_f1"])

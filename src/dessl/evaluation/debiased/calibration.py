@@ -9,7 +9,8 @@ The estimate is s T, with s in [0, 1] such that gaps s ḡ_b would give the obse
 and s = 0 if a calibrated model would give as much. f_b is the bin's mean confidence: one
 pseudo-row, so that a bin whose few labelled rows are all correct still has some variance. (The
 noise in w_b, from all rows, is small in comparison.) For a calibrated model T is above its mean in
-half of all samples, so s T remains biased upwards there, by about a third of the bias of T.
+half of all samples, so s T remains biased upwards there, by about a third of the bias of T. How
+much that is, is simulated and returned with the estimate.
 """
 
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from dessl import _checks
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.calibration_bounds import Gaps, crossing, gap_bounds
+from dessl.evaluation.debiased.calibration_bounds import Gaps, binomial, gap_bounds
 from dessl.evaluation.debiased.inputs import ALTERNATIVES, checked_confidence
 from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
@@ -31,8 +32,8 @@ class ECEEstimate(NamedTuple):
     """An estimate of the top-label calibration error.
 
     Attributes:
-        value: The debiased estimate, at least 0. It is too large on average if the model is nearly
-            calibrated: read the interval.
+        value: The estimate, at least 0. It is biased upwards if the model is nearly calibrated:
+            compare it with ``if_calibrated``, and read the interval.
         low: Lower confidence bound.
         high: Upper confidence bound.
         plug_in: The usual plug-in estimate from the labelled rows alone, in the same bins.
@@ -42,6 +43,7 @@ class ECEEstimate(NamedTuple):
         n_labelled: m.
         n_unlabelled: n_u.
         confidence: Nominal coverage.
+        if_calibrated: The mean that ``value`` would have if the model were calibrated: noise alone.
     """
 
     value: float
@@ -54,6 +56,16 @@ class ECEEstimate(NamedTuple):
     n_labelled: int
     n_unlabelled: int
     confidence: float
+    if_calibrated: float
+
+    @property
+    def sentence(self) -> str:
+        """The estimate with its interval, and how much of it may be noise."""
+        return (
+            f"Calibration error {self.value:.3f}, {self.confidence:.0%} interval {self.low:.3f} to "
+            f"{self.high:.3f}. The value is biased upwards: with {self.n_labelled} labels a "
+            f"calibrated model has {self.if_calibrated:.3f} on average."
+        )
 
 
 def estimate_ece(
@@ -78,8 +90,9 @@ def estimate_ece(
     treated as known.
 
     The value is biased upwards for a nearly calibrated model: no estimate of an absolute gap
-    averages to zero. It is 0 if a calibrated model would give gaps as large on average. Read the
-    interval, or use the value to compare with a clearly larger one.
+    averages to zero. It is 0 if a calibrated model would give gaps as large on average.
+    ``if_calibrated`` is the mean that noise alone would give; read the interval too, whose lower
+    bound is 0 where the model may be calibrated.
 
     Args:
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
@@ -98,6 +111,8 @@ def estimate_ece(
     >>> estimate = estimate_ece(rows, [0, 1] * 20, rows * 10)
     >>> round(estimate.value, 2), round(estimate.plug_in, 2)
     (0.45, 0.45)
+    >>> round(estimate.if_calibrated, 2)
+    0.03
     """
     confidence = checked_confidence(confidence)
     _checks.one_of("alternative", alternative, ALTERNATIVES)
@@ -112,9 +127,10 @@ def estimate_ece(
     noise = torch.randn(
         draws, len(gaps.means), generator=source, device=source.device, dtype=torch.float64
     )
-    value = _without_noise(gaps)
+    noise = noise.cpu()
+    value = float(_without_noise(gaps.means[None], gaps.variances, gaps.weights))
     tail = tail_of(confidence, alternative)
-    bounds = within(gap_bounds(gaps, noise.cpu(), tail), tail, 0.0, 1.0)
+    bounds = within(gap_bounds(gaps, noise, tail), tail, 0.0, 1.0)
     return ECEEstimate(
         value,
         min(value, bounds.low),
@@ -126,6 +142,7 @@ def estimate_ece(
         m,
         len(sample.unlabelled.h),
         confidence,
+        float(_by_chance(gaps, noise).mean()),
     )
 
 
@@ -153,15 +170,25 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
     return Gaps(edges, weights, labelled, believed, means, variances, imagined / labelled)
 
 
-def _without_noise(gaps: Gaps) -> float:
-    """The size of s times the observed gaps, which would give the observed T on average."""
-    observed = float((gaps.weights * gaps.means.abs()).sum())
+def _without_noise(means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """Return s T of each sample of gaps (samples, bins): s ḡ gives T on average."""
+    observed = means.abs() @ weights
+    low, high = torch.zeros_like(observed), torch.ones_like(observed)
+    for _ in range(30):
+        middle = (low + high) / 2
+        enough = folded_normal_mean(middle[:, None] * means, variances) @ weights >= observed
+        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+    by_chance = folded_normal_mean(torch.zeros_like(means), variances) @ weights
+    return torch.where(by_chance >= observed, 0.0, high) * observed
 
-    def excess(share: float) -> float:
-        expected = folded_normal_mean(share * gaps.means, gaps.variances)
-        return float((gaps.weights * expected).sum()) - observed
 
-    return crossing(excess) * observed
+def _by_chance(gaps: Gaps, noise: Tensor) -> Tensor:
+    """The estimates for samples of a calibrated model, (draws,)."""
+    rows = gaps.labelled.double()
+    hits_of = binomial(rows, torch.special.ndtr(noise).T.contiguous())
+    hits = hits_of(gaps.confidences).T
+    squares = hits * (rows - hits) / rows + gaps.calibrated * rows  # with the pseudo-row
+    return _without_noise(hits / rows - gaps.confidences, squares / rows.square(), gaps.weights)
 
 
 def _occupied(edges: Tensor, labelled: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class Gaps(NamedTuple):
 def gap_bounds(gaps: Gaps, noise: Tensor, tail: Tail) -> Bounds:
     """Bounds of Σ_b w_b |E ḡ_b| from normal noise (draws, bins)."""
     rank = tail.rank(len(noise))
-    hits_of = _binomial(gaps.labelled.double(), torch.special.ndtr(noise).T.contiguous())
+    hits_of = binomial(gaps.labelled.double(), torch.special.ndtr(noise).T.contiguous())
     low = min(_lower_in_one(gaps, noise, rank), _lower_in_all(gaps, hits_of, rank))
     return Bounds(low, _upper(gaps, hits_of, rank))
 
@@ -109,7 +109,7 @@ def _upper(gaps: Gaps, hits_of: _Quantiles, rank: int) -> float:
     return max(along(variances.sqrt()), along(variances))
 
 
-def _binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
+def binomial(rows: Tensor, uniform: Tensor) -> _Quantiles:
     """Binomial quantiles (bins, draws) for row counts (bins,), as a function of p."""
     n = rows[:, None]
     hits = torch.arange(int(rows.max()) + 1, dtype=rows.dtype).expand(len(rows), -1)

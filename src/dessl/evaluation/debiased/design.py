@@ -41,11 +41,13 @@ class Design(NamedTuple):
             to one.
         strata: The stratum of each labelled row, numbered from 0, (m,).
         others: a of the unlabelled rows, had they been labelled, if strata tell it, (n_u,).
+        rows: The number of rows that the strata's sizes are known from; all of the sample if None.
     """
 
     weights: Tensor
     strata: Tensor
     others: Tensor | None = None
+    rows: int | None = None
 
     @property
     def effective_labels(self) -> float:
@@ -87,9 +89,10 @@ def design_of(
             raise ValueError(
                 "pass propensity or strata_unlabelled, not both: each gives the strata's sizes."
             )
-        return Design(_shares(chances), number)
+        return Design(_shares(chances), number, rows=labelled + unlabelled)
     chances, others = _drawn_shares(names, number, strata_unlabelled, unlabelled)
-    return Design(_shares(chances), number, 1 / others / (1 / chances).sum())
+    likely = 1 / others / (1 / chances).sum()
+    return Design(_shares(chances), number, likely, labelled + unlabelled)
 
 
 def _drawn_shares(
@@ -169,7 +172,8 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
         leverage = leverage + towards[:m].square() / towards.square().sum()
     labels = design.effective_labels
     plain = float(a @ sample.loss)
-    between = float(a @ (sample.loss - loss_off - plain).square()) / n  # the strata's own sizes
+    apart = float(a @ (sample.loss - loss_off - plain).square())
+    between = apart / (design.rows or n)  # the strata's sizes are those of a sample themselves
     return Fit(
         value=plain + lam * float(sample.every_h.mean() - a @ h),
         lam=lam,

@@ -45,6 +45,7 @@ from dessl.evaluation.metrics.scoring import true_class
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ROUNDING = 1e-12
 FEW_LABELS = 200  # with fewer, a capped cross-entropy may rest on a handful of large losses
+LEAST_RANKED = 20  # rows of an AUC's smaller class, times classes, to use unlabelled rows
 
 
 class LabelledOnly(NamedTuple):
@@ -131,7 +132,7 @@ def estimate_metric(
             If None or empty, the result uses the labelled rows alone.
         positive: The class of a rate of one class; with two classes, class 1 by default. The AUC of
             more classes is by default the mean of the one-versus-rest AUCs.
-        threshold: For ``"tpr"`` and ``"fpr"``: rows count as positive from this probability on.
+        threshold: For ``"tpr"`` and ``"fpr"``: the probability from which a row counts as positive.
         clip: The largest cross-entropy of a row, by default −log 0.01 ≈ 4.6. With ``math.inf`` the
             estimate is of the uncapped mean, for which there is a lower bound only: no upper bound
             is valid, because rows with a huge loss may be rarer than one in m.
@@ -214,7 +215,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     larger than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
     For ``"score"`` the line may be curved, if that shrinks the held-out residuals. For accuracy
     and error the line stays straight, because a few misses would determine the curve; its slope
-    may exceed the limit for other metrics.
+    may exceed the limit for other metrics. An AUC of very few rows of a class leaves unlabelled
+    rows out: its influences, and with them H, are too uncertain.
     """
     if method == "cross_fit":
         return cross_fitted(sample)
@@ -225,7 +227,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     def error(one: Fit) -> float:
         return one.standard_error(one.row_variance if counted else one.leverage_variance)
 
-    best = fit if error(fit) < error(alone) else alone
+    few = metric.logit and sample.n_labels < LEAST_RANKED
+    best = fit if error(fit) < error(alone) and not few else alone
     if metric.binary or method != "score":
         return best
     return min(best, bent(sample, best), key=lambda one: one.standard_error(one.left_out_variance))

@@ -94,7 +94,9 @@ def _rate(
     if len(found) == 1:
         return kind, counted
     first, second = (one.values for one, _ in found)
-    return kind._replace(pair=lambda a, b: first(a) - second(b)), counted
+    changes = [one.left_out for one, _ in found if one.left_out is not None]
+    left_out = changes[0] - changes[1] if changes else None
+    return kind._replace(pair=lambda a, b: first(a) - second(b), left_out=left_out), counted
 
 
 def _refuse_options(asked: Asked) -> None:
@@ -125,19 +127,17 @@ def checked_clip(metric: str, clip: float) -> float:
         return CLIP
     if clip == math.inf:
         warnings.warn(
-            "without a cap, the cross-entropy has no valid upper bound: rows with a huge loss may "
-            "be rarer than one in as many as are labelled. The interval ends at infinity; pass "
-            "clip=, for example 4.6, for the mean of min(loss, clip), or use 'brier'.",
+            "without a cap, the cross-entropy has no valid upper bound: few labels cannot rule out "
+            "rare rows with a huge loss. The interval's upper end is infinite. Pass clip=, for "
+            "example 4.6, to estimate the mean of min(loss, clip), or use 'brier'.",
             stacklevel=3,
         )
         return clip
     return _checks.number("clip", clip, low=0.0, open_low=True)
 
 
-def checked_confidence(confidence: float) -> float:
-    """Check that confidence is in (0, 1); passing 95 for 0.95 is the usual mistake."""
+def checked_confidence(confidence: float, name: str = "confidence") -> float:
+    """Check that a confidence is in (0, 1); passing 95 for 0.95 is the usual mistake."""
     if isinstance(confidence, int | float) and confidence > 1:
-        raise ValueError(f"confidence must lie in (0, 1); got {confidence}. Write 0.95 for 95 %.")
-    return _checks.number(
-        "confidence", confidence, low=0.0, high=1.0, open_low=True, open_high=True
-    )
+        raise ValueError(f"{name} must lie in (0, 1); got {confidence}. Write 0.95 for 95 %.")
+    return _checks.number(name, confidence, low=0.0, high=1.0, open_low=True, open_high=True)

@@ -49,6 +49,9 @@ class Metric(NamedTuple):
         share: Whether it is a share of some rows, as a recall is, and not an average of several or
             an AUC, whose variance is less certain.
         heavy: Whether a row's L may be many times the mean, as a cross-entropy may.
+        logit: Whether its bounds are those of its logit, as for an AUC.
+        left_out: What is added to L of the labelled rows for each possible label, (m, classes), in
+            their H: a labelled row is left out where L depends on single labelled rows.
         pair: For two models, probabilities of both → L of each row for each possible label; None if
             that is the difference of the models' own values.
     """
@@ -61,6 +64,8 @@ class Metric(NamedTuple):
     smooth: bool = False
     share: bool = True
     heavy: bool = False
+    logit: bool = False
+    left_out: Tensor | None = None
     pair: Callable[[Tensor, Tensor], Tensor] | None = None
 
 
@@ -185,9 +190,14 @@ def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matric
             "labelled and unlabelled rows must have the same classes; "
             f"got {classes} and {others[0].shape[1]}."
         )
+    own = _proxies(metric, "probabilities of labelled rows", arrays)
+    if metric.left_out is not None:
+        blocks = _blocks("probabilities of labelled rows", arrays)
+        law = torch.cat([torch.stack(block).mean(dim=0) for _, block in blocks]).cpu()
+        own = own._replace(h=own.h + _expected(law, metric.left_out))
     return Sample(
         torch.cat(values).cpu(),
-        _proxies(metric, "probabilities of labelled rows", arrays),
+        own,
         _proxies(metric, "probabilities of unlabelled rows", others),
     )
 

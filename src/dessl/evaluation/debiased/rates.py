@@ -14,7 +14,9 @@ is what the model expects of a row:
     AUC of class c         1[y=c] (G(p_c) − θ̂) / P(y=c)  +  1[y≠c] (1 − F(p_c) − θ̂) / P(y≠c)
 
 with F and G the distributions of p_c over labelled rows of class c and of the others; ties count
-half. The probabilities and θ̂ are those of the labelled rows, weighted if they were drawn by design.
+half. A labelled row is in F or G itself, which unlabelled ones are not: its H is therefore taken
+with F and G of the other rows, since H would otherwise be lower for labelled rows on average. The
+probabilities and θ̂ are those of the labelled rows, weighted if they were drawn by design.
 """
 
 from collections.abc import Callable
@@ -36,11 +38,16 @@ Influence: TypeAlias = Callable[[Tensor], Tensor]  # probabilities → ψ for ea
 
 
 class Rate(NamedTuple):
-    """A rate: its value over the labelled rows, the influence of a row, and how many rows count."""
+    """A rate: its value over the labelled rows, the influence of a row, and how many rows count.
+
+    ``left_out`` is what is added to the labelled rows' ψ for each possible label, (m, classes), if
+    the row itself is left out where ψ depends on single rows.
+    """
 
     value: float
     influence: Influence
     labels: float
+    left_out: Tensor | None = None
 
 
 class _Labelled(NamedTuple):
@@ -101,6 +108,8 @@ def rate_metric(
             surprise=0.02,
             smooth=True,
             share=name in OF_ONE_CLASS,
+            logit=name == "auc",
+            left_out=rate.left_out,
         ),
         rate.labels,
     )
@@ -214,7 +223,14 @@ def _auc(rows: _Labelled, c: int) -> Rate:
         psi[:, c] = (among_rest(s) - value) / share
         return psi
 
-    return Rate(value, influence, counted)
+    inside = rows.weights / torch.where(own, share, 1 - share)
+    rank = torch.where(own, among_own(scores), among_rest(scores))
+    more = inside * (rank - 0.5) / (1 - inside).clamp(min=0.5)  # F or G of the others, minus it
+    others = torch.arange(rows.p.shape[1]) != c
+    left_out = torch.zeros_like(rows.p)
+    left_out[:, others] = torch.where(own, -more / (1 - share), 0.0)[:, None]
+    left_out[:, c] = torch.where(own, 0.0, more / share)
+    return Rate(value, influence, counted, left_out)
 
 
 def _distribution(values: Tensor, weights: Tensor) -> Influence:
@@ -236,7 +252,9 @@ def _mean_rate(rates: list[Rate]) -> Rate:
         return torch.stack([rate.influence(p) for rate in rates]).mean(dim=0)
 
     value = sum(rate.value for rate in rates) / len(rates)
-    return Rate(value, influence, min(rate.labels for rate in rates) * len(rates))
+    changes = [rate.left_out for rate in rates if rate.left_out is not None]
+    left_out = torch.stack(changes).mean(dim=0) if changes else None
+    return Rate(value, influence, min(rate.labels for rate in rates) * len(rates), left_out)
 
 
 def _counted(here: Tensor, words: str, name: str) -> float:

@@ -22,7 +22,7 @@ q is therefore from Student's t, with m − 2 degrees of freedom. So is that of 
 losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n tosses of
 a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. An AUC or an average over classes
 rests on its smallest class: for k rows of it, V(θ̂) is multiplied by k/(k − 1), and q is Student's t
-with k − 1 degrees of freedom.
+with k − 1 degrees of freedom. An AUC's bounds are those of its logit.
 
 θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
 with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
@@ -177,6 +177,8 @@ class _Side(NamedTuple):
 
 def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
+    if metric.logit and (found := _logit_bounds(fit, sample, tail)):
+        return found
     centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
     p = tail.probability
     weighted = fit.designed and not metric.smooth and bool(fit.loss_variance)
@@ -190,6 +192,25 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     sharing = tail.low and tail.high and not weighted
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
+    """Student's t bounds of an AUC's logit; None if the AUC is too near to 0 or 1 for that."""
+    from scipy import special
+
+    spread = fit.value * (1 - fit.value)
+    rows = _rows_of_smallest_class(fit, sample)
+    variance = fit.leverage_variance / fit.labels + fit.unlabelled_variance
+    error = math.sqrt(variance * rows / (rows - 1))
+    if not fit.loss_variance or error > spread:
+        return None
+    half = -float(special.stdtrit(rows - 1, tail.probability)) * error / spread
+    middle = float(special.logit(fit.value))
+    return Bounds(*(float(special.expit(middle + one)) for one in (-half, half)))
+
+
+def _rows_of_smallest_class(fit: Fit, sample: Sample) -> float:
+    return max(2.0, fit.labels * sample.n_labels / len(sample.loss))
 
 
 def _rate(value: float) -> float:
@@ -228,7 +249,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         few = (fit.lam and counted < FEW_LABELS) or fit.designed
         degrees = max(1.0, counted - 2) if few and fit.loss_variance else math.inf
         if not metric.share and fit.loss_variance:
-            rows = max(2.0, fit.labels * sample.n_labels / len(sample.loss))
+            rows = _rows_of_smallest_class(fit, sample)
             share, degrees = share * rows / (rows - 1), max(1.0, min(counted, rows) - 1)
             v, gamma = share * centre * (1 - centre), share * (1 - 2 * centre)
         below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from dessl import _checks
-from dessl.evaluation.mode import evaluating
+from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.evaluation.risk_quality.products import ConvolutionsAsProducts
 from dessl.evaluation.risk_quality.ratio import Spread, Traces
 from dessl.evaluation.risk_quality.splits import labelled_rows, unlabelled_count

@@ -1,0 +1,89 @@
+"""``dessl evaluate RUN DATA --against OTHER``: the differences of two models' metrics."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dessl.cli.output import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from dessl.data import Part
+    from dessl.evaluation.debiased.compare import ComparedName, ModelComparison
+    from dessl.saved import SavedModel
+
+COMPLETE_CASE = "complete-case"
+DEFAULTS = ("accuracy", "cross_entropy", "brier", "wins")
+
+
+def other_probabilities(
+    run: Path, against: str, model: "SavedModel", read: "Callable[[SavedModel], Tensor]"
+) -> "Tensor":
+    """The other model's probabilities, with the classes in the order of ``model``'s.
+
+    Args:
+        run: The folder of the run that is evaluated.
+        against: The folder of the other run, or ``"complete-case"`` for this run's own.
+        model: The model that is evaluated.
+        read: A model → its probabilities of the rows of DATA.
+    """
+    from dessl.cli.predict import run_model
+    from dessl.data import DataError
+
+    own = against == COMPLETE_CASE
+    other = run_model(run if own else Path(against), complete_case=own)
+    if set(other.class_names) != set(model.class_names):
+        raise DataError.of(
+            against,
+            expected=f"a model with the classes {', '.join(model.class_names)}",
+            got=f"the classes {', '.join(other.class_names)}",
+            do="Compare two models of the same classes.",
+        )
+    return read(other)[:, [other.class_names.index(name) for name in model.class_names]]
+
+
+def compared(
+    p: "Tensor",
+    other: "Tensor",
+    rows: "Part",
+    metrics: tuple[str, ...],
+    options: "Callable[[str], Mapping[str, Any]]",
+) -> "dict[str, ModelComparison]":
+    """Every metric of the first model minus that of the other."""
+    from dessl.evaluation import compare_models
+
+    known = rows.labelled
+    return {
+        name: compare_models(
+            cast("ComparedName", name),
+            p[known], other[known], rows.y[known], p[~known], other[~known], **options(name),
+        )
+        for name in metrics
+    }  # fmt: skip
+
+
+def show_differences(differences: "Mapping[str, ModelComparison]", against: str) -> None:
+    """A table of differences, with intervals and p-values."""
+    from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
+
+    table = Table(title=Text(f"Difference: this model minus {against}"))
+    headings = ("metric", "difference", "95 % interval", "p-value", "")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("metric", "") else "right")
+    for name, one in differences.items():
+        low, middle, high = (
+            written(name, value, signed=True) for value in (one.low, one.difference, one.high)
+        )
+        better = one.low > 0 if higher_is_better(name) else one.high < 0
+        worse = one.high < 0 if higher_is_better(name) else one.low > 0
+        verdict = "better" if better else "worse" if worse else "no clear difference"
+        table.add_row(metric_text(name), middle, f"{low} to {high}", f"{one.p_value:.3f}", verdict)
+    Console().print(table)
+    if "wins" in differences:
+        show("A model wins a row if it gives its label more probability than the other does.")
