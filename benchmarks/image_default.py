@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=Path, required=True, help="folder of one file a run")
-    parser.add_argument("--out", type=Path, help="Markdown file of the table")
+    parser.add_argument("--out", type=Path, help="Markdown file; records beside it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--sets", nargs="+", default=sorted({name for name, _ in CASES}))
@@ -110,10 +110,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             found = measured(name, n, draw, options.device, options.steps)
             write_whole(place, json.dumps(found) + "\n")
             print(f"{place.stem} {found['scores']} {found['seconds']:.0f} s", flush=True)
-    text = table([json.loads(file.read_text()) for file in sorted(options.runs.glob("*.json"))])
+    records = [json.loads(file.read_text()) for file in sorted(options.runs.glob("*.json"))]
+    text = table(records)
     print(text)
     if options.out:
         write_whole(options.out, "# Images by default\n\n" + text)
+        write_whole(options.out.with_suffix(".json"), json.dumps(records, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,24 @@ def test_a_training_is_resumed_where_it_stopped(version: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["population", "divided"])
+def test_other_kinds_of_training_are_resumed(
+    version: str, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(CORPUS / version / kind, tmp_path / "run")
+    own, seen = make.KINDS[kind], []
+    observe = own.observe
+
+    def seeing(run: Any, began: float) -> Any:
+        seen.append(run.done)
+        return observe(run, began)
+
+    monkeypatch.setattr(own, "observe", seeing)
+    make.trained(kind, out)
+    assert seen == [6]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_checkpoints_of_a_fit_are_read(version: str) -> None:
     places = sorted((CORPUS / version / "fit" / "training").glob("*/checkpoints/step-*"))
     assert places

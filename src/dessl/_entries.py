@@ -1,7 +1,7 @@
 """The one reader of TOML and JSON: dataclasses read by their annotations, checked at every depth.
 
 An entry that is unknown, missing or of the wrong type is an :class:`EntryError`, which names the
-file, the path of the entry in it (``data[0].labels``), what was expected and what came.
+file, the path of the entry in it (``data[0].labels``), what was expected and what was found.
 """
 
 import dataclasses

@@ -233,6 +233,9 @@ def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
 def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     if not place.is_dir():
         raise FileNotFoundError(f"there is no saved model at {place}: it must be a folder.")
+    lacking = [name for name in (SETTINGS, WEIGHTS) if not (place / name).is_file()]
+    if lacking:  # or a pipe, whose end may never come
+        raise SavedModelError(f"{place} is not a whole saved model: no file {lacking[0]} in it.")
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
@@ -285,12 +288,22 @@ def _model(
     _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
         members = [build() for _ in range(settings["members"])]
-    model = Predictor(members, tensors["mean"], tensors["std"])
+    model = Predictor(members, tensors["mean"], tensors["std"], _doubt(tensors))
     model.load_state_dict(tensors)
     model.eval()
     if settings["pool"] is None and not pool:
         return model
     return _pooled(model, State(pool, settings["pool"]), settings)
+
+
+def _doubt(tensors: Mapping[str, Tensor]) -> float:
+    """The networks' doubt; 0 where they have none."""
+    doubt = tensors.get("doubt")
+    if doubt is None:
+        return 0.0
+    if doubt.numel() != 1 or not 0 < float(doubt) < 1:
+        raise ValueError("its doubt is no number between 0 and 1")
+    return float(doubt)
 
 
 def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson, Device, device_named
-from dessl.cli.output import noted_warnings, say, show, show_json
+from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json
 
 if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
     import torch
@@ -179,7 +178,7 @@ def show_experiments(*, as_json: bool) -> None:
     for row in rows:
         counts = ", ".join(str(count) for count in row["runs"].values())
         table.add_row(row["name"], f"{row['what']} ({row['paper']})", counts, end_section=True)
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 @dataclass
@@ -222,7 +221,7 @@ def show_results(summary: dict[str, Any], files: list[Path]) -> None:
     means = summary["means"]
     for data, labels in dict.fromkeys((mean["data"], mean["labels"]) for mean in means):
         chosen = [mean for mean in means if (mean["data"], mean["labels"]) == (data, labels)]
-        Console().print(_means_table(f"{data}, {labels:,} labels", chosen))
+        PlainConsole().print(_means_table(f"{data}, {labels:,} labels", chosen))
     show("Ours, with the paper's in brackets if it gives one.")
     show(summary["summary"])
     for path in files:

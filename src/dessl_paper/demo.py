@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def made_demo(out: Path, *, seed: int | None, steps: int | None, as_json: bool) -> None:
-    """Run the four parts, write their facts and the page, and print what came of them."""
+    """Run the four parts, write their facts and the page, and print their results."""
     _check_own(out)
     writable_folder(out)
     torch.set_num_threads(1)  # networks this small only wait for a second thread
@@ -123,11 +123,11 @@ def write_demo(folder: Path, facts: DemoFacts) -> Path:
 
 
 def show_demo(facts: DemoFacts, folder: Path) -> None:
-    """Print what came of each part, and where the page is."""
+    """Print the result of each part, and where the page is."""
     for line in demo_lines(facts):
         show(line)
     if facts.plan.most_steps is not None:
-        show(f"Cut short to {facts.plan.most_steps} steps: these numbers say nothing of dessl.")
+        show(f"Cut short to {facts.plan.most_steps} steps: these numbers say nothing about dessl.")
     worked = sum(facts.processor_seconds.values())
     show(f"Took {sum(facts.seconds.values()):.0f} s, {worked:.0f} s of them work of one core.")
     show(f"Report: {folder / REPORT}")

@@ -12,7 +12,9 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs/demo"),
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=LARGEST_SEED, help="Another seed than the one fixed beforehand."),
+        typer.Option(
+            min=0, max=LARGEST_SEED, help="Use this seed instead of the one fixed in advance."
+        ),
     ] = None,
     steps: Annotated[
         int | None,
@@ -22,7 +24,7 @@ def demo(
 ) -> None:
     """Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.
 
-    Four small experiments, set up beforehand: a toy example whose true
+    Four small experiments, fixed in advance: a toy example whose true
     posterior is known, dessl fit on real digits with 100 labels, a teacher
     that answers at random, and an interval from few labels beside the truth.
 

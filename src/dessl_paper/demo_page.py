@@ -1,4 +1,4 @@
-"""The page of ``dessl demo``: what came of each part, in a sentence, a number and a picture."""
+"""The page of ``dessl demo``: the result of each part, in a sentence, a number and a picture."""
 
 import dataclasses
 import json
@@ -223,7 +223,7 @@ def _lead(facts: DemoFacts) -> str:
     if facts.plan.most_steps is not None:
         cut = (
             f" Every training was cut short to {facts.plan.most_steps} steps, to try the command: "
-            "the numbers say nothing of dessl."
+            "the numbers say nothing about dessl."
         )
     return (
         "Few labels, many unlabelled rows: semi-supervised learning can help, and it can harm. "

@@ -32,7 +32,7 @@ CLAIMED: dict[Outcome, tuple[str, str, str]] = {  # sign, word and tone
     "open": ("?", "cannot be told", "open"),
 }
 SMOKE = (
-    "This is a smoke run: it checks that everything works; its numbers say nothing of the paper."
+    "This is a smoke run: it checks that everything works; its numbers say nothing about the paper."
 )
 
 

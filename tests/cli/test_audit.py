@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dessl.cli.main import main
 
@@ -69,6 +70,18 @@ def test_a_plan_and_rows_to_label(
     assert sum(row["label_next"] == "yes" for row in rows) == 25
     assert all(0 < float(row["propensity"]) <= 1 for row in rows)
     assert sum(float(row["propensity"]) for row in rows[60:]) == pytest.approx(25, abs=1e-4)
+
+
+def test_rows_to_label_have_no_formulas(tmp_path: Path) -> None:
+    for place, level in (("=1+1", 20), ("b", 200), ("unlabelled", 90)):
+        (tmp_path / "images" / place).mkdir(parents=True)
+        for k in range(12):
+            image = Image.new("L", (8, 8), level + k)
+            image.save(tmp_path / "images" / place / f"{k}.png")
+    run("plan", str(tmp_path / "images"), "--rows", "2", "--out", str(tmp_path / "next.csv"))
+    lines = (tmp_path / "next.csv").read_text().splitlines()
+    assert lines[1].startswith("'=1+1/0.png,")
+    assert not any(line.startswith("=") for line in lines)
 
 
 @pytest.mark.parametrize(

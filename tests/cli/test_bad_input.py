@@ -266,7 +266,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
 def test_the_rows_that_are_trained_on_are_no_test_rows(cli: Cli, tmp_path: Path, name: str) -> None:
     rows = "\n".join(good_rows())
     (tmp_path / name).write_text(rows.replace(",", "\t") if name.endswith("tsv") else rows)
-    says = "got those of DATA, all of them trained on"
+    says = "got the rows of DATA, which they are trained on"
     refused(fit(cli, tmp_path, tmp_path / "run", "--test-file", tmp_path / name), says)
     assert not (tmp_path / "run").exists()
 
@@ -282,7 +282,7 @@ def test_a_folder_or_a_set_without_a_test_part_is_no_test_file_of_itself(
     for data in (tmp_path / "pets", "toy"):
         refused(
             cli("fit", data, "--out", tmp_path / "run", "--test-file", data),
-            "got those of DATA, all of them trained on.",
+            "got the rows of DATA, which they are trained on.",
         )
 
 

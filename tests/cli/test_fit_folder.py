@@ -97,7 +97,7 @@ def test_what_the_user_put_into_a_run_is_left_alone(cli: Cli, tmp_path: Path) ->
     run = tmp_path / "run"
     assert fit(cli, tmp_path, run)[0] == 0
     write(run, "notes.txt", "model/mine.bin")
-    left_alone(cli, tmp_path, run, "and settings.json alone, which the run may replace; got")
+    left_alone(cli, tmp_path, run, "and settings.json, which the run may replace; got")
     (run / "model" / "mine.bin").unlink()
     (run / "model").rename(tmp_path / "elsewhere")
     (run / "model").symlink_to(tmp_path / "elsewhere")

@@ -6,16 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import openpyxl
 import pytest
 
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
-from dessl.cli.sources import (
-    fingerprint,
-    kind_of,
-    npy_files,
-    training_data,
-)
+from dessl.cli.sources import fingerprint, kind_of, npy_files, training_data
 from dessl.data import DataError
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -85,20 +79,6 @@ def vectors(tmp_path: Path) -> str:
     return f"{tmp_path}/a.npy,{tmp_path}/b.npy"
 
 
-@pytest.fixture
-def book(tmp_path: Path) -> str:
-    """A workbook whose second sheet has the table."""
-    made = openpyxl.Workbook()
-    made.active.append(["notes"])
-    made.active.append(["see the other sheet"])
-    sheet = made.create_sheet("people")
-    sheet.append(["age", "sick"])
-    for age in range(20):
-        sheet.append([age % 7, ("no", "yes", None)[age % 3]])
-    made.save(tmp_path / "book.xlsx")
-    return str(tmp_path / "book.xlsx")
-
-
 def test_npy_files_are_trained_on_with_a_file_of_labels(vectors: str, tmp_path: Path) -> None:
     assert kind_of(vectors) == "npy"
     data = training_data(vectors, labels=str(tmp_path / "labels.csv"))
@@ -126,16 +106,6 @@ def test_the_fingerprint_of_several_files_is_of_all(vectors: str) -> None:
     assert len({before, fingerprint(one), fingerprint(two), fingerprint(f"{two},{one}")}) == 4
     np.save(two, np.zeros((20, 2)))
     assert fingerprint(vectors) != before
-
-
-def test_a_sheet_is_read_by_its_name(book: str) -> None:
-    data = training_data(book, label="sick", sheet="people")
-    assert data.class_names == ("no", "yes")
-    rows, _ = new_rows(book, Expected.of(data), sheet="people")
-    assert rows.x.equal(data.x)
-    assert rows.y.equal(data.y)
-    with pytest.raises(DataError, match="the column"):
-        new_rows(book, Expected.of(data))
 
 
 @pytest.mark.parametrize(

@@ -183,3 +183,32 @@ def test_a_killed_rank_of_fit_is_resumed_by_torchrun_or_by_one_process(tmp_path:
     assert len(lines) == 1, err
     one_process("fit", people, *options, "--out", ended)
     assert {p.name: p.read_bytes() for p in (ended / "model").iterdir()} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RANK", "x"), ("RANK", "2"), ("LOCAL_RANK", "-1"), ("MASTER_PORT", "70000")],
+)
+def test_variables_of_a_launcher_that_make_no_sense_are_named(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for variable, its in (given | {name: value}).items():
+        monkeypatch.setenv(variable, its)
+    with pytest.raises(SystemExit) as left:
+        main(["fit", "people.csv", "--out", "run"])
+    assert left.value.code == 2
+    assert f"{name} must be a whole number below" in capsys.readouterr().err
+
+
+def test_a_rank_that_waits_for_the_others_can_be_interrupted(tmp_path: Path) -> None:
+    given = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dessl", "fit", "people.csv", "--out", str(tmp_path / "run")],
+        env=os.environ | given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=5)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err.count("Interrupted.")) == (143, 1)

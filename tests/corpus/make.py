@@ -11,6 +11,8 @@ networks/         a saved model of networks alone
 estimator/        what ``DeSSLClassifier.save`` wrote
 taught/           the same, of a student of an outside teacher
 checkpoint/       a training stopped half-way
+population/       the same, of several runs trained as one
+divided/          the same, of a network whose weights were divided among ranks
 reproduction/     an experiment and its records
 expected.json     what each of the models answered
 """
@@ -21,6 +23,7 @@ import shutil
 import sys
 from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -33,6 +36,10 @@ from dessl.recipes import recipe_for
 from dessl.saved import SavedModel, load_model, save_model
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.with_name("torture")))
+from trainings import KINDS, stopped, trained  # noqa: E402
+
+sys.path.remove(str(HERE.with_name("torture")))
 PLAN = TrainPlan(
     steps=8, labelled_batch=6, unlabelled_batch=12, learning_rate=0.05, lam=0.5, ema=0.9,
     select="cross_entropy", evaluate_every=2, seed=3,
@@ -94,6 +101,13 @@ def write_checkpoint(out: Path) -> None:
     sys.exit("the training was to be stopped")
 
 
+def write_stopped(kind: Literal["population", "divided"], out: Path) -> None:
+    """Write the folder of another kind of training, stopped half-way."""
+    for name, content in stopped(kind).items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(content)
+
+
 def write_models(out: Path) -> None:
     """Save networks, an estimator and a taught student."""
     x, y = rows()
@@ -119,6 +133,7 @@ def answers(out: Path) -> dict[str, list[list[float]]]:
 
 
 MODELS = ("networks", "estimator", "taught")
+__all__ = ["KINDS", "trained"]  # of the stopped trainings, for the tests that resume them
 
 
 def write_corpus(out: Path) -> None:
@@ -132,6 +147,8 @@ def write_corpus(out: Path) -> None:
     (out / "fit" / "report.html").unlink()
     write_models(out)
     write_checkpoint(out / "checkpoint")
+    for kind in ("population", "divided"):
+        write_stopped(kind, out / kind)
     for lock in out.rglob("lock"):
         lock.unlink()
     reproduction = out / "reproduction"

@@ -115,6 +115,8 @@ def test_teachers_look_at_the_networks_features_and_are_saved(tmp_path: Path) ->
     assert isinstance(found.model, PooledPredictor)
     assert found.pool is not None
     assert found.pool.n == 20  # a fifth of the labels, which the network has not seen
+    assert float(found.model.networks.doubt) == pytest.approx(1 / 22)
+    assert float(found.complete_case(data.x).detach().exp().max()) <= 1 - 1 / 44 + 1e-6
     pool = found.model.pool
     features = found.model.networks.features(data.x)
     assert features.shape[1] not in (64, 2)

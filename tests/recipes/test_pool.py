@@ -1,6 +1,7 @@
 """The pool by default: honest out-of-fold predictions, the same result again, and no pool when."""
 
 import dataclasses
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from dessl.recipes.pool import FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
 from dessl.teachers import DEFAULT
+from dessl.teachers.report import Gain
 from dessl.training import Event, train
 
 
@@ -233,3 +235,24 @@ class TestResume:
         again = fit(data, self.recipe(data), out=tmp_path, progress=False)
         assert torch.equal(predicted_log_proba(again.model, x), predicted_log_proba(first.model, x))
         assert again.pool == first.pool
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_a_pool_that_held_out_labels_show_to_be_worse_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, *, safe: bool
+) -> None:
+    module = importlib.import_module("dessl.recipes.fit")
+    real = module.with_teachers
+
+    def worse(*given: object) -> PooledPredictor:
+        found = real(*given)
+        report = dataclasses.replace(found.pool.report, total=Gain(-0.2, 0.03))
+        return PooledPredictor(found.networks, dataclasses.replace(found.pool, report=report))
+
+    monkeypatch.setattr(module, "with_teachers", worse)
+    data, _, _ = moons()
+    found = fit(data, recipe_for(data, steps=20, safe=safe), progress=False)
+    assert (found.pool is None) is safe
+    assert (found.model is found.complete_case) is safe
+    assert found.verdict.outcome == ("not used" if safe else "worse")
+    assert ("The pool was left out for the networks alone" in found.account) is safe

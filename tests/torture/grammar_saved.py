@@ -157,9 +157,9 @@ def checkpoint_case(chance: random.Random) -> Case:
         )
         manifest["sha256"][name] = hashlib.sha256(files[name]).hexdigest()
     else:  # other weights, signed
-        files["model.safetensors"] = scaled(chance, files["model.safetensors"])
-        digest = hashlib.sha256(files["model.safetensors"]).hexdigest()
-        manifest["sha256"]["model.safetensors"] = digest
+        name = chance.choice([name for name in files if name.endswith(".safetensors")])
+        files[name] = scaled(chance, files[name], "")
+        manifest["sha256"][name] = hashlib.sha256(files[name]).hexdigest()
     files["manifest.json"] = _dumped(chance, manifest)
     return Case("checkpoint", files, {}, 20 * size, damaged)
 

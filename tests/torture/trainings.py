@@ -1,4 +1,7 @@
-"""Small trainings with checkpoints: one run, many runs as one, and one with divided weights."""
+"""Small trainings with checkpoints: one run, many runs as one, and one with divided weights.
+
+Checkpoints of the last two are in ``tests/corpus``: they must stay what they are.
+"""
 
 import tempfile
 from collections.abc import Iterator

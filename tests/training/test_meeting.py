@@ -35,5 +35,5 @@ def test_a_call_to_processes_that_have_died_is_not_answered() -> None:
     store.set("dessl token 1", "dead")
     store.set(CALL, json.dumps({"name": "old", "tokens": {"1": "dead"}}))
     store.set("dessl answer old 1", "here")
-    with pytest.raises(RuntimeError, match=r"rank 1 waited .* which did not come"):
+    with pytest.raises(RuntimeError, match=r"rank 1 waited .* which did not connect"):
         fresh_store(store, 1, 2, timedelta(seconds=0.2))

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from dessl.safety import Audit
 
 Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
-TestFile = Annotated[str | None, Option(help="Test rows, to look for copies in.")]
-Cheap = Annotated[
-    bool, Option(help="Leave out near copies, doubtful labels and what can be gained.")
-]
+TestFile = Annotated[str | None, Option(help="File of test rows, to check for copies.")]
+Cheap = Annotated[bool, Option(help="Skip near copies, doubtful labels and possible gains.")]
 Out = Annotated[Path | None, Option(metavar="FILE", help="Write a page, an .html file.")]
 
 
@@ -69,13 +67,12 @@ def audit(
 
 
 def _show(found: "Audit") -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from dessl.cli.output import show
+    from dessl.cli.output import PlainConsole, show
 
-    console = Console()
+    console = PlainConsole()
     show(f"{found.outcome.capitalize()}.")
     for reason in found.reasons:
         show(f"- {reason}")

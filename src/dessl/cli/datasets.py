@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from dessl.cli.options import AsJson
-from dessl.cli.output import show, show_json
+from dessl.cli.output import PlainConsole, show, show_json
 
 datasets_app = typer.Typer(help="List or download public data sets.")
 Root = Annotated[Path | None, typer.Option(help="Also look in this folder, before the cache.")]
@@ -54,7 +53,7 @@ def list_datasets(root: Root = None, as_json: AsJson = False) -> None:
         shape = "×".join(map(str, DATASETS[name].shape))
         sizes = map(str, DATASETS[name].sizes)
         table.add_row(name, str(len(DATASETS[name].class_names)), shape, *sizes, str(row["here"]))
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 def _here(name: str, root: Path | None) -> str:

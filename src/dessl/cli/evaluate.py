@@ -3,14 +3,13 @@
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer import Option
 
 from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_differences
 from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
-from dessl.cli.output import noted_warnings, say, show, show_json
+from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ ClassName = Annotated[
     str | None, Option("--class", help="The class of recall, precision, tpr, fpr and auc.")
 ]
 Threshold = Annotated[
-    float | None, Option(help="Rows count as positive from this probability on, for tpr and fpr.")
+    float | None, Option(help="Probability from which a row counts as positive, for tpr and fpr.")
 ]
 Propensity = Annotated[
     str | None,
@@ -363,7 +362,7 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
     metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
     beside = f" and {n_unlabelled} without" if n_unlabelled else ""
-    table = Table(title=Text(f"{source}: {n} rows with a label{beside}"))
+    table = Table(title=Text(visible(f"{source}: {n} rows with a label{beside}")))
     headings = ("metric", "on the labelled rows", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")
@@ -372,7 +371,7 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
         one = estimates.get(name)
         cells = ["" if plain is None else written(name, plain)]
         table.add_row(metric_text(name), *cells, *(_cells(name, one) if one else ("", "")))
-    Console().print(table)
+    PlainConsole().print(table)
     if measured.groups:
         _show_groups(measured.groups, by or "")
     if capped := estimates.get("cross_entropy"):
@@ -395,10 +394,10 @@ def _cells(name: str, one: "MetricEstimate") -> tuple[str, str]:
 def _show_groups(groups: "dict[str, dict[str, MetricEstimate]]", by: str) -> None:
     from dessl.evaluation.metrics.vocabulary import metric_text
 
-    table = Table(title=Text(f"By {by}"))
+    table = Table(title=Text(visible(f"By {by}")))
     for heading in (by, "labelled rows", "metric", "estimate", "95 % interval"):
         table.add_column(heading)
     for group, estimates in groups.items():
         for name, one in estimates.items():
             table.add_row(group, str(one.n_labelled), metric_text(name), *_cells(name, one))
-    Console().print(table)
+    PlainConsole().print(table)

@@ -43,8 +43,8 @@ SurrogateName = Annotated[
     str | None,
     Option(
         help="Train on the debiased risk of this term, without a pool: a name of "
-        "dessl.SURROGATES, but for combine, smooth and teacher, which need more than a name. "
-        "pseudo_label if a term is needed and none given.",
+        "dessl.SURROGATES, except combine, smooth and teacher, which need more than a name. "
+        "Where a term is needed, the default is pseudo_label.",
         show_default=False,
     ),
 ]
@@ -58,7 +58,7 @@ Teacher = Annotated[
 ]
 AtPrediction = Annotated[
     bool,
-    Option("--teacher-at-prediction", help="The teachers will answer the rows to predict too."),
+    Option("--teacher-at-prediction", help="The teachers will also answer the rows to predict."),
 ]
 Pool = Annotated[
     bool | None,
@@ -78,12 +78,12 @@ PropensityName = Annotated[
     Option(
         "--propensity",
         metavar="COLUMN|estimate-x|estimate-y",
-        help="For labels that are not missing at random: the column with each row's probability to "
-        "get its label, or estimate it from the row or from the class.",
+        help="For labels that are not missing at random: the column with each row's probability of "
+        "being labelled, or estimate it from the row or from the class.",
     ),
 ]
 TestFile = Annotated[
-    str | None, Option(help="Rows to judge by; by default some are held out of DATA.")
+    str | None, Option(help="File of test rows; by default some rows of DATA are held out.")
 ]
 HoldOut = Annotated[float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")]
 Steps = Annotated[int | None, Option(min=1, help="Steps of each network.")]
@@ -100,12 +100,16 @@ Margin = Annotated[
     float,
     Option(
         min=0,
-        help="Differences of the Brier score up to this do not matter: no practical difference.",
+        help="Differences in Brier score up to this size count as no practical difference.",
     ),
 ]
 Refit = Annotated[
     bool,
-    Option(help="Train the winner again on all labels, those held out to judge it included."),
+    Option(help="Train the winner again on all labels, including those held out to judge it."),
+]
+Safe = Annotated[
+    bool,
+    Option(help="Leave out what held-out labels show to be worse than the complete case."),
 ]
 Stream = Annotated[
     bool | None,
@@ -116,7 +120,7 @@ Stream = Annotated[
         show_default=False,
     ),
 ]
-Resume = Annotated[bool, Option(help="Resume a run that is in RUN.")]
+Resume = Annotated[bool, Option(help="Resume the run in RUN, if there is one.")]
 
 
 def fit(
@@ -142,6 +146,7 @@ def fit(
     steps: Steps = None,
     networks: Networks = None,
     margin: Margin = MARGIN,
+    safe: Safe = True,
     refit: Refit = True,
     stream: Stream = None,
     seed: Seed = 0,

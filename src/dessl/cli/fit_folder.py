@@ -136,8 +136,8 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
         return dict(found)
     raise FileExistsError(
         f"{place}: expected the settings of a run of dessl fit ({', '.join(KINDS)}); got "
-        f"{content[:60].decode(errors='replace')!r}. It is damaged, or not of dessl: choose "
-        "another folder."
+        f"{content[:60].decode(errors='replace')!r}. It is damaged, or dessl did not write "
+        "it: choose another folder."
     )
 
 
@@ -175,7 +175,7 @@ def _check_run(
     for name in (MODEL, TWIN):
         if os.path.lexists(out / name) and not _is_model(out / name):
             raise FileExistsError(
-                f"{out / name}: expected a folder with {WEIGHTS} and {SETTINGS} alone, which the "
+                f"{out / name}: expected a folder with only {WEIGHTS} and {SETTINGS}, which the "
                 "run may replace; got something else. Move it, or choose another folder."
             )
 

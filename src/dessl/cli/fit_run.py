@@ -168,6 +168,7 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         steps=options["steps"],
         seed=options["seed"],
         networks=options["networks"],
+        safe=options["safe"],
     )
 
 
@@ -279,8 +280,8 @@ def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
         raise DataError.of(
             test_file,
-            expected="rows to judge by that the models are not trained on",
-            got="those of DATA, all of them trained on",
+            expected="test rows that the models are not trained on",
+            got="the rows of DATA, which they are trained on",
             do="Omit --test-file to hold out a share of DATA, or give other rows.",
         )
     check_labels_present(test_file, rows, expected)

@@ -49,6 +49,6 @@ def device_named(name: str) -> "torch.device":
     if ranks() > 1 and device.index is not None:
         raise ValueError(
             f"--device {name} is one GPU, but there are {ranks()} ranks, each with its own. Use "
-            "--device auto; CUDA_VISIBLE_DEVICES says which GPUs there are."
+            "--device auto, and choose GPUs with CUDA_VISIBLE_DEVICES."
         )
     return device

@@ -1,6 +1,7 @@
 """What commands print: results on stdout, as tables or JSON; everything else on stderr."""
 
 import json
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,14 +21,38 @@ if TYPE_CHECKING:  # every command imports this module: what is heavy waits for 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
 
 
+# What a terminal may take for a command, in a name that came from a file.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    r"""Return a text without what a terminal may take for a command.
+
+    >>> visible("\x1b]0;title\x07 é")
+    '�]0;title� é'
+    """
+    return CONTROL.sub("\ufffd", text)
+
+
+class PlainConsole(Console):
+    """A terminal on which names from files are shown as they are: no markup, no commands."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make a text of what is printed, be it a line or a cell of a table."""
+        return super().render_str(visible(text), **options)
+
+
 def say(text: str, *, style: str | None = None) -> None:
-    """Print a line on stderr; rich markup is not interpreted."""
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print a line on stderr."""
+    PlainConsole(stderr=True).print(text, style=style, soft_wrap=True)
 
 
 def show(text: str) -> None:
-    """Print a line on stdout; rich markup is not interpreted."""
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a line on stdout."""
+    PlainConsole().print(text, soft_wrap=True)
 
 
 def show_json(entries: Any) -> None:
@@ -58,7 +83,7 @@ def show_facts(facts: "RunFacts") -> None:
     from dessl.evaluation.metrics.vocabulary import interval_text
     from dessl.report.decision import accuracy_of
 
-    console = Console()
+    console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
     if facts.comparisons:
         console.print(_comparison_table(facts.comparisons))
@@ -80,7 +105,7 @@ def _estimates_table(facts: "RunFacts") -> Table:
 
     first = facts.estimates[0]
     title = f"{facts.data.name}: {100 * first.confidence:g} % intervals (and estimates),"
-    table = Table(title=Text(f"{title} {facts.data.test} held-out labels"))
+    table = Table(title=Text(visible(f"{title} {facts.data.test} held-out labels")))
     table.add_column("method")
     metrics = list(dict.fromkeys(one.metric for one in facts.estimates))
     for metric in metrics:
@@ -105,7 +130,7 @@ def _metrics_table(facts: "RunFacts") -> Table:
     rows = f"{facts.data.test} labelled test rows"
     seeds = len(facts.seeds)
     over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
-    table = Table(title=Text(f"{facts.data.name}: {over}, {rows}"))
+    table = Table(title=Text(visible(f"{facts.data.name}: {over}, {rows}")))
     table.add_column("method")
     for metric in MAIN:
         table.add_column(metric_text(metric), justify="right")

@@ -11,13 +11,11 @@ from dessl.cli.audit import Label
 from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
 
 Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="What is to be measured.")]
-Width = Annotated[
-    float | None, Option(help="Half width of the interval that is wanted, such as 0.02.")
-]
+Width = Annotated[float | None, Option(help="Half-width of the interval you want, such as 0.02.")]
 Difference = Annotated[
-    float | None, Option(help="Difference between two models that is to be seen.")
+    float | None, Option(help="Smallest difference between two models to detect.")
 ]
-Rows = Annotated[int | None, Option(min=1, help="Choose so many rows to label next.")]
+Rows = Annotated[int | None, Option(min=1, help="Choose this many rows to label next.")]
 Out = Annotated[Path | None, Option(metavar="FILE", help="The .csv file for these rows.")]
 
 
@@ -83,10 +81,11 @@ def _write(
     path: Path, names: "list[str] | tuple[str, ...]", chosen: set[int], chances: list[float]
 ) -> None:
     from dessl._files import write_whole
+    from dessl.cli.predict import without_formula
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("row", "label_next", "propensity"))
     for row, (name, chance) in enumerate(zip(names, chances, strict=True)):
-        writer.writerow((name, "yes" if row in chosen else "", f"{chance:.9g}"))
+        writer.writerow((without_formula(name), "yes" if row in chosen else "", f"{chance:.9g}"))
     write_whole(path, text.getvalue())

@@ -129,7 +129,7 @@ def _tell(
 
 @contextmanager
 def _file_of(data: str) -> Iterator[str]:
-    """The file to read: DATA, or what came on standard input."""
+    """The file to read: DATA, or standard input."""
     from dessl.data import DataError
 
     if data != "-":

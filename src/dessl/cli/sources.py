@@ -99,7 +99,7 @@ def fingerprint(source: str) -> str | None:
         return _folder_sha256(path)
     if path.is_file():
         return _sha256(path)
-    if files := npy_files(source):
+    if (files := npy_files(source)) and all(file.is_file() for file in files):
         return hashlib.sha256("\0".join(map(_sha256, files)).encode()).hexdigest()
     if source in DATASETS and not DATASETS[source].sizes[-1]:
         return hashlib.sha256(f"catalogue\0{source}".encode()).hexdigest()

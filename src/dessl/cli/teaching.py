@@ -1,4 +1,4 @@
-"""``dessl fit --teacher``: few gold labels, and the answers of somebody who may be wrong.
+"""``dessl fit --teacher``: few gold labels, and answers from a source that may be wrong.
 
 RUN/model/        the student, and what takes the teachers' answers if they will answer new rows
 RUN/facts.json    how good each teacher is, what was kept and why; RUN/report.html shows it
@@ -38,7 +38,7 @@ from dessl.results.facts import (
     read_facts,
     write_facts,
 )
-from dessl.results.taught import taught_facts
+from dessl.results.trial import taught_facts
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.training.progress import whole_bar
@@ -56,8 +56,8 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
     if odd:
         named = ", ".join("--" + name.replace("_", "-") for name in odd)
         raise ValueError(
-            f"{named} cannot be used with --teacher: answers have a way of their own, and all gold "
-            "labels judge it out of fold. Omit it."
+            f"{named} cannot be used with --teacher: a student is trained in its own way, and all "
+            "gold labels judge it out of fold. Omit it."
         )
 
 

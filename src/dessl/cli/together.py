@@ -17,7 +17,7 @@ def is_launched() -> bool:
 
     Found without torch, which ``dessl --help`` does without.
     """
-    return os.environ.get("WORLD_SIZE", "1") != "1"
+    return os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dessl._checks import quoted, shortened
 
-LONGEST = 2000  # characters of what was expected, and of what came
+LONGEST = 2000  # characters of what was expected, and of what was found
 
 
 class DataError(ValueError):

@@ -235,7 +235,7 @@ def row_propensity(
         row = int((given == 0).nonzero()[0])
         raise ValueError(
             f"propensity is 0 for {int((given == 0).sum())} rows without a label, the first in row "
-            f"{row}: no labelled row can stand for a row that could never get one. Leave such rows "
+            f"{row}: no labelled row can represent one that is never labelled. Leave such rows "
             "out, or give NaN where the probability is not known."
         )
     bad = ~((given[labelled] > 0) & (given[labelled] <= 1))

@@ -55,7 +55,7 @@ class SemiData:
             0, ..., n - 1 when not given.
         propensity: (n,) the probability of each row to be among the labelled rows, for labels that
             are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
-        teachers: Answers of somebody who may be wrong to all rows, by name or as a list: classes
+        teachers: Answers to all rows from sources that may be wrong, by name or as a list: classes
             (n,), None for no answer, or probabilities (n, classes). What
             :func:`dessl.teachers.learn_from_answers` learns from; nothing else looks at them.
         name: What the data is called in reports.

@@ -71,6 +71,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         steps: Optimiser steps of each network; by the number of labels if not given.
         networks: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
             pixels a side (grey ones up to 32), and 1 for other images.
+        safe: Never knowingly worse than the complete case: networks of a λ of yours, and the pool,
+            are left out if held-out labels show them to be worse; ``verdict_`` says so.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Of weights, batches, dropout and held-out labels.
         verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
@@ -112,6 +114,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         module: nn.Module | Callable[[], nn.Module] | None = None,
         steps: int | None = None,
         networks: int | None = None,
+        safe: bool = True,
         device: str | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -123,6 +126,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.module = module
         self.steps = steps
         self.networks = networks
+        self.safe = safe
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -214,6 +218,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             model=self._network(),
             networks=self.networks,
             copies=rows.copies,
+            safe=self.safe,
         )
         labelled = torch.from_numpy(rows.groups[rows.codes >= 0])
         progress = ProgressLines(self.verbose) if self.verbose else None

@@ -95,7 +95,7 @@ class References:
         """Fit the references; None where labels are too few to judge by.
 
         Args:
-            data: As it came.
+            data: As it was given.
             parts: What the networks are trained on.
         """
         held = [part.validation for part in parts.data]

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from dessl._html import card
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
-from dessl.evaluation.metrics.vocabulary import with_error
-from dessl.evaluation.verdict import OUTCOMES, Verdict, no_verdict, not_used, verdict
+from dessl.evaluation.metrics.vocabulary import interval_text, with_error
+from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
 from dessl.objective import RiskKind
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
@@ -67,6 +67,7 @@ class Fitted:
         recipe: What was trained.
         baseline: Whether the complete case trained; None where labels are too few to tell.
         mirrors: What a probe said of mirror images; None where none was made.
+        refused: A pool that held-out labels show to be worse, and that is left out therefore.
     """
 
     model: Predictor | PooledPredictor
@@ -79,6 +80,7 @@ class Fitted:
     recipe: Recipe
     baseline: Baseline | None = None
     mirrors: Mirrors | None = None
+    refused: PoolReport | None = None
 
     @property
     def pool(self) -> PoolReport | None:
@@ -100,8 +102,7 @@ class Fitted:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
         if self.pool and not self.lam:  # else its anchor is not the complete case
-            gain = self.pool.total
-            compared = loss_comparison("the pool", -gain.mean, gain.standard_error, self.pool.n)
+            compared = _pool_comparison(self.pool)
         if compared is None:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
         found = verdict(compared)
@@ -119,6 +120,9 @@ class Fitted:
         uses = RISKS[self.recipe.plan.risk].unlabelled
         if self.pool:
             return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
+        if self.refused:
+            left = _left_out("pool", _pool_comparison(self.refused), "networks alone")
+            return f"{self._networks_account} {left}" if uses else left
         if self.recipe.teachers and not uses:
             return (
                 f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
@@ -140,6 +144,8 @@ class Fitted:
             kept = "The networks were trained without unlabelled rows"
         if self.check is None:
             return f"{kept}; no labels were held out to judge by."
+        if self.recipe.lam != "auto" and not self.lam:
+            return _left_out(f"λ of {self.recipe.lam:g}", self.check.comparison, "complete case")
         if self.recipe.lam != "auto":
             return f"{kept}."
         rule = "a fall" if self.lam else "not a fall"
@@ -212,10 +218,34 @@ def fit(
         return fitted
     parts = parts._replace(data=())
     del seen, training  # the networks' copy of the rows, which may be large
-    predictor = _predictor(networks.results, recipe)
+    predictor = _predictor(networks.results, recipe, parts)
     with one_thread(when=table and len(data) <= EXACT_UP_TO):
         pool = with_teachers(predictor, networks.logits, data, parts, recipe)
-    return dataclasses.replace(fitted, model=pool) if isinstance(pool, PooledPredictor) else fitted
+    if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
+        return fitted
+    if recipe.safe and _worse(_pool_comparison(report)):
+        return dataclasses.replace(fitted, refused=report)
+    return dataclasses.replace(fitted, model=pool)
+
+
+def _worse(compared: Comparison) -> bool:
+    """Whether a method is surely worse than what it is compared with."""
+    return compared.outcome(margin=0) == "worse"
+
+
+def _pool_comparison(report: PoolReport) -> Comparison:
+    """The pool beside its networks."""
+    gain = report.total
+    return loss_comparison("the pool", -gain.mean, gain.standard_error, report.n)
+
+
+def _left_out(what: str, compared: Comparison, kept: str) -> str:
+    """Why something worse was left out."""
+    low, high = interval_text("cross_entropy", compared.low, compared.high, 0.0)
+    return (
+        f"The {what} was left out for the {kept}: it raised the cross-entropy of {compared.n} "
+        f"held-out labels by {low} to {high} (95 % interval). safe=False (--no-safe) would keep it."
+    )
 
 
 def _seen(data: SemiData, recipe: Recipe) -> SemiData:
@@ -257,7 +287,7 @@ def _networks(
 ) -> tuple[Fitted, Networks]:
     """Train the recipe's risk beside the complete case, and keep what held-out labels prefer."""
     recipe, complete = training.recipe, twins.results
-    twin = _predictor(complete, recipe)
+    twin = _predictor(complete, recipe, parts)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
     if not recipe.trains_unlabelled:
         return kept, twins
@@ -279,7 +309,9 @@ def _networks(
     kept = dataclasses.replace(kept, check=check)
     if recipe.lam == "auto" and not (check and check.helped):
         return kept, twins
-    model = _predictor(ours.results, recipe)
+    if recipe.safe and check and _worse(check.comparison):
+        return kept, twins
+    model = _predictor(ours.results, recipe, parts)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
 
 
@@ -390,8 +422,11 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         )
 
 
-def _predictor(results: Sequence[TrainResult], recipe: Recipe) -> Predictor:
-    return Predictor([result.model for result in results], *recipe.scaling)
+def _predictor(results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutParts) -> Predictor:
+    """The networks; those of a last step have the doubt that their held-out labels leave."""
+    n = len(torch.unique(parts.groups)) if recipe.strong else 0
+    doubt = 1 / (n + 2) if n else 0.0
+    return Predictor([result.model for result in results], *recipe.scaling, doubt)
 
 
 def _check(

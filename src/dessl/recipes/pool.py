@@ -2,7 +2,7 @@
 
 The step that a network keeps is the one with the lowest loss on its held-out rows, so its
 predictions of them are optimistic. With their logits at every step, each row's step can be chosen
-by the other rows instead (:mod:`dessl.teachers.selection`).
+by the other rows instead (:mod:`dessl.teachers.crossfit`).
 """
 
 import dataclasses
@@ -118,7 +118,7 @@ def with_teachers(
     Args:
         networks: Trained, each with the labels of one part held out.
         logits: Of those labels' rows, as in :class:`Networks`.
-        data: As it came.
+        data: As it was given.
         parts: What the networks were trained on.
         recipe: With the teachers to try.
     """
@@ -126,7 +126,7 @@ def with_teachers(
         pooled,
         data,
         parts.folds,
-        _out_of_fold(logits, data, parts),
+        networks.doubted(_out_of_fold(logits, data, parts)),
         networks,
         teachers=recipe.teachers,
         columns=networks.features if recipe.strong else None,

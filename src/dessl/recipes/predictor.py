@@ -33,6 +33,9 @@ class Predictor(nn.Module):
         members: Networks from standardised rows to logits (n, classes).
         mean: Subtracted from the rows: shape (features,) or (channels, 1, 1), or ().
         std: The rows are divided by it; same shape.
+        doubt: ε in [0, 1): p becomes (1 − ε) p + ε / classes. For members whose confidence nothing
+            has checked but n held-out labels, 1 / (n + 2): by Laplace's rule of succession, n right
+            answers vouch for no more.
 
     Shape:
         Rows (n, features) of floats or uint8 images (n, channels, height, width), as they are in
@@ -45,21 +48,37 @@ class Predictor(nn.Module):
 
     mean: Tensor
     std: Tensor
+    doubt: Tensor | None
 
-    def __init__(self, members: Iterable[nn.Module], mean: Tensor, std: Tensor) -> None:
+    def __init__(
+        self, members: Iterable[nn.Module], mean: Tensor, std: Tensor, doubt: float = 0.0
+    ) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
         if not len(self.members):
             raise ValueError("a Predictor needs at least one member; got none.")
         self.register_buffer("mean", mean.detach().clone())
         self.register_buffer("std", std.detach().clone())
+        self.register_buffer("doubt", mean.new_tensor(doubt) if doubt else None)
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Log-probabilities (n, classes) of rows as they come."""
         rows = self._seen(x)
         log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
-        return log_probabilities(log_p.mean(0))
+        return self.doubted(log_probabilities(log_p.mean(0)))
+
+    def doubted(self, log_p: Tensor) -> Tensor:
+        """Mix log-probabilities (n, classes) with the uniform law, as far as there is doubt.
+
+        >>> sure = Predictor([nn.Identity()], torch.tensor(0.0), torch.tensor(1.0), doubt=0.1)
+        >>> sure(torch.tensor([[100.0, 0.0]])).exp()
+        tensor([[0.9500, 0.0500]])
+        """
+        if self.doubt is None:
+            return log_p
+        doubt = self.doubt.to(log_p)
+        return ((1 - doubt) * log_p.exp() + doubt / log_p.shape[-1]).log()
 
     def in_float64(self) -> Self:
         """Return a copy whose prediction of a row does not depend on the rest of the batch."""

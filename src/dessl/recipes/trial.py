@@ -382,6 +382,7 @@ def refitted(
         recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
     if complete_case or not trial.fitted.pool:
         recipe = dataclasses.replace(recipe, teachers=())
+    recipe = dataclasses.replace(recipe, safe=False)  # what was decided stays
     found = _fitted(whole, recipe, out, progress)
     before, after = trial.fitted.baseline, found.baseline
     worse = after is not None and not after.trained and not (before and not before.trained)

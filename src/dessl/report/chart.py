@@ -54,7 +54,7 @@ IN_PAGE = {
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "butt",
 }
-# What the page's style sheet says already, or nobody sees.
+# What the page's style sheet already says, or has no visible effect.
 PLAIN = {
     "font-family": ("sans-serif", "'DejaVu Sans', sans-serif"),
     "font-size": ("11px",),
@@ -107,7 +107,7 @@ class Chart:
 
     Attributes:
         axes: To draw in.
-        names: Texts from somebody's data by the id of their place: matplotlib never sees them.
+        names: Texts from the user's data by the id of their place: matplotlib never sees them.
     """
 
     axes: "Axes"
@@ -162,20 +162,21 @@ class Chart:
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
 
 
-def alone(draw: Callable[[int], Markup]) -> Markup:
-    """One picture that fills the page: drawn for a wide screen and for a narrow one, which shows.
+def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
+    """Pictures side by side; a single one fills the page.
+
+    That one is drawn for a wide screen and for a narrow one, and the page shows what fits.
 
     Args:
-        draw: Gives the picture at a width.
+        draws: Each gives its picture at a width.
     """
-    return Markup(
-        element("div", draw(NARROW), class_="narrow") + element("div", draw(ROOMY), class_="roomy")
-    )
-
-
-def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
-    """Pictures side by side; a single one fills the width."""
-    return [alone(draws[0])] if len(draws) == 1 else [draw(NARROW) for draw in draws]
+    if len(draws) > 1:
+        return [draw(NARROW) for draw in draws]
+    widths = {"narrow": NARROW, "roomy": ROOMY}
+    return [
+        Markup("".join(element("div", draw(width), class_=name) for name, width in widths.items()))
+        for draw in draws
+    ]
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:

@@ -8,16 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text
-from dessl.report.chart import (
-    COLOURS,
-    INK,
-    Chart,
-    Look,
-    filling,
-    inside,
-    legend,
-    magnitude_axis,
-)
+from dessl.report.chart import COLOURS, INK, Chart, Look, filling, inside, legend, magnitude_axis
 from dessl.report.html import Markup, figure, named, section, table
 from dessl.report.scores import looks
 from dessl.results.averages import number, over_steps

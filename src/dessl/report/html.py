@@ -67,7 +67,7 @@ def joined(children: Child) -> Markup:
 
 
 def named(name: object) -> Markup:
-    """Return a name from somebody's data, kept apart from the direction of the text around it."""
+    """Return a name from the user's data, kept apart from the direction of the text around it."""
     return element("bdi", str(name))
 
 

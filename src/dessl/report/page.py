@@ -51,7 +51,7 @@ def report_html(runs: Sequence[RunFacts], *, names: Sequence[str] = ()) -> str:
         ValueError: There is no run, or not a name for each.
     """
     if not runs:
-        raise ValueError("a report needs at least one run; got none. Give the folder of a run.")
+        raise ValueError("a report needs at least one run; got none. Pass the folder of a run.")
     names = names or [f"run {number}" for number in range(1, len(runs) + 1)]
     if len(names) != len(runs):
         raise ValueError(f"names must have one entry for each of the {len(runs)} runs; got {names}")

@@ -28,6 +28,16 @@ def pool_section(facts: RunFacts) -> Markup | None:
         (supervised, f"{pool.without_unlabelled:.3f}", pool.ensembling.change),
         ("and with the unlabelled rows: the pool", f"{pool.pooled:.3f}", pool.unlabelled.change),
     ]
+    members: list[tuple[Child, ...]] = [
+        (
+            named(shown_name(one)),
+            f"{one.weight:.2f}",
+            f"{one.score:.3f}",
+            NONE if one.name == ANCHOR else one.gain.change,
+            "used" if one.uses_unlabelled else NONE,
+        )
+        for one in pool.members
+    ]
     members_explained = (
         "The pool multiplies its members' probabilities, each to the power of its weight. A weight "
         "of 0 means that a member is left out."
@@ -37,7 +47,7 @@ def pool_section(facts: RunFacts) -> Markup | None:
         element("p", explained, class_="note"),
         table(STEPS, steps, label="What the pool brought", class_="metrics"),
         element("p", members_explained, class_="note"),
-        table(HEADINGS, map(_member, pool.members), label="Members of the pool", class_="metrics"),
+        table(HEADINGS, members, label="Members of the pool", class_="metrics"),
     )
 
 
@@ -57,12 +67,6 @@ def brought(pool: PoolReport) -> str:
         return "no clear difference by the unlabelled rows"
     way = "lowered" if pool.unlabelled.mean > 0 else "raised"
     return f"the unlabelled rows clearly {way} the {LOSS}"
-
-
-def _member(member: Member) -> tuple[Child, ...]:
-    change = NONE if member.name == ANCHOR else member.gain.change
-    uses = "used" if member.uses_unlabelled else NONE
-    return named(shown_name(member)), f"{member.weight:.2f}", f"{member.score:.3f}", change, uses
 
 
 def taught_section(facts: RunFacts) -> Markup | None:

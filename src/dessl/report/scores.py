@@ -167,7 +167,15 @@ def _estimates(facts: RunFacts) -> Markup | None:
         cells: list[Markup | str] = [metric_text(metric)]
         for method in facts.methods:
             entry = found.get((method.name, metric))
-            cells.append(_estimate(metric, entry.value, entry.low, entry.high) if entry else NONE)
+            if entry is None:
+                cells.append(NONE)
+                continue
+            digits = interval_digits(metric, entry.low, entry.high)
+            low, high, value = (
+                digits_text(metric, one, digits) for one in (entry.low, entry.high, entry.value)
+            )
+            interval = element("span", f"{low} to {high}", class_="value")
+            cells.append(element("td", interval, element("small", f"({value})")))
         rows.append(cells)
     headings = ["estimate", *(named(method.name) for method in facts.methods)]
     label = "Debiased estimates from few labels"
@@ -176,10 +184,3 @@ def _estimates(facts: RunFacts) -> Markup | None:
         element("p", note, class_="note"),
         table(headings, rows, label=label, class_="metrics"),
     )
-
-
-def _estimate(metric: str, value: float, low: float, high: float) -> Markup:
-    digits = interval_digits(metric, low, high)
-    one, other, middle = (digits_text(metric, number, digits) for number in (low, high, value))
-    interval = element("span", f"{one} to {other}", class_="value")
-    return element("td", interval, element("small", f"({middle})"))

@@ -1,4 +1,7 @@
-"""The facts of a trial: metrics of both models on the test rows, comparisons, the verdict."""
+"""The facts of a run, judged on rows that it did not see: metrics, comparisons, the verdict.
+
+Of a trial these are test rows; of a student of teachers, gold rows out of fold.
+"""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -7,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dessl.data import SemiData
 from dessl.data.labels import MISSING
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
 from dessl.evaluation.debiased.estimate import FEW_LABELS
@@ -28,10 +32,11 @@ from dessl.results.facts import DataFacts, Estimate, MethodFacts, ModelFacts, Ru
 from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.risk import COMPLETE_CASE, RISKS
+from dessl.teachers import Taught, TaughtReport
 from dessl.training import TrainResult
 
 TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
-POOL = "pool"
+POOL, STUDENT = "pool", "student"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
 
 
@@ -138,15 +143,17 @@ def trial_facts(
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
     methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]
-    runs = [_record(trial, methods[0], trial.twin_logits, fitted.complete_results)]
+    known, y = test.labelled, test.y[test.labelled].cpu()
+    rows = (y, trial.data, plan.seed)
+    runs = [_record(methods[0], trial.twin_logits[known], *rows, fitted.complete_results[0])]
     comparisons: tuple[Comparison, ...] = ()
     if fitted.model is not fitted.complete_case:
         name = RISKS[plan.risk].titled(type(fitted.recipe.surrogate).__name__)
         name, risk = (POOL, "pool") if fitted.pool else (name, plan.risk)
         methods.append(MethodFacts(name, risk, term, fitted.lam))
-        runs.append(_record(trial, methods[1], trial.logits, fitted.results))
+        runs.append(_record(methods[1], trial.logits[known], *rows, fitted.results[0]))
         comparisons = tuple(judged.comparisons(name))
-    n_test = int(test.labelled.sum())
+    n_test = len(y)
     found = _verdict(trial, comparisons, margin, share)
     kept = methods[0 if found.outcome == "not used" else -1].name
     return RunFacts(
@@ -187,30 +194,36 @@ def _network(recipe: Recipe) -> str:
 
 
 def _record(
-    trial: Trial, method: MethodFacts, logits: Tensor, results: Sequence[TrainResult]
+    method: MethodFacts,
+    logits: Tensor,
+    y: Tensor,
+    data: SemiData,
+    seed: int,
+    first: TrainResult | None = None,
 ) -> Record:
-    """One model on the labelled test rows; the history is its first network's.
+    """One model on labelled rows; the history is its first network's.
 
     A pool has none: its networks are another method's, and its teachers have no steps.
     """
-    test, seed, first = trial.test, trial.fitted.recipe.plan.seed, results[0]
-    metrics = metrics_from_logits(logits[test.labelled], test.y[test.labelled].cpu())
+    training = {}
+    if first is not None:
+        training = {"selected_step": first.step, "steps": first.steps, "mode": first.mode}
     return Record(
         experiment="fit",
         profile="",
         key=f"{method.risk}-lam{method.lam:.4g}-seed{seed}",
-        data=trial.data.name,
-        labels=trial.data.n_labelled,
+        data=data.name,
+        labels=data.n_labelled,
         method=method.name,
         title=method.name,
         risk=method.risk,
         lam=method.lam,
         seed=seed,
         settings={},
-        metrics=metrics.as_dict(),
-        training={"selected_step": first.step, "steps": first.steps, "mode": first.mode},
+        metrics=metrics_from_logits(logits, y).as_dict(),
+        training=training,
         made_with={},
-        history=[] if method.risk == "pool" else thinned(first.history),
+        history=[] if first is None or method.risk == "pool" else thinned(first.history),
     )
 
 
@@ -219,8 +232,8 @@ def _verdict(
 ) -> Verdict:
     """The verdict on the test rows, and what became of the unlabelled rows in training.
 
-    Where nobody asked for this λ and the test rows say that it is worse, the user gets the complete
-    case instead.
+    If the test rows say that the model is worse, the complete case is used instead, unless the
+    recipe is not ``safe``.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
     baseline = fitted.baseline
@@ -233,7 +246,74 @@ def _verdict(
         return not_used(account)
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
-    if found.outcome == "worse" and fitted.recipe.lam == "auto":
+    if found.outcome == "worse" and fitted.recipe.safe:
         instead = not_used(f"{primary.change()}. {account}")
         return dataclasses.replace(instead, margin=margin)
     return dataclasses.replace(found, sentence=f"{found.sentence} {account}")
+
+
+def taught_facts(
+    taught: Taught,
+    data: SemiData,
+    *,
+    command: str,
+    seconds: float,
+    settings: dict[str, Any] | None = None,
+    warnings: tuple[str, ...] = (),
+    seed: int = 0,
+) -> RunFacts:
+    """Return everything that the report of a run with teachers shows.
+
+    All gold labels teach and judge: each by networks and weights that have not seen its fold. What
+    is used without the answers, the gold-only networks or those and a self-taught student, is what
+    other runs call the complete case.
+
+    Args:
+        taught: Just learnt, so that it has the rows that judged it.
+        data: What it was learnt from.
+        command: The command line of the run.
+        seconds: Time taken.
+        settings: By name.
+        warnings: Shown on the way.
+        seed: Of the run.
+    """
+    if taught.judged is None:
+        raise ValueError("a student that was loaded has no rows to judge it by. Train it again.")
+    judged, report = JudgedRows(*taught.judged), taught.report
+    methods = (
+        MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
+        MethodFacts(STUDENT, "taught", "none", 0.0),
+    )
+    known = judged.labelled
+    runs = tuple(
+        _record(method, logits[known], judged.y[known], data, seed)
+        for method, logits in zip(methods, (judged.twin, judged.ours), strict=True)
+    )
+    comparisons = tuple(judged.comparisons(STUDENT))
+    kept = STUDENT if report.student.kept else TWIN
+    n_gold = int(known.sum())
+    return RunFacts(
+        title=f"{data.name}: do the teachers' answers help?",
+        command=command,
+        data=DataFacts.of(data, test=n_gold, test_unlabelled=len(judged.y) - n_gold),
+        methods=methods,
+        runs=runs,
+        comparisons=comparisons,
+        verdict=_taught_verdict(report, comparisons),
+        model=ModelFacts(kept, n_gold, refitted=False),
+        settings={**taught.setting.as_dict(), "seed": seed, **(settings or {})},
+        made_with=machine_facts(),
+        seconds=round(seconds, 2),
+        estimates=tuple(judged.estimates([TWIN, STUDENT], comparisons)),
+        warnings=warnings,
+        taught=report,
+    )
+
+
+def _taught_verdict(report: TaughtReport, comparisons: tuple[Comparison, ...]) -> Verdict:
+    """The comparison in words; the complete case where the gate did not let the answers pass."""
+    if not report.student.kept:
+        return Verdict("not used", f"The answers were not used. {report.student.why}")
+    (primary,) = (one for one in comparisons if one.metric == PRIMARY)
+    found = verdict(primary, margin=MARGIN)
+    return dataclasses.replace(found, sentence=f"{found.sentence} {report.student.why}")

@@ -82,7 +82,7 @@ def plan_labels(
     Args:
         data: With at least 20 labels.
         metric: ``"accuracy"`` or ``"cross_entropy"``, of a model like logistic regression.
-        width: Half width of the interval that is wanted.
+        width: Half-width of the wanted interval.
         difference: Between two models, to be seen with probability 0.8. Its spread is that of two
             independent models of this quality, which is wider than that of two alike ones.
         confidence: Of the interval or the test.
@@ -102,7 +102,7 @@ def plan_labels(
 
     _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
     if (width is None) == (difference is None):
-        raise ValueError("give exactly one of width and difference.")
+        raise ValueError("pass exactly one of width and difference.")
     goal = _checks.number("width or difference", width or difference, low=0, open_low=True)
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     loss, h = _losses(data, metric, seed)

@@ -27,15 +27,15 @@ class UPS(Surrogate):
     - else negative, with N = {c ≠ k: p̄′(c) ≤ τ_n and u′(c) ≤ κ_n}: H(x) = −mean_N log(1 − p(c|x));
     - else 0.
 
-    t > 1 rules out fewer classes: p′ is flatter than p. The authors' code has t = 2, and never
-    rules k out. The loss itself has no temperature, there as here.
+    t > 1 rules out fewer classes, since p′ is flatter than p. As in the authors' code, t = 2 by
+    default, k is never ruled out, and the loss itself has no temperature.
 
-    L pairs with the first pass, the one that has a gradient; it is one of the T, the others have
-    none and go through the model together, with no trace in BatchNorm's statistics. The original
-    fixes labels for a whole round and then trains a new network; here they are those of the step.
-    A model without dropout, or in ``eval``, has u = 0: only the thresholds on p̄ are left.
+    L pairs with the first of the T passes, the only one with a gradient. The other passes go
+    through the model together and leave BatchNorm's statistics unchanged. The original fixes labels
+    for a whole round and then trains a new network; here labels are recomputed at each step. For a
+    model without dropout, or in ``eval`` mode, u = 0 and only the thresholds on p̄ apply.
 
-    A pass of T differs from the mean by at most d = (T−1)/√T times the deviation. So
+    Each of the T passes differs from the mean by at most d = (T−1)/√T times the deviation. So
     H ≤ −log(τ_p − d) on positive labels, and p′(c) ≤ τ_n + d on negative ones, which bounds p(c)
     and H as long as it is below 1. The debiased risk is bounded below for every λ where
     τ_p > d and τ_n + d < 1, as by default; where not, ``bounded_up_to`` is 0.
@@ -105,7 +105,7 @@ class UPS(Surrogate):
         spread, mean = torch.std_mean(flatter, dim=0)
         excluded = (mean <= self.negative) & (spread <= self.negative_spread)
         excluded = excluded.scatter(-1, chosen, False)
-        # Classes that are not excluded leave before the logarithm: at p = 1 it has no gradient.
+        # Mask classes that are not excluded before the logarithm, which has no gradient at p = 1.
         log_not = torch.log1p(-log_p.exp().masked_fill(~excluded, 0.0))
         loss_negative = -log_not.sum(-1) / excluded.sum(-1).clamp(min=1)
         return torch.where(positive, negative_log(log_p, label), loss_negative)

@@ -4,7 +4,7 @@ from dessl.teachers.answers import Answers
 from dessl.teachers.base import State, Teacher
 from dessl.teachers.boosting import Boosting
 from dessl.teachers.classifiers import FromClassifier
-from dessl.teachers.crossfit import out_of_fold
+from dessl.teachers.crossfit import out_of_fold, selected_by_others
 from dessl.teachers.debiased_student import DebiasedStudent, debiased_student
 from dessl.teachers.families import DEFAULT, KINDS
 from dessl.teachers.fold_networks import NetworkSetting
@@ -15,7 +15,6 @@ from dessl.teachers.pool import PoolWeights, fit_pool
 from dessl.teachers.pooling import Pooled, pooled
 from dessl.teachers.relative_slope import RelativeSlope, relative_slope
 from dessl.teachers.report import Gain, Member, PoolReport
-from dessl.teachers.selection import selected_by_others
 from dessl.teachers.student import learn_from_answers
 from dessl.teachers.taught import Taught
 from dessl.teachers.taught_report import TaughtReport

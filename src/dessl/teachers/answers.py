@@ -1,9 +1,9 @@
 """A teacher's answers: one class, or one probability for each class, for every row of the data.
 
 The teacher is anything that does not know the gold labels: a language model, a crowd, an older
-model. Its classes alone say nothing of how sure it is, so they are calibrated first, by gold rows
-that are not judged by the result: with N[r, c] gold rows of class c answered r, π the gold classes'
-shares and h the smoothed hit rate,
+model. Its classes alone say nothing about how sure it is, so they are calibrated first, on gold
+rows that are not judged by the result: with N[r, c] gold rows of class c answered r, π the shares
+of the gold classes and h the smoothed hit rate,
 
     q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 rows of belief.
 """

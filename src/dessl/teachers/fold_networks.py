@@ -17,8 +17,7 @@ from dessl.functional import cross_entropy_to, log_probabilities
 from dessl.models import MLP
 from dessl.objective import RiskKind
 from dessl.surrogates import Model, Rows, Scores, Surrogate
-from dessl.teachers.crossfit import FOLDS
-from dessl.teachers.selection import selected_by_others
+from dessl.teachers.crossfit import FOLDS, selected_by_others
 from dessl.training import PopulationRun, TrainPlan, TrainResult, train_population
 
 LARGEST_COPY = 2**27  # numbers: each student has its own copy of its rows

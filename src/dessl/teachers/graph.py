@@ -195,7 +195,13 @@ def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) ->
     """Return the graph of labelled and unlabelled rows, where the unlabelled rows are."""
     space = space or Space.of(x_l, x_u)
     z = torch.cat([space(x_l).to(x_u.device), space(x_u)])
-    first, node, count = _distinct(z)
+    # Equal rows are one node, found by a random combination of their columns in float64.
+    generator = torch.Generator().manual_seed(0)
+    mixed = torch.randn(z.shape[1], generator=generator, dtype=torch.float64).to(z.device)
+    key = torch.cat([rows.double() @ mixed for rows in blocks_of(z)])
+    _, node, count = torch.unique(key, return_inverse=True, return_counts=True)
+    rows = torch.arange(len(z), device=z.device)
+    first = torch.full_like(count, len(z)).scatter_reduce_(0, node, rows, "amin")
     index, n = Index(z[first]), len(first)
     if n == 1:  # a walk that cannot leave ends
         nowhere = torch.zeros(2, dtype=torch.long, device=z.device)
@@ -324,17 +330,3 @@ def _median_mass(totals: Tensor) -> float:
     """The median of masses (rows,); the mean where it is 0, and 1 where all are."""
     clean = totals.clamp(min=0).double()
     return float(clean.median()) or float(clean.mean()) or 1.0
-
-
-def _distinct(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the first row of each node, the node of each row, and the rows of each node.
-
-    Rows are told apart by a random combination of their columns in float64.
-    """
-    generator = torch.Generator().manual_seed(0)
-    mixed = torch.randn(z.shape[1], generator=generator, dtype=torch.float64).to(z.device)
-    key = torch.cat([rows.double() @ mixed for rows in blocks_of(z)])
-    _, node, count = torch.unique(key, return_inverse=True, return_counts=True)
-    rows = torch.arange(len(z), device=z.device)
-    first = torch.full_like(count, len(z)).scatter_reduce_(0, node, rows, "amin")
-    return first, node, count

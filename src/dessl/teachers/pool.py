@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dessl import _checks
+from dessl.training.threads import one_thread
 
 ANCHOR = "cc"  # the complete case
 SUM_PENALTY = 10.0
@@ -188,9 +189,10 @@ def least_cross_entropy(
 
     options: Any = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000}
     bounds = [(0.0, None)] * len(start)
-    found = minimize(
-        value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    )
+    with one_thread():
+        found = minimize(
+            value_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
     return np.asarray(found.x, dtype=np.float64)
 
 

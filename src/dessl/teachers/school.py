@@ -255,11 +255,11 @@ def _check(data: SemiData) -> None:
         )
     if data.n_labelled < FEWEST_GOLD:
         raise ValueError(
-            f"a teacher is judged by gold labels, of which {FEWEST_GOLD} are the least; got "
+            f"a teacher is judged by at least {FEWEST_GOLD} gold labels; got "
             f"{data.n_labelled}. Label more rows, drawn at random."
         )
     if len(data.unlabelled_rows) < FEWEST_UNLABELLED:
         raise ValueError(
-            f"a student learns from rows without a gold label, of which {FEWEST_UNLABELLED} are "
-            f"the least; got {data.n_unlabelled}. Hold fewer labels, or use the gold labels alone."
+            f"a student learns from at least {FEWEST_UNLABELLED} rows without a gold label; got "
+            f"{data.n_unlabelled}. Add unlabelled rows, or use the gold labels alone."
         )

@@ -8,7 +8,7 @@
           (cc, or cc and S⁰ pooled) by one standard error
 
 Nothing that learns from a gold label is judged by it, nor is the step that a network is kept at
-chosen by it (:mod:`dessl.teachers.selection`). So a teacher that shuffles, inverts or boasts is
+chosen by it (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or boasts is
 found out and left aside, and what students gain without any teacher is not credited to one.
 """
 

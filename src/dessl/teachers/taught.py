@@ -1,4 +1,4 @@
-"""What came of learning from a teacher's answers: a predictor, with its report."""
+"""The result of learning from a teacher's answers: a predictor, with its report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ def generalisation_bound(
         h_labelled: H of the same rows, shape (models, n_l).
         h_unlabelled: H of the unlabelled rows, shape (models, n_u).
         lam: λ.
-        maximum: M, a bound on |L| and |H| known beforehand, not read off this sample.
+        maximum: M, a bound on |L| and |H| known in advance, not estimated from this sample.
         pi: π, the probability that a row is labelled; n_l/n where it is not given.
         delta: The probability with which the bound may fail.
         draws: Number of Rademacher vectors.

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +131,7 @@ def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
     """Yield the checkpoints that are whole, the newest first, with a warning for each damaged one.
 
     Raises:
-        CheckpointError: There are checkpoints, and the caller has passed over all of them.
+        CheckpointError: There are checkpoints, and the caller has skipped all of them.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise CheckpointError(
@@ -150,7 +151,7 @@ def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
 
 
 def warn_of_damage(error: CheckpointError) -> None:
-    """Say why a checkpoint is passed over."""
+    """Say why a checkpoint is skipped."""
     warnings.warn(f"{error} The checkpoint before it is used.", UserWarning, stacklevel=4)
 
 
@@ -176,7 +177,7 @@ def load_checkpoint(place: Path) -> Checkpoint:
     from safetensors.torch import load
 
     try:
-        state = torch.load(io.BytesIO(files.pop("state.pt")), map_location="cpu", weights_only=True)
+        state = _state(files.pop("state.pt"))
         weights = {name.removesuffix(WEIGHTS): load(files[name]) for name in files}
     except Exception as error:  # whatever torch's reader stumbles over in garbage
         raise CheckpointError(
@@ -190,11 +191,27 @@ def load_checkpoint(place: Path) -> Checkpoint:
     return Checkpoint(weights, {**state, PLACE: str(place)} if shards else state)
 
 
+def _state(content: bytes) -> Any:
+    """What ``torch.save`` wrote, after a look at the sizes that its parts state.
+
+    torch.save compresses nothing; from a compressed part, or one of PyTorch's older format, a small
+    file could take all memory.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        parts = archive.infolist()
+    if any(part.compress_type for part in parts) or sum(p.file_size for p in parts) > len(content):
+        raise ValueError("its parts are larger than the file")
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
 def _manifest(place: Path) -> dict[str, str]:
     """The sha256 of each file of a checkpoint, by name, as its manifest says."""
     if place.is_symlink() or not place.is_dir():
         what = "a link" if place.is_symlink() else "a file"
         raise CheckpointError(f"the checkpoint {place} is damaged: it is {what}, not a folder.")
+    odd = [path.name for path in place.iterdir() if not path.is_file()]
+    if odd:  # such as a pipe, whose end may never come
+        raise CheckpointError(f"the checkpoint {place} is damaged: {odd[0]} is not a file.")
     try:
         manifest = json.loads((place / "manifest.json").read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -27,7 +27,6 @@ from dessl.training.checkpoint import (
     warn_of_damage,
 )
 from dessl.training.event import Event
-from dessl.training.plan import TrainPlan
 from dessl.training.sharded import is_wrapped
 
 # What restoring raises where a checkpoint is whole, but its entries are not those of this run.
@@ -59,7 +58,7 @@ class RunFolder:
         What a killed process left half written is removed.
 
         Args:
-            identity: What :func:`run_identity` says of the run that is to be trained here.
+            identity: Fields of the run to be trained here that must match to resume.
             restore: Called with the checkpoint; again with the one before, where the first lacks
                 something.
             resume: Whether resuming is wanted.
@@ -125,11 +124,6 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
         file.write(str(os.getpid()))
         file.flush()
         yield RunFolder(path)
-
-
-def run_identity(plan: TrainPlan, data: SemiData, parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that must match to resume, with those of :func:`parts_identity`."""
-    return {"plan": plan.as_dict(), "data": data_identity(data), **parts}
 
 
 def data_identity(data: SemiData) -> dict[str, Any]:
@@ -229,9 +223,11 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
         if here.get(key) != there.get(key) and key != "dessl"
     ]
     if different:
+        version = found.get("dessl", "unknown")
+        other = "" if version == __version__ else f", by version {version!s:.40} of dessl"
         raise ValueError(
             f"{path} has another run ({'; '.join(different)}). Choose another folder, or train "
-            "with the settings that run was started with."
+            f"with the settings that run was started with{other}."
         )
 
 

@@ -3,7 +3,7 @@
 The store of ``torchrun`` outlives its processes, with the addresses of those that have died. Ranks
 that are started again would take these for the addresses of the living and fail to connect
 (pytorch/pytorch#135712, #167288), and no variable counts the attempts alike on all hosts. So the
-ranks first agree on a name that nobody has used before, under which all that follows is stored:
+ranks first agree on an unused name, under which all that follows is stored:
 
     rank r   shows a random token
     rank 0   calls a random name, with the tokens that it sees
@@ -32,7 +32,7 @@ def fresh_store(store: Any, rank: int, ranks: int, timeout: timedelta) -> Any:
         timeout: After which the others are given up.
 
     Raises:
-        RuntimeError: They did not come.
+        RuntimeError: They did not connect.
     """
     until = time.monotonic() + timeout.total_seconds()
     own = secrets.token_hex(8)
@@ -44,8 +44,9 @@ def fresh_store(store: Any, rank: int, ranks: int, timeout: timedelta) -> Any:
             return PrefixStore(f"dessl {name}", store)
         time.sleep(PAUSE)
     raise RuntimeError(
-        f"rank {rank} waited {timeout} for the other {ranks - 1} ranks, which did not come. Check "
-        "that all hosts were started with the same address and number of nodes, and can reach it."
+        f"rank {rank} waited {timeout} for the other {ranks - 1} ranks, which did not connect. "
+        "Start all hosts with the same address and number of nodes, and check that they can reach "
+        "it."
     )
 
 

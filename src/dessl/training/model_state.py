@@ -47,13 +47,13 @@ def check_initialised(model: nn.Module) -> None:
 
     >>> check_initialised(nn.LazyLinear(2))
     Traceback (most recent call last):
-    ValueError: the model's 'weight' has no shape yet, so it is not known how to train it. Pass \
+    ValueError: the model's 'weight' has no shape yet, so it cannot be trained. Pass \
 one batch through the model first.
     """
     for name, value in state_of(model).items():
         if is_lazy(value):
             raise ValueError(
-                f"the model's {name!r} has no shape yet, so it is not known how to train it. Pass "
+                f"the model's {name!r} has no shape yet, so it cannot be trained. Pass "
                 "one batch through the model first."
             )
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import SemiData
-from dessl.evaluation.mode import evaluating
+from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.functional import cross_entropy
 from dessl.surrogates import Rows, Surrogate
 from dessl.theory import optimal_lambda_gradient

@@ -161,7 +161,7 @@ class TrainPlan:
                 "Choose the metric, such as select='accuracy'."
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
-            raise ValueError("momentum goes with SGD and Muon; AdamW has none. Leave it out.")
+            raise ValueError("momentum is for SGD and Muon; AdamW has none. Omit it.")
         if self.nesterov and self.momentum == 0 and self.optimiser == "sgd":
             raise ValueError("Nesterov's momentum needs momentum > 0. Pass nesterov=False.")
 

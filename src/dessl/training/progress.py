@@ -60,7 +60,7 @@ class ProgressLines:
         print(f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{judged}", flush=True)
 
     def end(self, verdict: str) -> None:
-        """Print how long it took and what came of it."""
+        """Print how long it took, and the verdict."""
         print(f"Fitted in {time.perf_counter() - self._started:.1f} s. {verdict}", flush=True)
 
 

@@ -8,11 +8,15 @@ one job.
 """
 
 import os
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -85,6 +89,13 @@ def is_launched() -> bool:
             f"WORLD_SIZE={text} asks for {text} processes, but {', '.join(missing)} is not set. "
             "Start them with torchrun, which sets all of it, or unset WORLD_SIZE."
         )
+    for name, below in (("RANK", int(text)), ("LOCAL_RANK", int(text)), ("MASTER_PORT", 2**16)):
+        value = os.environ.get(name, "0")
+        if not value.isdecimal() or int(value) >= below:
+            raise ValueError(
+                f"{name} must be a whole number below {below}, with WORLD_SIZE={text}; got "
+                f"{value!r}. Start the processes with torchrun, which sets it."
+            )
     return True
 
 
@@ -93,7 +104,8 @@ def process_group() -> Iterator[torch.device | None]:
     """Join the group that ``torchrun`` started this process in, for the block.
 
     Yields the device of this rank, its own GPU where there are any; None where ``torchrun`` did not
-    start this process, or a group exists already.
+    start this process, or a group exists already. If another rank is lost, or fails, and the error
+    is not caught, the script ends with one line, not with a traceback on each of the others.
     """
     if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
         yield None
@@ -102,16 +114,48 @@ def process_group() -> Iterator[torch.device | None]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    store, own, size = next(rendezvous("env://", timeout=COMING))
+    store, own, size = _interruptible(lambda: next(rendezvous("env://", timeout=COMING)))
     store = fresh_store(store, own, size, COMING)
     distributed.init_process_group(
         backend, store=store, rank=own, world_size=size, timeout=PATIENCE
     )
     _stores.append(store)
+    # A rank that ended now would cut off those that are still connecting to it.
+    if store.add("joined", 1) == size:
+        store.set("all joined", "")
+    store.wait(["all joined"], COMING)
     try:
         yield device
+    except (LostRankError, FailedRankError):
+        sys.excepthook = partial(_in_one_line, sys.excepthook)  # where nobody catches it
+        raise
     finally:
         distributed.destroy_process_group()
+
+
+def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *rest: Any) -> None:
+    """Print what another rank is to blame for once, and all else as usual."""
+    if not issubclass(kind, LostRankError | FailedRankError):
+        usual(kind, error, *rest)
+    elif is_first_to_say(str(error)):
+        print(f"dessl: {error}", file=sys.stderr)
+
+
+def _interruptible(make: Callable[[], T]) -> T:
+    """Return what is made in another thread: PyTorch waits for other hosts without hearing Ctrl-C.
+
+    An interrupt leaves the thread behind, which ends with the process.
+    """
+    made: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            made.set_result(make())
+        except Exception as error:  # noqa: BLE001 (raised again where it is waited for)
+            made.set_exception(error)
+
+    threading.Thread(target=work, name="dessl-meeting", daemon=True).start()
+    return made.result()
 
 
 def _own_device() -> torch.device:
@@ -289,6 +333,6 @@ def lost_ranks() -> Iterator[None]:
         if ranks() == 1 or not any(sign in words for sign in signs):
             raise
         raise LostRankError(
-            f"a rank of {ranks()} has gone, and the others cannot go on. Start the same command "
+            f"a rank of {ranks()} has died, and the others cannot continue. Start the same command "
             "again: it resumes from the last checkpoint, on any number of ranks."
         ) from error

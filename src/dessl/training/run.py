@@ -15,7 +15,7 @@ from dessl.surrogates.base import Rows, forked
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
 from dessl.training.event import Callback, Event
-from dessl.training.folder import RunFolder, locked_folder, parts_identity, run_identity
+from dessl.training.folder import RunFolder, data_identity, locked_folder, parts_identity
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.loop import Trainable, drive
 from dessl.training.member import Member, TrainResult
@@ -247,7 +247,8 @@ class Run(Trainable):
 
     def identity(self) -> dict[str, Any]:
         """Return the fields that must match to resume."""
-        return run_identity(self.plan, self.data, self._parts)
+        own = {"plan": self.plan.as_dict(), "data": data_identity(self.data)}
+        return own | self._parts
 
     def own_state(self) -> Checkpoint:
         """Return the weights and other state that the next step depends on."""

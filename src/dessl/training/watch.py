@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from dessl.data import SemiData
 from dessl.evaluation import metrics_from_logits
-from dessl.evaluation.metrics.from_predictions import predicted_logits
+from dessl.evaluation.metrics.from_predictions import evaluating, predicted_logits
 from dessl.evaluation.metrics.vocabulary import METRICS
-from dessl.evaluation.mode import evaluating
 from dessl.functional import log_probabilities
 from dessl.risk import RISKS
 from dessl.surrogates import Rows, Surrogate, losses_and_terms

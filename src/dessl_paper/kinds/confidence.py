@@ -1,7 +1,7 @@
 """How confident a model is on some rows, and the λ of least gradient variance there.
 
 For a calibrated model E[∇L | x] = 0, so no H of x correlates with ∇L: λ = 0. Overconfidence makes λ
-negative, underconfidence positive, and on rows learned by heart ∇L is the pseudo-labels' ∇H.
+negative, underconfidence positive, and on memorised rows ∇L is the pseudo-labels' ∇H.
 """
 
 import inspect

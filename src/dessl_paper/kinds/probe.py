@@ -1,11 +1,11 @@
 """The probes: what the test rows say of the debiased risk, through a trained model.
 
 The paper's appendix experiments. The setting ``probe`` names one of ``PROBES``: the risk and its
-gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), λ_opt of several unlabelled terms, here, or
-these and the gradient's on test and training rows (:mod:`dessl_paper.kinds.confidence`).
+gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), λ_opt of several unlabelled terms
+(:mod:`dessl_paper.kinds.lambda_opt`), or these and the gradient's on test and training rows
+(:mod:`dessl_paper.kinds.confidence`).
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,30 +18,23 @@ from dessl._json import finite
 from dessl.data import SemiData
 from dessl.data.parts import Part
 from dessl.evaluation import evaluate
-from dessl.evaluation.metrics.vocabulary import NONE
-from dessl.evaluation.mode import evaluating
-from dessl.evaluation.risk_quality import oracle_lambda
-from dessl.report.chart import pictures
+from dessl.evaluation.metrics.from_predictions import evaluating
 from dessl.report.tables import Table
-from dessl.results.averages import average, number, values_of
+from dessl.results.averages import average, values_of
 from dessl.results.record import Record
 from dessl.surrogates import SURROGATES
 from dessl_paper.comparison import Comparison
-from dessl_paper.figures import (
-    DEBIASED,
-    Pictures,
-    drawing,
-    headline,
-    legend_below,
-    numbered,
-    panels,
-)
-from dessl_paper.findings import Finding, Level, Outcome, gap, judged, level
-from dessl_paper.kinds.confidence import (
-    confidence_names,
-    confidence_on,
-    has_one_view,
-    still_term,
+from dessl_paper.figures import Pictures, numbered
+from dessl_paper.findings import Finding
+from dessl_paper.kinds.confidence import confidence_names, confidence_on, has_one_view, still_term
+from dessl_paper.kinds.lambda_opt import (
+    OWN,
+    LambdaSettings,
+    lambda_figure,
+    lambda_findings,
+    lambda_names,
+    lambda_table,
+    lambdas_on,
 )
 from dessl_paper.kinds.risk_curves import (
     GRADIENT_METRICS,
@@ -50,7 +43,6 @@ from dessl_paper.kinds.risk_curves import (
     RiskSettings,
     curve_findings,
     curves_figure,
-    loss_and_term,
     measured_gradient,
     measured_risk,
     only_term,
@@ -58,54 +50,13 @@ from dessl_paper.kinds.risk_curves import (
 from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results
 from dessl_paper.specification import Cell, Experiment, check_metrics
-from dessl_paper.targets import printed
-from dessl_paper.training import (
-    VIEWS,
-    Measured,
-    check_part,
-    check_training,
-    shown,
-    trained_cells,
-    unlabelled_term,
-)
-from dessl_paper.wording import beside_paper, data_title, heading, listed, ours_text, title, written
+from dessl_paper.training import VIEWS, Measured, check_part, check_training, shown, trained_cells
+from dessl_paper.wording import data_title, heading, ours_text
 
 PUBLIC_DATA = True
 REPEATS: Repeats = "models"  # splits are of the test rows here
 
 CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how confident the model is
-LAMBDA = "lam_opt."
-QUANTITIES = (
-    "rows",
-    "lam_opt",
-    "standard_error",
-    "slope",
-    "correlation",
-    "variance_ratio",
-    "regime_low",
-    "regime_high",
-    "mean_loss",
-    "mean_h",
-)  # of each term, as ``lam_opt.entropy``
-OWN = ("as", "confident_rows_alone")  # entries of a term that are not the surrogate's
-
-
-@dataclass(frozen=True)
-class LambdaSettings:
-    """The settings of an experiment that computes λ_opt.
-
-    Attributes:
-        probe: Its name.
-        labelled: Labelled rows of a training.
-        unlabelled: Unlabelled rows of it.
-        terms: The unlabelled terms. ``as`` names one that appears in several ways;
-            ``confident_rows_alone`` leaves out rows below its threshold.
-    """
-
-    probe: str
-    labelled: int
-    unlabelled: int
-    terms: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)
@@ -213,37 +164,6 @@ def _gradient_terms(terms: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, A
     return {name: own for name, own in named.items() if has_one_view(own)}
 
 
-def lambdas_on(
-    experiment: Experiment, model: nn.Module, test: Part, settings: LambdaSettings
-) -> dict[str, Any]:
-    """λ_opt of each term, and what belongs to it, as ``lam_opt.entropy``."""
-    metrics: dict[str, Any] = {}
-    n_l, n_u = settings.labelled, settings.unlabelled
-    for one in settings.terms:
-        own = dict(one)
-        name = own.pop("as", own["name"])  # one term may appear in several ways
-        above = own["threshold"] if own.pop("confident_rows_alone", False) else 0.0
-        loss, h, confidence = loss_and_term(unlabelled_term(own, experiment.views), model, test)
-        loss, h = loss[confidence >= above], h[confidence >= above]
-        metrics[f"rows.{name}"] = len(h)
-        if not len(h):  # a model that is confident in no row
-            metrics[f"lam_opt.{name}"] = None
-            continue
-        best = oracle_lambda(loss, h, n_labelled=n_l, n_unlabelled=n_u)
-        metrics |= {
-            f"lam_opt.{name}": best.lam,
-            f"standard_error.{name}": best.standard_error,
-            f"slope.{name}": best.lam * (n_l + n_u) / n_u,
-            f"correlation.{name}": best.correlation,
-            f"variance_ratio.{name}": best.variance_ratio,
-            f"regime_low.{name}": min(0.0, 2 * best.lam),
-            f"regime_high.{name}": max(0.0, 2 * best.lam),
-            f"mean_loss.{name}": float(loss.mean()),
-            f"mean_h.{name}": float(h.mean()),
-        }
-    return metrics
-
-
 class Probe(NamedTuple):
     """One way to look through a model: its settings, what it measures, and the metrics' names."""
 
@@ -252,14 +172,9 @@ class Probe(NamedTuple):
     metrics: Callable[[Experiment], Sequence[str]]
 
 
-def _lambda_metrics(experiment: Experiment) -> list[str]:
-    terms = [str(one.get("as", one.get("name"))) for one in experiment.settings["terms"]]
-    return [f"{quantity}.{name}" for name in terms for quantity in QUANTITIES]
-
-
 def _confidence_metrics(experiment: Experiment) -> list[str]:
     terms = _gradient_terms(experiment.settings["terms"])
-    return [*_lambda_metrics(experiment), *confidence_names(Parts._fields, terms)]
+    return [*lambda_names(experiment), *confidence_names(Parts._fields, terms)]
 
 
 PROBES: dict[str, Probe] = {
@@ -273,7 +188,7 @@ PROBES: dict[str, Probe] = {
         lambda experiment, model, parts: measured_gradient(experiment, model, parts.test),
         lambda _: GRADIENT_METRICS,
     ),
-    "lambda_opt": Probe(LambdaSettings, measured_lambdas, _lambda_metrics),
+    "lambda_opt": Probe(LambdaSettings, measured_lambdas, lambda_names),
     "confidence": Probe(ConfidenceSettings, measured_confidence, _confidence_metrics),
 }
 
@@ -284,14 +199,8 @@ def tables(results: Results) -> list[Table]:
     for block in results.blocks:
         for method in results.methods:
             found.append(_quantities(results, block, method))
-            found.append(_terms(results, block, method))
+            found.append(lambda_table(results, block, method))
     return [table for table in found if table.rows]
-
-
-def terms_of(results: Results, block: Block, method: str) -> list[str]:
-    """The unlabelled terms whose λ_opt was computed."""
-    runs = results.runs(block, method)
-    return [key.removeprefix(LAMBDA) for key in (runs[0].metrics if runs else ()) if LAMBDA in key]
 
 
 def _quantities(results: Results, block: Block, method: str) -> Table:
@@ -303,58 +212,6 @@ def _quantities(results: Results, block: Block, method: str) -> Table:
     )
     caption = f"{data_title(results, block)}: through the model of the {results.methods[method]}"
     return Table(caption, ("quantity", "ours"), rows)
-
-
-def _terms(results: Results, block: Block, method: str) -> Table:
-    runs, rows = results.runs(block, method), []
-    for term in terms_of(results, block, method):
-        metric = f"{LAMBDA}{term}"
-        ours, given, off = beside_paper(
-            metric, average(values_of(runs, metric)), printed(results, block, method, metric)
-        )
-        rows.append(
-            (
-                term.replace("_", " "),
-                ours,
-                written(metric, _mean(results, block, method, f"standard_error.{term}")),
-                given,
-                off,
-                written(metric, _mean(results, block, method, f"correlation.{term}")),
-                written(metric, _mean(results, block, method, f"variance_ratio.{term}")),
-                _shared_range(runs, term),
-            )
-        )
-    headings = (
-        "unlabelled term",
-        "λ_opt",
-        "its standard error over test rows",
-        "paper's",
-        "off by",
-        "ρ(L, H)",
-        "variance at λ_opt, relative",
-        "λ at which every model's variance is below the complete case's",
-    )
-    caption = f"{data_title(results, block)}: λ_opt of each term"
-    return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
-
-
-def _shared_range(runs: Sequence[Record], term: str) -> str:
-    """The λ in every model's range; a model without one, confident in no row, does not count."""
-    low, high = (
-        [end for end in values_of(runs, f"regime_{side}.{term}") if not math.isnan(end)]
-        for side in ("low", "high")
-    )
-    if not low:
-        return NONE
-    ends = max(low), min(high)
-    if ends[0] >= ends[1]:
-        return "none"
-    return " to ".join(written(f"{LAMBDA}{term}", end) for end in ends)
-
-
-def _mean(results: Results, block: Block, method: str, key: str) -> float:
-    values = [number(record.metrics.get(key)) for record in results.runs(block, method)]
-    return average(values).mean
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:  # noqa: ARG001
@@ -375,35 +232,6 @@ def figures(results: Results) -> dict[str, Pictures]:
     return dict(zip(names, made, strict=True))
 
 
-def lambda_figure(results: Results, block: Block, method: str) -> Pictures | None:
-    """λ_opt of each term, ours and the paper's; None if none was computed."""
-    terms = terms_of(results, block, method)
-    if not terms:
-        return None
-    shown: list[float] = []
-    with drawing():
-        figure, (axes,) = panels(1)
-        for place, term in enumerate(terms):
-            metric = f"{LAMBDA}{term}"
-            ours = average(values_of(results.runs(block, method), metric))
-            half = None if ours.half_width is None else [ours.half_width]
-            axes.errorbar([ours.mean], [place], xerr=half, color=DEBIASED[0], marker="o",
-                          ls="none", capsize=3, label=None if place else "ours")  # fmt: skip
-            given = printed(results, block, method, metric).mean
-            first = not any(map(math.isfinite, shown[1::2]))
-            axes.plot([given], [place + 0.25], color=DEBIASED[0], marker="o", linestyle="none",
-                      markerfacecolor="none", label="paper" if first else None)  # fmt: skip
-            shown += [ours.mean - (ours.half_width or 0.0), given]
-        if all(value > 0 for value in shown if math.isfinite(value)):
-            axes.set_xscale("log")
-        axes.set_yticks(range(len(terms)), [term.replace("_", " ") for term in terms])
-        axes.set_ylim(len(terms) - 0.4, -0.5)
-        axes.set_xlabel("λ_opt")
-        legend_below(figure, axes, ["ours", "paper"])
-        headline(figure, title(results), data_title(results, block))
-        return pictures(figure)
-
-
 def findings(results: Results) -> list[Finding]:
     """Findings of every run that was looked through, or of λ_opt over all of them."""
     found: list[Finding] = []
@@ -416,28 +244,5 @@ def findings(results: Results) -> list[Finding]:
                 found += [
                     Finding(one.outcome, name + one.text) for one in curve_findings(record, splits)
                 ]
-            found += _lambda_findings(results, block, method)
+            found += lambda_findings(results, block, method)
     return found
-
-
-def _lambda_findings(results: Results, block: Block, method: str) -> Iterator[Finding]:
-    known: list[Level] = []
-    name = f"{results.methods[method]}: " if len(results.methods) > 1 else ""
-    for term in terms_of(results, block, method):
-        metric = f"{LAMBDA}{term}"
-        found = level(results, block, method, metric, 0.0, term.replace("_", " "))
-        if found is None:
-            continue
-        known.append(found)
-        outcome, why = judged(metric, found)
-        yield Finding(outcome, f"{name}λ_opt of {found.name}: {gap(metric, found)}; {why}.")
-    if len(known) > 1:
-        ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
-        theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]
-        text = (
-            f"{name}From the least λ_opt to the largest: {listed(ours)}; in the paper "
-            f"{listed(theirs)}."
-        )
-        same: Outcome = "agrees" if ours == theirs else "differs"
-        sure = all(one.ours.half_width is not None for one in known)
-        yield Finding(same if sure else "open", text)

@@ -115,6 +115,15 @@ def test_a_link_to_nothing_is_not_passed_over(tmp_path: Path) -> None:
         read_image_folder(tmp_path)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on Windows")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        save(tmp_path / place / "0.png", picture())
+    os.mkfifo(tmp_path / "b" / "pipe.png")
+    with pytest.raises(DataError, match=r"pipe\.png: expected image files"):
+        read_image_folder(tmp_path)
+
+
 def test_an_image_in_no_class_is_not_passed_over(tmp_path: Path) -> None:
     for name in ("a/1.png", "b/1.png", "c.png"):
         save(tmp_path / name, picture())

@@ -89,6 +89,22 @@ def test_the_places_in_tar_files_are_kept(tars: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in index.iterdir()} == kept
 
 
+def test_an_index_that_is_damaged_is_made_again_or_named(tars: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    expected = open_rows(tars, index=index).rows([0, 9])
+    counts, places = next(index.glob("*.counts")), next(index.glob("*.index"))
+    counts.write_bytes(counts.read_bytes()[:-1])
+    assert np.array_equal(open_rows(tars, index=index).rows([0, 9]), expected)
+    places.write_bytes(places.read_bytes()[:-1])
+    assert np.array_equal(open_rows(tars, index=index).rows([0, 9]), expected)
+    for number in (-1, 2**40, 2**62, 0):
+        content = np.frombuffer(places.read_bytes(), np.int64).copy()
+        content[-1], content[-2] = 1, number
+        places.write_bytes(content.tobytes())
+        with pytest.raises(DataError, match=r"\.index: expected the places of images"):
+            open_rows(tars, index=index).rows([11])
+
+
 def test_a_temporary_index_is_removed(tars: Path, tmp_path: Path) -> None:
     stored = open_rows(tars)
     place = stored.index  # type: ignore[attr-defined]

@@ -67,3 +67,12 @@ def test_text_lists_of_several_lengths_and_no_rows(tmp_path: Path) -> None:
     (tmp_path / "d.parquet").write_bytes(b"PAR1 and nothing")
     with pytest.raises(DataError, match=r"d\.parquet"):
         open_rows(tmp_path / "d.parquet")
+
+
+def test_a_row_group_that_states_too_many_rows_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path / "a.parquet", {"a": np.zeros(1000)}, rows=1000)
+    monkeypatch.setattr("dessl.data.stored.parquet.GROUP", 3999)
+    with pytest.raises(DataError, match=r"at most 3,999 bytes.* got one of 4,000"):
+        open_rows(tmp_path)

@@ -1,5 +1,6 @@
 """Where files are: folders, patterns, lists, and addresses of fsspec."""
 
+import os
 import uuid
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from dessl.data import DataError, open_rows
+from dessl.data.stored.places import files_at
 
 
 def test_folders_patterns_and_lists(shards: Any) -> None:
@@ -27,6 +29,22 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "a.npz").write_text("x")
     with pytest.raises(DataError, match=r"got \.npz"):
         open_rows(tmp_path / "a.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes on Windows")
+@pytest.mark.parametrize("name", ["a.npy", "a.png"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="got a pipe or a device"):
+        open_rows(tmp_path)
+
+
+def test_bytes_that_a_file_does_not_have_take_no_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"1234")
+    (file,) = files_at(tmp_path / "a.bin", (".bin",))
+    for offset, size in ((0, 2**60), (-1, 2), (3, 2)):
+        with pytest.raises(DataError, match="got a file of 4 bytes"):
+            file.read(offset, size)
 
 
 def test_a_file_system_of_fsspec(shards: Any) -> None:

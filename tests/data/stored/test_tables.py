@@ -12,7 +12,7 @@ import pytest
 
 from dessl.data import DataError, SemiData
 from dessl.data.formats import tables
-from dessl.data.stored.large import large_embeddings, large_table
+from dessl.data.stored.large import large_table
 from dessl.data.stored.tables import TableRows, read_large_table
 
 ROWS = 3000
@@ -222,28 +222,3 @@ def test_a_full_disk_is_said_before_anything_is_written(
     assert data.stored is not None
     with pytest.raises(DataError, match=r"room for its .* 10 bytes free"):
         data.stored.prepare()
-
-
-@pytest.mark.parametrize("sparse", [True, False])
-def test_embeddings_with_their_labels_apart(tmp_path: Path, sparse: bool) -> None:
-    x = np.arange(600, dtype=np.float16).reshape(300, 2)
-    np.save(tmp_path / "x.npy", x)
-    labels = tmp_path / "labels.csv"
-    every = {k: "cat" if k % 2 else "dog" for k in range(0, 300, 7)}
-    if sparse:
-        lines = ["row,animal", *(f"{k},{name}" for k, name in every.items())]
-    else:
-        lines = ["animal", *(f'"{every.get(k, "")}"' for k in range(300))]
-    labels.write_text("\n".join(lines) + "\n")
-    data = large_embeddings(tmp_path / "x.npy", labels=labels, sample=50, seed=3)
-    assert data is not None
-    assert data.class_names == ("cat", "dog")
-    assert (data.n_labelled, len(data.unlabelled_rows), data.n_stored) == (43, 50, 207)
-    known = data.x[data.labelled_rows, 0].long() // 2
-    assert dict(zip(known.tolist(), data.y[data.labelled_rows].tolist(), strict=True)) == {
-        k: int(name == "dog") for k, name in every.items()
-    }
-    assert data.stored is not None
-    seen = [*data.x[:, 0].tolist(), *data.stored.rows(range(207))[:, 0].tolist()]
-    assert sorted(seen) == x[:, 0].tolist()
-    assert large_embeddings(tmp_path / "x.npy", labels=labels, sample=300) is None

@@ -14,7 +14,8 @@ from dessl.report.tables import Table
 from dessl_paper.catalogue import load_experiment
 from dessl_paper.findings import Finding
 from dessl_paper.kinds import methods
-from dessl_paper.kinds.methods import dots_figure, labels_figure, learning_figure
+from dessl_paper.kinds.learning import learning_figure
+from dessl_paper.kinds.methods import dots_figure, labels_figure
 from dessl_paper.kinds.per_class import classes_figure
 from dessl_paper.kinds.sweep import sweep_figure
 from dessl_paper.results import Results, read_results

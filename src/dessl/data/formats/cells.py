@@ -1,7 +1,7 @@
 """The cells of one column of a table: numbers, or texts of which some may be numbers."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -42,6 +42,7 @@ class Column:
     name: str
     numbers: NDArray[np.float64] | None
     cells: Any
+    _parsed: dict[bool, Parsed] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of_numbers(cls, name: str, numbers: NDArray[np.float64]) -> "Column":
@@ -68,7 +69,16 @@ class Column:
 
     def parsed(self, *, comma: bool = False) -> Parsed:
         """The texts as numbers, with a decimal point or a comma; parsed once."""
-        return self._with_comma if comma else self._with_point
+        if comma not in self._parsed:
+            plain = None
+            if not comma and not arrow_module().types.is_dictionary(self.cells.type):
+                plain = _plain(self.cells)
+            self._parsed[comma] = (
+                Parsed(*_parsed(self.texts, comma=comma), self.codes)
+                if plain is None
+                else Parsed(plain, np.zeros(len(plain), np.bool_), slice(None))
+            )
+        return self._parsed[comma]
 
     def __len__(self) -> int:
         return len(self.cells if self.numbers is None else self.numbers)
@@ -105,18 +115,6 @@ class Column:
         place = np.zeros(len(distinct.dictionary), np.int64)
         place[occur[order]] = np.arange(len(order))
         return occurring.take(arrow.array(order)), place[codes]
-
-    @cached_property
-    def _with_point(self) -> Parsed:
-        if not arrow_module().types.is_dictionary(self.cells.type):
-            plain = _plain(self.cells)
-            if plain is not None:
-                return Parsed(plain, np.zeros(len(plain), np.bool_), slice(None))
-        return Parsed(*_parsed(self.texts, comma=False), self.codes)
-
-    @cached_property
-    def _with_comma(self) -> Parsed:
-        return Parsed(*_parsed(self.texts, comma=True), self.codes)
 
 
 def arrow_module() -> Any:

@@ -183,7 +183,7 @@ def moments_of(table: Table, column: Column, first: First) -> Moments:
 
 
 def dates_of_unknown_order(texts: Any) -> bool:
-    """Whether most texts are dates such as 3/4/2024, of which nobody can tell the month."""
+    """Whether most texts are dates such as 3/4/2024, whose month is ambiguous."""
     return bool(np.mean(_matching(texts, SLASHED)) >= DATE_SHARE)
 
 

@@ -208,7 +208,7 @@ class _Sheet(_Handler):
                 self._path,
                 expected="rows one below the other",
                 got=f"{self._n_gaps:,} empty rows above row {self._row:,}",
-                do="Delete the empty rows in Excel, or what is left in that row.",
+                do="Delete the empty rows in Excel, or clear that row.",
             )
         if n:
             self._flush()

@@ -271,7 +271,12 @@ def image_files(folder: Path) -> list[Path]:
     )
     for path in files:
         check_name(path)
-    others = [path for path in files if path.suffix.lower() not in SUFFIXES or path.is_dir()]
+    others = [
+        path
+        for path in files
+        # Of a broken link the image reader tells; a pipe would never end.
+        if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
+    ]
     if others or not files:
         raise DataError.of(
             others[0] if others else folder,

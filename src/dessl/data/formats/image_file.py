@@ -107,7 +107,7 @@ def pixels(
 
 
 def _facts(image: "Image.Image", path: Path) -> ImageFacts:
-    # The other pictures in a camera's JPEG (MPO) are previews and the like of the first.
+    # The other pictures in a camera's JPEG (MPO) are previews of the first.
     if image.format != "MPO" and getattr(image, "is_animated", False):
         raise DataError.of(
             path,

@@ -12,6 +12,8 @@ from dessl.data.formats.cells import arrow_module
 from dessl.data.stored.places import StoredFile, described
 from dessl.data.stored.rows import StoredRows, check_finite
 
+GROUP = 2**31  # bytes of the largest row group, which is read at one time
+
 
 class ParquetRows(StoredRows):
     """Columns of numbers, and of lists of numbers of one length, side by side as float32.
@@ -34,6 +36,7 @@ class ParquetRows(StoredRows):
             first = first or schema
             self.columns = list(columns or first.names)
             _check_schema(file, schema, first, self.columns, self.source)
+            _check_groups(file, counts, len(self.columns))
             groups += counts
             self._groups += [(number, k) for k in range(len(counts))]
         kept = [k for k, count in enumerate(groups) if count]
@@ -73,6 +76,7 @@ class ParquetRows(StoredRows):
             table = arrow.parquet.ParquetFile(opened).read_row_group(
                 k, columns=self.columns, use_threads=False
             )
+            table.validate(full=True)
         parts = [_numbers(file.name, name, table.column(name)) for name in self.columns]
         with np.errstate(over="ignore"):  # what float32 cannot hold is found where it is read
             return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
@@ -86,6 +90,18 @@ def _opened(file: StoredFile) -> tuple[Any, list[int]]:
         metadata = found.metadata
         counts = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
         return found.schema_arrow, counts
+
+
+def _check_groups(file: StoredFile, counts: Sequence[int], n_columns: int) -> None:
+    """Refuse a row group that memory cannot hold: a few bytes can state billions of equal rows."""
+    largest = max(counts, default=0) * n_columns * 4
+    if largest > GROUP or min(counts, default=0) < 0:
+        raise DataError.of(
+            file.name,
+            expected=f"row groups of at most {GROUP:,} bytes as float32",
+            got=f"one of {largest:,}",
+            do="Write the file again with smaller row groups (row_group_size=100_000 in pyarrow).",
+        )
 
 
 def _check_schema(

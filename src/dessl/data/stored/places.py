@@ -73,6 +73,8 @@ class StoredFile:
     @contextmanager
     def opened(self) -> Iterator[Any]:
         """Open the file for a reader that seeks."""
+        if self.system is None and os.path.exists(self.name):  # noqa: PTH110 (much faster)
+            _check_file(Path(self.name))
         with (
             self.reading(),
             Path(self.name).open("rb")
@@ -138,7 +140,16 @@ def _at_one(address: str, suffixes: Sequence[str]) -> list[StoredFile]:
 
 def _sized(paths: Any, taken: Callable[[Path], bool]) -> list[StoredFile]:
     kept = sorted(path for path in paths if not path.name.startswith(".") and taken(path))
+    for path in kept:
+        _check_file(path)
     return [StoredFile(str(path), path.stat().st_size) for path in kept]
+
+
+def _check_file(path: Path) -> None:
+    """Refuse a folder, and a pipe or a device, whose end may never come."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a pipe or a device"
+        raise DataError.of(path, expected="a file", got=what, do="Leave it out.")
 
 
 def _remote(address: str, suffixes: Sequence[str]) -> list[StoredFile]:

@@ -31,7 +31,7 @@ ENTRY = 16  # bytes of the index for each image
 
 
 class TarRows(ImageRows):
-    """Images in tar files, one after the other; other members are passed over.
+    """Images in tar files, one after the other; other members are skipped.
 
     Args:
         files: The tar files, not compressed.

@@ -132,7 +132,7 @@ def estimate_metric(
             If None or empty, the result uses the labelled rows alone.
         positive: The class of a rate of one class; with two classes, class 1 by default. The AUC of
             more classes is by default the mean of the one-versus-rest AUCs.
-        threshold: For ``"tpr"`` and ``"fpr"``: rows count as positive from this probability on.
+        threshold: For ``"tpr"`` and ``"fpr"``: the probability from which a row counts as positive.
         clip: The largest cross-entropy of a row, by default −log 0.01 ≈ 4.6. With ``math.inf`` the
             estimate is of the uncapped mean, for which there is a lower bound only: no upper bound
             is valid, because rows with a huge loss may be rarer than one in m.

@@ -127,9 +127,9 @@ def checked_clip(metric: str, clip: float) -> float:
         return CLIP
     if clip == math.inf:
         warnings.warn(
-            "without a cap, the cross-entropy has no valid upper bound: rows with a huge loss may "
-            "be rarer than one in as many as are labelled. The interval ends at infinity; pass "
-            "clip=, for example 4.6, for the mean of min(loss, clip), or use 'brier'.",
+            "without a cap, the cross-entropy has no valid upper bound: few labels cannot rule out "
+            "rare rows with a huge loss. The interval's upper end is infinite. Pass clip=, for "
+            "example 4.6, to estimate the mean of min(loss, clip), or use 'brier'.",
             stacklevel=3,
         )
         return clip

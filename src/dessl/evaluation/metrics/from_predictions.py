@@ -1,7 +1,8 @@
 """Metrics from probabilities, from logits, or from a model and labelled rows."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -18,7 +19,6 @@ from dessl.evaluation.metrics.ranking import ROUNDING, class_auc, log_odds, macr
 from dessl.evaluation.metrics.streaming import StreamingMetrics
 from dessl.evaluation.metrics.summary import Metrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
-from dessl.evaluation.mode import evaluating
 
 
 def metrics_from_probabilities(
@@ -71,6 +71,29 @@ def _exact(
     streaming.update(predictions, labels)
     auc = macro_auc(class_auc(scores, labels, rounding=rounding))
     return dataclasses.replace(streaming.compute(), auc=auc, auc_error=0.0)
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Switch a module to evaluation mode; a plain function has no mode and is unchanged.
+
+    >>> model = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
+    >>> with evaluating(model):
+    ...     model[0].training
+    False
+    >>> model.training, model[0].training, model[1].training
+    (True, True, False)
+    """
+    if not isinstance(model, nn.Module):
+        yield
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def predicted_logits(

@@ -20,35 +20,26 @@ class Metric:
         heading: Its name as a row, column or axis label.
         percent: Whether it is a share, shown in percent.
         higher_is_better: Whether higher values are better.
+        unit: The factor for display.
+        range: The minimum and maximum possible value, in the unit shown.
+        decimals: Decimals shown.
     """
 
     words: str
     heading: str
     percent: bool
     higher_is_better: bool
-
-    @property
-    def unit(self) -> float:
-        """The factor for display: 100 for shares, else 1."""
-        return 100.0 if self.percent else 1.0
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The minimum and maximum possible value, in the unit shown."""
-        return (0.0, 100.0) if self.percent else (0.0, math.inf)
-
-    @property
-    def decimals(self) -> int:
-        """Decimals shown."""
-        return 1 if self.percent else 3
+    unit: float
+    range: tuple[float, float]
+    decimals: int
 
 
 def _share(words: str, heading: str | None = None, *, higher: bool = True) -> Metric:
-    return Metric(words, heading or words, percent=True, higher_is_better=higher)
+    return Metric(words, heading or words, True, higher, 100.0, (0.0, 100.0), 1)
 
 
 def _loss(words: str) -> Metric:
-    return Metric(words, words, percent=False, higher_is_better=False)
+    return Metric(words, words, False, False, 1.0, (0.0, math.inf), 3)
 
 
 METRICS: dict[str, Metric] = {
