@@ -20,7 +20,7 @@ import runpy
 import statistics
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
@@ -67,8 +67,8 @@ def tree(source: Path) -> dict[str, Any]:
     }
 
 
-def gone_through(run: Callable[[], object], source: Path) -> dict[str, int]:
-    """How many files and functions of the source tree a run calls."""
+def gone_through(run: Callable[[], object], source: Path) -> dict[str, Any]:
+    """How many files and functions of the source tree a run calls; and functions by package."""
     seen: set[CodeType] = set()
 
     def notice(frame: FrameType, event: str, _: object) -> None:
@@ -82,8 +82,13 @@ def gone_through(run: Callable[[], object], source: Path) -> dict[str, int]:
     finally:
         sys.setprofile(None)
     ours = {code for code in seen if Path(code.co_filename).is_relative_to(source)}
-    functions = {code for code in ours if not code.co_name.startswith("<")}
-    return {"files": len({code.co_filename for code in ours}), "functions": len(functions)}
+    functions = [code for code in ours if not code.co_name.startswith("<")]
+    places = (Path(code.co_filename).relative_to(source).parts[1] for code in functions)
+    return {
+        "files": len({code.co_filename for code in ours}),
+        "functions": len(functions),
+        "by package": dict(sorted(Counter(place.removesuffix(".py") for place in places).items())),
+    }
 
 
 def people(file: Path) -> Path:

@@ -251,11 +251,12 @@ def series(
 
 def save(found: dict[str, Any], out: Path) -> None:
     """Write what is known, methods and sizes in order, with the growth of each method."""
-    methods = {name: found["methods"][name] for name in METHODS if found["methods"].get(name)}
-    found["methods"] |= {
-        name: dict(sorted(sizes.items(), key=lambda one: int(one[0])))
-        for name, sizes in methods.items()
+    methods = {
+        name: dict(sorted(found["methods"][name].items(), key=lambda one: int(one[0])))
+        for name in METHODS
+        if name in found["methods"]
     }
+    found["methods"] = methods
     found["growth"] = {
         name: {
             "processor": growth(sizes, "processor", 1.0),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-LONG = 30_000  # characters, of which a quadratic pattern takes seconds
-MOST = 0.5  # seconds
+LONG = 12_000  # characters, of which a quadratic pattern takes half a second
+MOST = 0.2  # seconds
 PIECES = (
     "1", "a", "1.", "-1", ".", '"', '""', ',"', '"a', "\\", "[", "[a", "[]", "_", "_a", "FSDP",
     "0x", "0xf", "-", "--a", "~", "'", "\n", '"\n', "*", "**a", "<", "](", "1,", "1'", "é", "&",

@@ -47,4 +47,8 @@ def test_what_a_run_goes_through(house: ModuleType, source: Path) -> None:
 
         roof()
 
-    assert house.gone_through(run, source) == {"files": 2, "functions": 3}
+    assert house.gone_through(run, source) == {
+        "files": 2,
+        "functions": 3,
+        "by package": {"cellar": 2, "top": 1},
+    }

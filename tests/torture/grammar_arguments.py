@@ -26,6 +26,8 @@ TEXTS = (
     "'",
 )
 
+ODD_SITES = ("[/red]:smile:", "\x1b]0;x\x07", "=1+1|<script>")
+
 # What comes on standard input: a file of the case, mostly.
 PIPED = ("people.csv", "people.csv", "people.csv", "notes.txt", "fit/facts.json", "")
 
@@ -33,7 +35,8 @@ PIPED = ("people.csv", "people.csv", "people.csv", "notes.txt", "fit/facts.json"
 @cache
 def files() -> dict[str, bytes]:
     """The folder of a run and its table."""
-    found = {"people.csv": (CORPUS / "people.csv").read_bytes(), "notes.txt": b"nothing\n"}
+    people = (CORPUS / "people.csv").read_bytes()
+    found = {"people.csv": people, "odd.csv": _odd_sites(people), "notes.txt": b"nothing\n"}
     for name in ("model", "complete-case"):
         for file in (CORPUS / "fit" / name).iterdir():
             found[f"fit/{name}/{file.name}"] = file.read_bytes()
@@ -42,12 +45,12 @@ def files() -> dict[str, bytes]:
 
 
 def arguments_case(chance: random.Random) -> Case:
-    """A command line, with one odd argument in two fifths of the cases."""
+    """A command line, with one odd argument in a quarter of the cases."""
     line = chance.choice(
         (_predict, _piped, _evaluate, _report, _datasets, _reproduce, _help, _fit, _audit, _plan,
          _predict, _evaluate, _plan, _help, _export)
     )(chance)  # fmt: skip
-    damaged = chance.random() < 0.35
+    damaged = chance.random() < 0.25
     if damaged:
         odd = chance.choice((*TEXTS, *map(str, ODD), "--json", "--help", "--out", "--seed"))
         kind, at = chance.randrange(3), chance.randrange(len(line) + 1)
@@ -65,7 +68,18 @@ def arguments_case(chance: random.Random) -> Case:
 
 
 def _data(chance: random.Random) -> str:
-    return DATA[0] if chance.random() < 0.8 else chance.choice(DATA)
+    kind = chance.random()
+    return DATA[0] if kind < 0.6 else "odd.csv" if kind < 0.8 else chance.choice(DATA)
+
+
+def _odd_sites(table: bytes) -> bytes:
+    """The table with sites whose names mean something to a terminal, a page or a spreadsheet."""
+    head, *rows = table.decode().splitlines()
+    lines = [head]
+    for row in rows:
+        age, dose, site, outcome = row.split(",")
+        lines.append(f"{age},{dose},{ODD_SITES['abc'.index(site)]},{outcome}")
+    return "\n".join(lines).encode() + b"\n"
 
 
 def _predict(chance: random.Random) -> list[str]:

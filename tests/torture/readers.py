@@ -266,6 +266,8 @@ def command(folder: Path, *, arguments: list[str], piped: str = "") -> None:
             sys.stdin = before
     out.flush()
     said, shown = err.getvalue(), out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    if {"\x1b", "\x07"} & set(said + shown):
+        raise BadExitError(f"{arguments}: a command to the terminal: {said[-300:]!r}")
     if code not in (0, 2) or "Traceback" in said:
         raise BadExitError(f"{arguments}: exit code {code}: {said[-500:]}")
     if code == 2:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import torch
 from tests.training.several_ranks import data, dying, network, plan, run_ranks, weights
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
 import dessl.risk
 from dessl.data import draw_labels
+from dessl.models import MLP
 from dessl.training import (
     FailedRankError,
     PopulationRun,
@@ -153,6 +154,27 @@ def test_a_killed_rank_ends_the_run_which_resumes_on_other_ranks(tmp_path: Path)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
         lines = (again / "run" / "history.jsonl").read_text().splitlines()
         assert len(lines) == 5
+
+
+def _with_dropout(folder: Path) -> None:
+    def model() -> nn.Module:
+        return MLP(4, 3, hidden=(16,), dropout=0.5)
+
+    its = plan(8, evaluate_every=4)
+    result = train(model, "entropy", data(), its, out=folder / "run", progress=False)
+    torch.save(weights(result.model), folder / f"end-{rank()}.pt")
+
+
+def test_every_rank_goes_on_with_its_own_draws(tmp_path: Path) -> None:
+    assert run_ranks(2, _with_dropout, tmp_path) == [0, 0]
+    cut = shutil.copytree(tmp_path, tmp_path.with_name("cut"))
+    shutil.rmtree(cut / "run" / "checkpoints" / "step-000000008")
+    assert run_ranks(2, _with_dropout, cut) == [0, 0]
+    for number in range(2):
+        found, expected = (
+            torch.load(folder / f"end-{number}.pt", weights_only=True) for folder in (cut, tmp_path)
+        )
+        assert torch.equal(found, expected)
 
 
 def _shares(folder: Path) -> None:

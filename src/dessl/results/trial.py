@@ -13,8 +13,8 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_logits
+from dessl.evaluation.debiased.estimate import FEW_LABELS
 from dessl.evaluation.debiased.proxies import MetricName
-from dessl.evaluation.debiased.score import FEW_LABELS
 from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.evaluation.verdict import (
     MARGIN,

@@ -96,4 +96,4 @@ def mostly_own(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
     """
     drawn = mixup(x, alpha, generator)
     mixed = Mixed(x, torch.maximum(drawn.lam, 1 - drawn.lam), drawn.partner)
-    return mixed._replace(x=mixed.mix(x))
+    return Mixed(mixed.mix(x), mixed.lam, mixed.partner)  # PyTorch 2.11 compiles no _replace

@@ -158,8 +158,8 @@ class VATEntropy(VAT):
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return VAT's term plus the weighted entropy (n,) and the logits (1, n, classes)."""
-        scores = super().forward(model, rows)
-        return scores._replace(h=scores.h + self.entropy_weight * entropy(scores.logits[0]))
+        h, logits = super().forward(model, rows)
+        return Scores(h + self.entropy_weight * entropy(logits[0]), logits)
 
 
 def _unit(direction: Tensor) -> Tensor:

@@ -115,9 +115,10 @@ class Trainable(ABC):
         self.put_back(saved)
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
-        if "random_of_ranks" in state and len(state["random_of_ranks"]) == ranks():
-            # A copy: PyTorch crashes on a state that begins within another tensor's memory.
-            torch.set_rng_state(state["random_of_ranks"][rank()].clone())
+        # Copies: PyTorch crashes on a state that begins within another tensor's memory.
+        self.random_of_ranks = [own.clone() for own in state.get("random_of_ranks", ())]
+        if len(self.random_of_ranks) == ranks() > 1:
+            torch.set_rng_state(self.random_of_ranks[rank()])
         elif rank() == 0:
             torch.set_rng_state(random)
         else:  # other ranks than the checkpoint's: draws that no rank has made

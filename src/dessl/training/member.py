@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from dessl import _checks
 from dessl._html import card
 from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
 from dessl.training.event import Event, history_from, history_text
@@ -183,6 +184,9 @@ class Member:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from what :meth:`state_dict` returned."""
+        ended, found = state["ended"], state["selection"]
+        counts = (_checks.whole_number(name, found[name]) for name in ("step", "waited"))
         self.history = history_from(state["history"])
-        self.selection = Selection(**state["selection"])
-        self.ended, self.diverged = state["ended"], state["diverged"]
+        self.selection = Selection(float(found["value"]), *counts)
+        self.ended = None if ended is None else _checks.whole_number("ended", ended, low=1)
+        self.diverged = _checks.true_or_false("diverged", state["diverged"])

@@ -213,6 +213,7 @@ def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -
     """Whether this is what an optimiser remembers of a parameter; nothing, if it never moved."""
     return memory.keys() in (wanted, set()) and all(
         isinstance(value, Tensor)
+        and value.is_floating_point()
         and (float(value) >= 0 if name == "step" else value.shape == parameter.shape)
         for name, value in memory.items()
     )

@@ -15,8 +15,14 @@ from dessl.evaluation.debiased.intervals import (
     tail_of,
     within,
 )
-from dessl.evaluation.debiased.proxies import METRICS, imagined_moments, sampled
-from dessl.evaluation.debiased.score import LOWER_SKEW, _Side, score_bounds
+from dessl.evaluation.debiased.proxies import (
+    METRICS,
+    Proxies,
+    Sample,
+    imagined_moments,
+    sampled,
+)
+from dessl.evaluation.debiased.score import LOWER_SKEW, _rare_share, _Side, score_bounds
 
 TWO_SIDED = tail_of(0.95, "two-sided")
 
@@ -138,6 +144,21 @@ def test_score_bounds_of_a_hit_rate_solve_their_equation(predictions) -> None:
     expected = optimize.brentq(excess, 0, fit.value), optimize.brentq(excess, fit.value, 1)
     assert low.low == pytest.approx(moved(fit, v, gamma, expected[0], z))
     assert high.high == pytest.approx(moved(fit, v, gamma, expected[1], z))
+
+
+def test_ordinary_noise_does_not_pass_its_tail_on() -> None:
+    """Fifty losses of size 4 among 5,000 rows have variance 0.16; noise adds half as much."""
+    generator = torch.Generator().manual_seed(0)
+    jumps = 4.0 * (torch.arange(5000) % 100 == 0).double()
+    noise = math.sqrt(0.08) * torch.randn(5000, generator=generator, dtype=torch.float64)
+    none = Proxies(torch.zeros(5000).double(), torch.zeros(3, 5000).double())
+
+    def share(loss: torch.Tensor) -> float:
+        return _rare_share(fitted(Sample(loss, none, none)))
+
+    assert share(jumps) == pytest.approx(1, abs=0.03)
+    assert share(jumps + noise) == pytest.approx(2 / 3, abs=0.05)
+    assert share(noise) < 0.01
 
 
 @pytest.mark.parametrize(("n", "imagined"), [(80, 16), (30, 10)])
