@@ -84,7 +84,12 @@ def section(title: str, text: str, lines: list[str]) -> list[str]:
 
 def runs_of(records: list[Record]) -> str:
     """The number of replications of some cells."""
-    return f"{min(r['replications'] for r in records)} replications a cell."
+    least, most = (pick(r["replications"] for r in records) for pick in (min, max))
+    return (
+        f"{least} replications a cell."
+        if least == most
+        else f"{least} to {most} replications a cell."
+    )
 
 
 def markdown(report: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor, distributed, nn
 from dessl.training import CheckpointError, LostRankError, train
 from dessl.training.checkpoint import load_checkpoint
 from dessl.training.ranks import rank, ranks
-from dessl.training.sharded import is_sharded, is_wrapped, whole
+from dessl.training.sharded import is_sharded, is_wrapped, read_shards, whole
 
 pytestmark = pytest.mark.skipif(
     not distributed.is_gloo_available(), reason="this PyTorch has no gloo"
@@ -91,6 +91,16 @@ def test_a_killed_sharded_run_resumes_on_other_ranks(tmp_path: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:-1] + b"?")
     with pytest.raises(CheckpointError, match=r"shard-00002.* does not have the sha256"):
         load_checkpoint(place)
+
+
+def test_shards_that_are_none_are_refused_in_a_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shard-00001-model-00001-of-00001.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RuntimeError, match="do not have the tensors of this run") as raised:
+        read_shards(tmp_path, {"model": {"weight": torch.zeros(2)}})
+    assert "\n" not in str(raised.value)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ weights. ``torch.distributed.checkpoint`` writes them, each rank its own, as saf
 usual format would have to be unpickled; safetensors are not.
 """
 
+import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -181,7 +182,16 @@ def _named(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without PyTorch's warning that one process is one process."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
+    """Without PyTorch's warning that one process is one process, and its log of what it raises."""
+    root = logging.getLogger()
+    root.addFilter(_is_of_others)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            yield
+    finally:
+        root.removeFilter(_is_of_others)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return "checkpoint" not in Path(record.pathname).parts
