@@ -52,7 +52,7 @@ def test_help_names_the_surrogates_that_a_name_is_not_enough_for(cli: Cli) -> No
     told = " ".join(cli("fit", "--help")[1].replace("│", " ").split())
     data = SemiData(torch.zeros(4, 2), [0, 1, -1, -1])
     for name in SURROGATES:
-        named = re.search(rf"but for .*\b{name}\b.*, which need more than a name", told)
+        named = re.search(rf"except .*\b{name}\b.*, which need more than a name", told)
         try:
             recipe_for(data, surrogate=name)
         except ValueError:
