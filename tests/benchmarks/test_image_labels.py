@@ -33,6 +33,7 @@ def test_two_processes_share_the_runs(labels: ModuleType) -> None:
     assert [run.draw for run in whole] == sorted(run.draw for run in whole)
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_once(
     labels: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -212,6 +212,7 @@ def test_a_catalogue_set_with_few_labels_is_judged_by_its_test_part(
         assert (estimate["low"], estimate["high"]) == pytest.approx(tuple(wilson), abs=2e-3)
 
 
+@pytest.mark.slow
 def test_a_catalogue_set_without_a_test_part_is_known_again(cli: Cli, tmp_path: Path) -> None:
     options = ("--labels", 100, "--steps", 5, "--networks", 1, "--no-refit")
     code, _, err = cli("fit", "toy", "--out", tmp_path / "run", *options)

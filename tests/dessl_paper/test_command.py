@@ -65,6 +65,7 @@ def test_toy_leaves_records_and_a_report_with_the_papers_numbers(cli: Cli, tmp_p
     assert "smoke run" in out
 
 
+@pytest.mark.slow
 def test_json_is_all_that_stands_on_stdout(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli(
         "reproduce", "toy", *SMOKE, "--seeds", 2, "--json", "--out", tmp_path / "t"

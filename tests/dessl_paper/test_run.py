@@ -23,7 +23,16 @@ from dessl_paper.specification import DataSetting, Experiment, cells_of
 Tiny = Callable[..., Experiment]
 
 
-@pytest.mark.parametrize("name", experiment_names())
+LIKE_ANOTHER = ("cifar10-pseudo-label", "cifar100-pseudo-label", "mnist-label-noise", "mnist-long")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in LIKE_ANOTHER else name
+        for name in experiment_names()
+    ],
+)
 def test_every_experiment_runs_at_smoke(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(name, "smoke")
     run_experiment(experiment, tmp_path)

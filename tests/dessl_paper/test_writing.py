@@ -67,6 +67,7 @@ def test_every_kind_of_experiment_is_written(smoke: Callable[[str], Path], name:
     assert all(finding.text in markdown for finding in reproduction_findings(folder))
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_files(smoke: Callable[[str], Path]) -> None:
     first = {file.name: file.read_bytes() for file in write_reproduction(smoke("toy"))}
     again = {file.name: file.read_bytes() for file in write_reproduction(smoke("toy"))}

@@ -135,7 +135,7 @@ def test_sources_do_not_reach_into_the_next_section() -> None:
     "page",
     [
         pytest.param("docs/reproduction.md", marks=pytest.mark.slow),
-        "docs/surrogates.md",
+        pytest.param("docs/surrogates.md", marks=pytest.mark.slow),
         "docs/when-it-helps.md",
     ],
     ids=str,

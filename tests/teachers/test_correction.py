@@ -34,7 +34,7 @@ def test_the_centred_log_is_the_issues() -> None:
     torch.testing.assert_close(centred_log(q), logs - logs.mean())
 
 
-@pytest.mark.parametrize("matrix", [True, False])
+@pytest.mark.parametrize("matrix", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("teachers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_another_optimiser_finds_the_same_minimum(teachers: int, *, matrix: bool) -> None:
     log_p, q, y = drawn(60, 3, seed=1)

@@ -54,7 +54,13 @@ def too_sure(rows: int, generator: np.random.Generator):
     ("population", "m", "truth", "options"),
     [
         pytest.param(sure_and_unsure, 100, 0.0375, {}, marks=pytest.mark.slow),
-        (two_values, 50, 0.03, {"n_bins": 10, "spacing": "equal_width"}),
+        pytest.param(
+            two_values,
+            50,
+            0.03,
+            {"n_bins": 10, "spacing": "equal_width"},
+            marks=pytest.mark.slow,
+        ),
         pytest.param(too_sure, 20, 0.0441, {}, marks=pytest.mark.slow),
     ],
 )

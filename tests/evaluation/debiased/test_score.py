@@ -62,6 +62,7 @@ def test_without_unlabelled_rows_nothing_is_unseen() -> None:
     assert (alone.low, alone.high) == (alone.labelled_only.low, alone.labelled_only.high)
 
 
+@pytest.mark.slow
 def test_the_shortfall_is_what_a_fitted_slope_takes_off_on_average() -> None:
     """Against a regression estimate written out here, over samples of a curved population."""
     rng = np.random.default_rng(0)
@@ -88,6 +89,7 @@ def test_the_labelled_rows_alone_lack_nothing(predictions) -> None:
     assert fitted(sample, lam=0.0).shortfall == pytest.approx(0.0, abs=1e-16)
 
 
+@pytest.mark.slow
 def test_intervals_of_a_rarely_wrong_model_miss_as_often_as_they_say() -> None:
     """About the estimate itself they miss by 7 %, where one row in fifty is wrong."""
     rng = np.random.default_rng(0)
