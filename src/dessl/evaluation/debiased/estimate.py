@@ -44,7 +44,6 @@ from dessl.evaluation.metrics.scoring import true_class
 
 METHODS = ("score", "leverage_t", "cross_fit", "bootstrap")
 ROUNDING = 1e-12
-FEW_LABELS = 200  # with fewer, a capped cross-entropy may rest on a handful of large losses
 LEAST_RANKED = 20  # rows of an AUC's smaller class, times classes, to use unlabelled rows
 
 
