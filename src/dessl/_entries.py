@@ -111,7 +111,7 @@ def check_call(
     source: str = "",
     at: str = "",
 ) -> None:
-    """Refuse a table that is not made of arguments of a function or a class.
+    """Reject a table that is not made of arguments of a function or a class.
 
     Args:
         function: What the table is going to be passed to.
@@ -144,7 +144,7 @@ def check_call(
 
 
 def check_name(name: object, known: Collection[str], *, source: str = "", at: str = "") -> None:
-    """Refuse a name that is not known.
+    """Reject a name that is not known.
 
     >>> check_name("acuracy", ["accuracy", "brier"], at="metrics[0]")
     Traceback (most recent call last):

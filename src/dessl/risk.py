@@ -335,7 +335,7 @@ def risk_named(name: object, *, propensity: bool = True) -> RiskEntry:
 
 
 def check_options(name: str, **options: object) -> None:
-    """Refuse options of another risk; None stands for one that is not given.
+    """Reject options of another risk; None stands for one that is not given.
 
     >>> check_options("ssl", on=None, bound="nonnegative")
     Traceback (most recent call last):

@@ -315,7 +315,7 @@ def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
-    """Refuse networks whose sizes differ from the weights, before allocating memory."""
+    """Reject networks whose sizes differ from the weights, before allocating memory."""
     numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
     if settings["members"] != len(numbers):
         raise ValueError(
@@ -328,7 +328,7 @@ def _check_sizes(
 def _check_shapes(
     build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], prefix: str
 ) -> None:
-    """Refuse weights whose shapes differ from the network's, built on the meta device."""
+    """Reject weights whose shapes differ from the network's, built on the meta device."""
     with torch.device("meta"):
         wanted = {prefix + name: part.shape for name, part in build().state_dict().items()}
     found = {name: part.shape for name, part in tensors.items() if name.startswith(prefix)}
@@ -357,7 +357,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
 
 
 def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int) -> None:
-    """Refuse a model that does not predict one number for each class on a row of zeros."""
+    """Reject a model that does not predict one number for each class on a row of zeros."""
     entries = settings["input"]
     if math.prod(entries["shape"]) != columns:
         raise ValueError(f"it reads {columns} columns and its rows have shape {entries['shape']}")

@@ -361,7 +361,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_alone(classifier: Any, sample_weight: Any) -> None:
-    """Refuse arguments that learning from a teacher's answers does not use."""
+    """Reject arguments that learning from a teacher's answers does not use."""
     if sample_weight is not None:
         raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
     defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}

@@ -98,12 +98,12 @@ def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Aver
 
 
 def checked_decay(decay: float) -> float:
-    """Refuse a decay outside [0, 1)."""
+    """Reject a decay outside [0, 1)."""
     return _checks.number("decay", decay, low=0.0, high=1.0, open_high=True)
 
 
 def prepared_teacher(teacher: EMATeacher | None) -> EMATeacher:
-    """Refuse a surrogate that was not made ready for a model."""
+    """Reject a surrogate that was not made ready for a model."""
     if teacher is None:
         raise RuntimeError(
             "there is no teacher yet: it starts as a copy of the model. Call "

@@ -43,7 +43,7 @@ was prepared or given for all rows.
 
 
 def check_fine_enough(average: Tensor) -> None:
-    """Refuse a moving average in half precision: it would stand still.
+    """Reject a moving average in half precision: it would stand still.
 
     >>> check_fine_enough(torch.zeros(2, dtype=torch.bfloat16))
     Traceback (most recent call last):

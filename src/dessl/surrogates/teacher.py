@@ -57,7 +57,7 @@ class Teacher(Surrogate):
         self.register_buffer("probabilities", table)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
-        """Refuse a table of other rows or classes, and move it to where the model is."""
+        """Reject a table of other rows or classes, and move it to where the model is."""
         rows, classes = self.probabilities.shape
         if rows < n_rows or classes != n_classes:
             raise ValueError(

@@ -121,7 +121,7 @@ def test_the_splits_are_counted_by_their_side_of_the_complete_case(
     found = variance_found(results_of, 24.2, 0.75, 0.77)
     assert found.text.endswith("over the splits at 39 of 39 λ between.")
     found = variance_found(results_of, -10.5, 0.951, 0.945)
-    assert "over the splits at 25 of 25 λ; the paper has it below" in found.text
+    assert "over the splits at 25 of 25 λ; in the paper it is below" in found.text
 
 
 def test_a_term_that_never_speaks_decides_nothing(results_of: Callable[..., Results]) -> None:
