@@ -113,7 +113,7 @@ def test_splits_of_a_probe_are_not_taken_for_those_of_training(
         repeats_note(read_results(smoke(name)), "models") for name in ("risk-quality", "lambda-opt")
     )
     assert "no interval over models" in one
-    assert "t-interval over models" in several
+    assert "means over models" in several
     assert repeats_note(read_results(smoke("toy")), "splits").startswith("Only one split")
 
 
