@@ -440,7 +440,7 @@ BAD = {
     "NaN": (
         lambda: debiased_risk(LOSS, NAN, H_U),
         ValueError,
-        "h_labelled must be finite; 1 of its 4 entries are NaN or infinite. Look at the model",
+        "h_labelled must be finite; 1 of its 4 entries are NaN or infinite. Check the model",
     ),
     "infinite": (
         lambda: ssl_risk(LOSS, H_U / 0),

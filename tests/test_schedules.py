@@ -107,7 +107,7 @@ def test_warm_up_rises_to_one_and_hands_over() -> None:
         ({"name": "steps", "at": [2]}, ValueError, r"at must lie in \[0, 1\]"),
         ({"name": "steps", "at": 0.8}, TypeError, r"such as \(0.5, 0.8\); got 0.8"),
         ({"name": "steps", "factor": math.inf}, ValueError, r"factor must lie in \[0, inf\)"),
-        ("warm_up", ValueError, "'warm_up' must say how many steps it takes"),
+        ("warm_up", ValueError, "'warm_up' needs its number of steps"),
         ({"name": "warm_up", "warm_up": 0}, ValueError, "warm_up must be at least 1"),
     ],
 )

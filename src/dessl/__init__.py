@@ -1,8 +1,8 @@
 """Safe semi-supervised learning: few labels, many unlabelled examples, and a debiased risk.
 
-Names are imported when they are first used, so that ``import dessl``, and with it every
-``dessl --help``, needs no torch, and so that a program is soon at its own first line, from which on
-it can be interrupted well. A new name goes here and into ``__init__.pyi``.
+Names are imported when they are first used. So ``import dessl`` and ``dessl --help`` need no torch,
+and a program soon reaches its own first line, from which it handles interrupts cleanly. A new name
+goes here and into ``__init__.pyi``.
 """
 
 import sys
@@ -86,7 +86,7 @@ __all__ = sorted(_HOME_OF)
 
 
 class _Package(ModuleType):
-    """The package. ``dessl.objective`` is the function, also once its module is imported."""
+    """The package. ``dessl.objective`` is the function, even after its module is imported."""
 
     def __getattr__(self, name: str) -> object:
         from importlib import import_module

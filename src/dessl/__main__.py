@@ -1,6 +1,6 @@
-"""``dessl`` and ``python -m dessl``: from the first line on, an interrupt ends them with one line.
+"""``dessl`` and ``python -m dessl``: interrupts give a one-line message from the first line on.
 
-Only programs import this module. Its handlers serve until :func:`dessl.cli.main.main` has its own.
+Only programs import this module. :func:`dessl.cli.main.main` later replaces its signal handlers.
 """
 
 # A part of Python itself: no file is searched for, and nothing else is imported.

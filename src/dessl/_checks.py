@@ -30,7 +30,7 @@ def quoted(value: object, *, most: int = 60) -> str:
 
 
 def shortened(text: str, *, most: int) -> str:
-    """Return at most ``most`` characters of a text, with a mark where it was cut.
+    """Return at most ``most`` characters of a text, with an ellipsis if it was truncated.
 
     >>> shortened("word", most=4), shortened("words", most=4)
     ('word', 'word…')
@@ -46,7 +46,7 @@ def one_of(name: str, value: object, options: Sequence[object]) -> None:
 
 
 def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
-    """Reject anything but a floating tensor (n,) with n ≥ 1 and finite entries, made summable."""
+    """Reject anything but a finite floating tensor (n,), n ≥ 1; return it in at least float32."""
     if not isinstance(value, Tensor):
         raise TypeError(
             f"{name} must be a torch.Tensor of shape (n,); got {type(value).__name__}. "
@@ -78,7 +78,7 @@ def finite(name: str, value: Tensor) -> None:
     if count:
         raise ValueError(
             f"{name} must be finite; {count} of its {value.numel()} entries are NaN or infinite. "
-            "Look at the model's outputs: a diverged or overflowing model is the usual cause."
+            "Check the model's outputs: the usual cause is a model that diverged or overflowed."
         )
 
 
@@ -102,10 +102,10 @@ def between(
 
 
 def _count(bad: Tensor) -> int:
-    """Count the bad entries, or return 0 where counting would change how the code runs.
+    """Count the bad entries, or return 0 if counting would change how the code runs.
 
     Inspecting values synchronises with the GPU and is impossible inside ``torch.compile`` and
-    ``torch.func.vmap``: there a bad entry reaches the result instead, for the caller to see.
+    ``torch.func.vmap``: there a bad entry propagates to the result, where the caller can see it.
     """
     if torch.compiler.is_compiling() or bad.device.type != "cpu":
         return 0
@@ -184,7 +184,7 @@ def whole_number(name: str, value: object, *, low: int = 0, high: int | None = N
 
 
 def true_or_false(name: str, value: object) -> bool:
-    """Reject anything but a boolean: any text, "no" too, would count as true."""
+    """Reject anything but a boolean: any non-empty text, even "no", would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False; got {quoted(value)}.")
     return bool(value)
@@ -205,13 +205,13 @@ def unmasked(name: str, value: object) -> None:
     """Reject an array with masked entries: NumPy would read the values behind the mask."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
-            f"{name} must have a value in every entry; got a masked array. Impute what is masked "
-            "first, or drop its rows."
+            f"{name} must have a value in every entry; got a masked array. Impute the masked "
+            "entries first, or drop their rows."
         )
 
 
 def numbers(name: str, value: object) -> "Tensor | NDArray[Any]":
-    """Take a tensor as it is, and anything else as an array of numbers in its own dtype."""
+    """Return a tensor unchanged, and anything else as an array of numbers in its own dtype."""
     if isinstance(value, Tensor):
         return value.detach()
     unmasked(name, value)
@@ -221,7 +221,7 @@ def numbers(name: str, value: object) -> "Tensor | NDArray[Any]":
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"{name} must be an array or a tensor of numbers, with rows of one length; got a "
+            f"{name} must be an array or a tensor of numbers, with rows of equal length; got a "
             f"{type(value).__name__} that is not."
         ) from error
     if array.dtype.kind not in "buifc":
@@ -230,7 +230,7 @@ def numbers(name: str, value: object) -> "Tensor | NDArray[Any]":
 
 
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
-    """Take an array, a sequence or a tensor as a detached float64 tensor of ``ndim`` dimensions."""
+    """Convert an array, sequence or tensor to a detached float64 tensor of ``ndim`` dimensions."""
     found = numbers(name, value)
     tensor = found if isinstance(found, Tensor) else _shared(found)
     if tensor.is_complex():

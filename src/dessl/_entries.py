@@ -1,7 +1,7 @@
 """The one reader of TOML and JSON: dataclasses read by their annotations, checked at every depth.
 
-An entry that is unknown, missing or of the wrong type is an :class:`EntryError`, which names the
-file, the path of the entry in it (``data[0].labels``), what was expected and what was found.
+An unknown, missing or wrongly typed entry raises an :class:`EntryError`, which names the file, the
+path of the entry (``data[0].labels``), what was expected and what was found.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ def read_toml(file: File) -> dict[str, Any]:
     """Read a TOML file.
 
     Raises:
-        EntryError: It is not TOML; the message says in which line.
+        EntryError: It is not TOML; the message gives the line.
     """
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def read_toml(file: File) -> dict[str, Any]:
 def read_as(kind: type[T], entries: Any, *, source: str = "", at: str = "") -> T:
     """Read a dataclass from the entries of a TOML or JSON file.
 
-    It is what ``dataclasses.asdict`` gave, after a trip through JSON.
+    This inverts ``dataclasses.asdict`` followed by a round trip through JSON.
 
     Args:
         kind: A dataclass of texts, numbers, dicts, dataclasses, and lists and tuples of them. A
@@ -111,12 +111,12 @@ def check_call(
     source: str = "",
     at: str = "",
 ) -> None:
-    """Refuse a table that is not made of arguments of a function or a class.
+    """Reject a table whose entries are not valid arguments of a function or class.
 
     Args:
-        function: What the table is going to be passed to.
+        function: The function that the table will be passed to.
         entries: The table.
-        given: Arguments that come from elsewhere and may not stand in the table.
+        given: Arguments that come from elsewhere and must not be in the table.
         source: The file, for errors.
         at: Path of the table in it, for errors.
 
@@ -144,7 +144,7 @@ def check_call(
 
 
 def check_name(name: object, known: Collection[str], *, source: str = "", at: str = "") -> None:
-    """Refuse a name that is not known.
+    """Reject a name that is not known.
 
     >>> check_name("acuracy", ["accuracy", "brier"], at="metrics[0]")
     Traceback (most recent call last):
@@ -159,7 +159,7 @@ def check_name(name: object, known: Collection[str], *, source: str = "", at: st
 
 @dataclasses.dataclass(frozen=True)
 class _Place:
-    """Where an entry stands: the file, the path in it, and what a whole file is called."""
+    """The position of an entry: the file, the path in it, and what a whole file is called."""
 
     source: str
     at: str
@@ -182,7 +182,7 @@ class _Place:
 def _checked(
     hints: Mapping[str, Any], needed: Sequence[str], entries: Any, place: _Place
 ) -> dict[str, Any]:
-    """The entries of a table as their annotations want them."""
+    """The entries of a table, converted to their annotated types."""
     if not isinstance(entries, Mapping):
         raise place.wrong("a table", entries)
     for name in entries:
@@ -303,7 +303,7 @@ def _of(hint: Any, value: Any, place: _Place) -> Any:
 
 
 def _never(hint: Any) -> bool:
-    """Whether no entry of a file can be of a type: a function, say."""
+    """Whether a type, such as a function, cannot occur in a file."""
     return get_origin(hint) is None and (
         not inspect.isclass(hint) or getattr(hint, "_is_protocol", False)
     )

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Write a file through a temporary neighbour and a rename, so that nobody sees half of it.
+    """Write a file through a temporary file and a rename, so that it is never seen incomplete.
 
     An existing file keeps its mode, and a link stays: its target is written. A device or a pipe is
     written to directly.
@@ -48,7 +48,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let a system error name its file, which that of a full disk does not.
+    """Add the file's name to a system error; the error for a full disk has none.
 
     >>> with naming(Path("runs/a.json")):
     ...     raise OSError(28, "No space left on device")
@@ -66,14 +66,14 @@ def naming(path: Path) -> Iterator[None]:
 def neighbour(path: Path) -> Path:
     """Return an unused hidden name next to a path.
 
-    What is made there by the usual means is readable for whom the user's umask says, where
-    ``tempfile`` would make it readable for the user alone.
+    A file created there gets the permissions of the user's umask, whereas ``tempfile`` would make
+    it readable for the user alone.
     """
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}")
 
 
 def sweep(path: Path) -> None:
-    """Remove what killed processes left of :func:`write_whole`; call it while no other can write.
+    """Remove incomplete files of killed processes; call it while no other process can write.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def lock(file: IO[Any], *, wait: bool) -> None:
     """Lock an open file until it is closed.
 
     Raises:
-        OSError: Another process holds it; where ``wait`` is set, this is waited for.
+        OSError: Another process holds it, and ``wait`` is not set.
     """
     if sys.platform == "win32":
         import msvcrt

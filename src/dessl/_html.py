@@ -1,4 +1,4 @@
-"""How results look in a notebook: a small table with a note, everything in it escaped."""
+"""Results in a notebook: a small table with a note, with all content escaped."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,11 @@ def card(
     """Return HTML for ``_repr_html_``, without scripts and in the notebook's own colours.
 
     Args:
-        title: Above everything, in bold.
-        entries: Names and values, one line each; None is left out.
-        note: A sentence below.
-        table: Rows of cells, the headings first.
-        colour: Of the line at the left.
+        title: Shown above everything, in bold.
+        entries: Names and values, one line each; None is skipped.
+        note: A sentence shown below.
+        table: Rows of cells, with the headings first.
+        colour: Colour of the line at the left.
 
     >>> card("Data", {"rows": 3, "left out": None}, note="a < b")  # doctest: +ELLIPSIS
     '<div ...><b>Data</b><table>...<td>3</td></tr></table><div>a &lt; b</div></div>'

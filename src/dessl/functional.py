@@ -59,7 +59,7 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
-    """Return Rényi's entropy log(Σ p^α)/(1−α): Shannon's at α = 1, the min-entropy at α = ∞.
+    """Return the Rényi entropy log(Σ p^α)/(1−α): Shannon's at α = 1, the min-entropy at α = ∞.
 
     The min-entropy −log max p is the pseudo-label term without a threshold (paper, appendix B).
 
@@ -86,13 +86,13 @@ def renyi_entropy(logits: Tensor, alpha: float) -> Tensor:
 def pseudo_label(logits: Tensor, threshold: float = 0.0) -> Tensor:
     """Return −log max p where max p ≥ τ, else 0 (Lee, 2013).
 
-    A masked row counts as zero in the mean; it is not removed from it.
+    A masked row stays in the mean and counts as zero.
 
     >>> pseudo_label(torch.tensor([[3.0, 0.0], [0.1, 0.0]]), threshold=0.7)
     tensor([0.0486, 0.0000])
     """
-    # Not amax: its gradient looks for the maximum's value among numbers that a compiler may have
-    # computed anew, and is NaN where rounding hides it; max remembers the place.
+    # Not amax: its gradient searches for the maximum's value among numbers that a compiler may have
+    # recomputed, and is NaN if rounding hides it; max stores the index.
     log_p = log_probabilities(logits).max(-1).values
     return torch.where(log_p.exp() >= _threshold(threshold), -log_p, 0.0)
 
@@ -155,7 +155,7 @@ def squared_distance(logits: Tensor, target_logits: Tensor) -> Tensor:
 def expm1(x: Tensor) -> Tensor:
     """Return exp(x) − 1, precise near zero even when compiled.
 
-    Compiled for a CPU, ``torch.expm1`` is exp(x) − 1 as it stands: zero for a small x.
+    Compiled for a CPU, ``torch.expm1`` is computed literally as exp(x) − 1: zero for a small x.
 
     >>> expm1(torch.tensor([1e-20, 1.0]))
     tensor([1.0000e-20, 1.7183e+00])

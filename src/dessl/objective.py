@@ -1,4 +1,4 @@
-"""From the scores of a joint forward pass and the labels to a risk."""
+"""Computes a risk from the scores of a joint forward pass and the labels."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -35,13 +35,13 @@ def objective(
         risk: A key of ``dessl.risk.RISKS``. ``"complete_case"``: labelled rows alone. ``"ssl"``:
             the usual, biased risk. ``"debiased"``: the paper's. ``"inverse_propensity"``: debiased
             for labels that are not missing completely at random.
-        on: As in :func:`dessl.debiased_risk`; goes with ``risk="debiased"``.
-        bound: As in :func:`dessl.debiased_risk`; goes with ``risk="debiased"``.
+        on: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
+        bound: As in :func:`dessl.debiased_risk`; only with ``risk="debiased"``.
         loss: L of logits (n_l, classes) and y, shape (n_l,); averaged over the views.
         weights_labelled: One weight for each labelled row, shape (n_l,).
         weights_unlabelled: One weight for each unlabelled row, shape (n_u,).
-        propensity: π of each labelled row, shape (n_l,); goes with ``risk="inverse_propensity"``,
-            which needs it.
+        propensity: π of each labelled row, shape (n_l,); required with
+            ``risk="inverse_propensity"``, and only allowed there.
 
     >>> import torch
     >>> scores = Scores(h=torch.tensor([0.2, 0.4, 0.6]), logits=torch.zeros(1, 3, 2))

@@ -44,7 +44,7 @@ class Risk(NamedTuple):
 
 
 def complete_case_risk(loss: Tensor, *, weights: Tensor | None = None) -> Risk:
-    """Return the mean of L over the labelled rows: what supervised learning minimises.
+    """Return the mean of L over the labelled rows, which supervised learning minimises.
 
     Args:
         loss: L of each labelled row, shape (n_l,).
@@ -107,13 +107,14 @@ def debiased_risk(
         lam: λ, a number or a tensor of shape ().
         on: The rows that H is added on. ``"unlabelled"``: mean_U H − mean_L H. ``"all"``: the mean
             over labelled and unlabelled rows together, minus mean_L H, which is (n_u/n) times the
-            main form. Where an unlabelled *batch* was drawn from all rows, labelled ones included,
-            its plain mean already is the mean over all data: keep ``"unlabelled"`` there. In other
-            batches, weigh unlabelled rows by as many as each stands for beside a labelled one.
+            main form. If an unlabelled *batch* was drawn from all rows, labelled ones included, its
+            plain mean already is the mean over all data: keep ``"unlabelled"``. For other batches,
+            weight each unlabelled row by the number of rows that it represents, relative to a
+            labelled one.
         bound: ``"nonnegative"`` gives λ mean H + max(0, mean_L (L − λH)). For λ ≥ 0 and H ≥ 0 it is
             never below zero; it is pessimistic: its expectation is at least R(θ).
-        weights_labelled: One non-negative weight for each labelled row, shape (n_l,), for L and H
-            alike. Means are Σwa/Σw, so that a weight of 2 is a row that occurs twice.
+        weights_labelled: One non-negative weight for each labelled row, shape (n_l,), used for both
+            L and H. Means are Σwa/Σw, so that a weight of 2 is a row that occurs twice.
         weights_unlabelled: One non-negative weight for each unlabelled row, shape (n_u,).
 
     >>> loss = torch.tensor([1.0, 2.0, 4.0, 3.0])
@@ -204,11 +205,11 @@ def inverse_propensity_risk(
         h_unlabelled: H of each unlabelled row, shape (n_u,).
         lam: λ, a number or a tensor of shape ().
         propensity: π of each labelled row, shape (n_l,), in (0, 1].
-        normalise: Divide by Σ_L 1/π rather than by n (Hájek): a little biased, of smaller variance,
-            and for a constant π the all-data form of :func:`debiased_risk`.
-        weights_unlabelled: One weight for each unlabelled row, shape (n_u,): as many rows as it
-            stands for beside a labelled one. For batches that have other shares than the data; n
-            is then n_l plus the sum of the weights.
+        normalise: Divide by Σ_L 1/π rather than by n (Hájek): slightly biased, with smaller
+            variance, and for a constant π the all-data form of :func:`debiased_risk`.
+        weights_unlabelled: One weight for each unlabelled row, shape (n_u,): the number of rows
+            that it represents, relative to a labelled one. For batches whose shares differ from
+            those of the data; n is then n_l plus the sum of the weights.
 
     >>> loss, propensity = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25])
     >>> inverse_propensity_risk(loss, loss, torch.ones(3), lam=0, propensity=propensity).value
@@ -238,13 +239,13 @@ def inverse_propensity_risk(
 
 @dataclass(frozen=True)
 class RiskEntry:
-    """A risk by name, and what training, recipes and reports ask about it.
+    """A risk by name, with the properties that training, recipes and reports need.
 
     Args:
-        function: From L, H on labelled rows, H on unlabelled rows and λ to the risk, with options
+        function: Maps L, H on labelled rows, H on unlabelled rows and λ to the risk, with options
             by name: ``on``, ``bound``, ``propensity``, ``weights_labelled``,
             ``weights_unlabelled``.
-        title: A method's name with ``{}`` in the place of the surrogate's.
+        title: The method's name, with ``{}`` as placeholder for the surrogate's.
         unlabelled: Whether it uses unlabelled rows, and so H and λ.
         takes_back: Whether it subtracts H on labelled rows: then it may be unbounded below.
         on_all: Whether it adds H on labelled and unlabelled rows together, so that the numbers of
@@ -264,7 +265,7 @@ class RiskEntry:
 
     @property
     def needs_propensity(self) -> bool:
-        """Whether labelled rows must come with the probability that they got their label."""
+        """Whether each labelled row needs the probability that it got its label."""
         return "propensity" in self.options
 
     def titled(self, surrogate: str) -> str:
@@ -313,14 +314,14 @@ RISKS: dict[str, RiskEntry] = {
         inverse_propensity_risk, "IPW-De{}", takes_back=True, on_all=True
     ),
 }
-"""Every risk that a model can be trained with: a new one is an entry here."""
+"""Every risk that a model can be trained with; add an entry to add a risk."""
 
 COMPLETE_CASE = "complete_case"
 """The risk that every other one is compared with."""
 
 
 def risk_named(name: object, *, propensity: bool = True) -> RiskEntry:
-    """Return an entry of ``RISKS``, or refuse a name that is not there.
+    """Return an entry of ``RISKS``; reject an unknown name.
 
     Args:
         name: A key of ``RISKS``.
@@ -335,7 +336,7 @@ def risk_named(name: object, *, propensity: bool = True) -> RiskEntry:
 
 
 def check_options(name: str, **options: object) -> None:
-    """Refuse options of another risk; None stands for one that is not given.
+    """Reject options that belong to another risk; None means that an option is not given.
 
     >>> check_options("ssl", on=None, bound="nonnegative")
     Traceback (most recent call last):
@@ -367,7 +368,7 @@ def _count(rows: Tensor, weights: Tensor | None) -> float | Tensor:
 
 
 def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:
-    """Take a boolean mask over the rows of ``values`` as zeros and ones of its dtype."""
+    """Convert a boolean mask over the rows of ``values`` to zeros and ones of its dtype."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"{name} must be a boolean tensor, one entry for each row; got {came}.")

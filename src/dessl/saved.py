@@ -1,7 +1,7 @@
 """Saved models: a folder of weights and settings, written atomically and without pickle.
 
 model.safetensors   the weights, the scaling of the inputs, and the arrays of a pool's teachers
-settings.json       the networks, the pool, the classes, the inputs, and how the model came to be
+settings.json       the networks, the pool, the classes, the inputs, and how the model was trained
 
 Sizes in the settings are compared with the tensors before a network is built.
 """
@@ -55,11 +55,11 @@ class SavedModel:
     """A trained classifier with everything needed to use it.
 
     Attributes:
-        model: From rows, as they are in the data, to log-probabilities.
+        model: Maps unencoded rows of the data to log-probabilities.
         class_names: The classes in order.
         shape: The shape of one row: (features,) or (channels, height, width).
         image: Whether rows are uint8 images.
-        architecture: Of the networks; None for the user's own network.
+        architecture: Architecture of the networks; None for the user's own network.
         encoding: How tables become rows, if the model was trained on a table.
         bits: How many bits the values of 16-bit image files had in training; rows keep the upper
             8.
@@ -81,20 +81,20 @@ class SavedModel:
         Args:
             x: Floats (n, features), or uint8 images (n, channels, height, width), (n, height,
                 width, channels) or (n, height, width).
-            teachers: Answers to these rows, for a model that learnt to use them.
+            teachers: Answers to these rows, for a model that was trained to use them.
         """
         rows = feature_tensor("x", x)
         if tuple(rows.shape[1:]) != self.shape or (rows.dtype == torch.uint8) != self.image:
             kind = "uint8 images" if self.image else "float rows"
             raise ValueError(
-                f"this model reads {kind} of shape {self.shape}; got {rows.dtype} of shape "
+                f"this model expects {kind} of shape {self.shape}; got {rows.dtype} of shape "
                 f"{tuple(rows.shape[1:])}."
             )
         if teachers is not None:
             if not isinstance(self.model, TaughtPredictor):
                 raise ValueError(
-                    "teachers' answers are for a model that learnt from such answers with "
-                    "at_prediction=True; this one did not. Omit them."
+                    "teachers' answers can only be used by a model trained with "
+                    "at_prediction=True; this one was not. Omit them."
                 )
             return self.model.taught.predict_log_proba(rows, teachers).exp()
         # In float64 a row's prediction does not depend on the other rows of the batch.
@@ -122,7 +122,7 @@ def save_model(path: str | Path, saved: SavedModel) -> Path:
     from safetensors.torch import save
 
     place = Path(path)
-    taken = FileExistsError(f"{place} exists already. Choose another name, or remove it first.")
+    taken = FileExistsError(f"{place} already exists. Choose another name, or remove it first.")
     if os.path.lexists(place):
         raise taken
     _check_classes(saved)
@@ -165,15 +165,15 @@ def _parts(model: AnyPredictor) -> tuple[dict[str, Tensor], Entries | None, Entr
 
 
 def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = None) -> SavedModel:
-    """Load a saved model; a damaged one, or one of another format, is refused.
+    """Load a saved model; reject damaged ones and other formats.
 
     Args:
         path: The folder.
-        module: Builds the network, if it was the user's own.
+        module: A function that builds the network, if it was the user's own.
 
     Raises:
         FileNotFoundError: The folder does not exist.
-        SavedModelError: It is not a saved model, or not complete.
+        SavedModelError: It is not a saved model, or is incomplete.
     """
     place = Path(path)
     settings, weights = _read(place)
@@ -196,7 +196,7 @@ def load_model(path: str | Path, *, module: Callable[[], nn.Module] | None = Non
         if isinstance(error, SavedModelError | DataError):
             raise
         raise SavedModelError(
-            f"{place} does not have a model that can be rebuilt: {str(error).rstrip('.')}. Train "
+            f"the model in {place} cannot be loaded: {str(error).rstrip('.')}. Train "
             "and save it again."
         ) from error
     return saved
@@ -232,15 +232,17 @@ def _settings(saved: SavedModel, weights: bytes) -> dict[str, Any]:
 
 def _read(place: Path) -> tuple[dict[str, Any], bytes]:
     if not place.is_dir():
-        raise FileNotFoundError(f"there is no saved model at {place}: it must be a folder.")
+        raise FileNotFoundError(f"no saved model was found at {place}: it must be a folder.")
     lacking = [name for name in (SETTINGS, WEIGHTS) if not (place / name).is_file()]
     if lacking:  # or a pipe, whose end may never come
-        raise SavedModelError(f"{place} is not a whole saved model: no file {lacking[0]} in it.")
+        raise SavedModelError(
+            f"{place} is not a complete saved model: the file {lacking[0]} is missing."
+        )
     try:
         settings = json.loads((place / SETTINGS).read_bytes())
         weights = (place / WEIGHTS).read_bytes()
     except (OSError, ValueError, RecursionError) as error:
-        raise SavedModelError(f"{place} is not a whole saved model: {error}.") from error
+        raise SavedModelError(f"{place} is not a complete saved model: {error}.") from error
     if not isinstance(settings, dict) or settings.get("format") != FORMAT:
         got = settings.get("format") if isinstance(settings, dict) else type(settings).__name__
         raise SavedModelError(
@@ -297,7 +299,7 @@ def _model(
 
 
 def _doubt(tensors: Mapping[str, Tensor]) -> float:
-    """The networks' doubt; 0 where they have none."""
+    """The uniform share mixed into the networks' probabilities (``doubt``); 0 if none."""
     doubt = tensors.get("doubt")
     if doubt is None:
         return 0.0
@@ -315,7 +317,7 @@ def _taken(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _check_sizes(
     settings: Mapping[str, Any], tensors: Mapping[str, Tensor], build: Callable[[], nn.Module]
 ) -> None:
-    """Refuse networks whose sizes differ from the weights, before allocating memory."""
+    """Reject networks whose sizes differ from the weights, before allocating memory."""
     numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
     if settings["members"] != len(numbers):
         raise ValueError(
@@ -328,7 +330,7 @@ def _check_sizes(
 def _check_shapes(
     build: Callable[[], nn.Module], tensors: Mapping[str, Tensor], prefix: str
 ) -> None:
-    """Refuse weights whose shapes differ from the network's, built on the meta device."""
+    """Reject weights whose shapes differ from the network's, built on the meta device."""
     with torch.device("meta"):
         wanted = {prefix + name: part.shape for name, part in build().state_dict().items()}
     found = {name: part.shape for name, part in tensors.items() if name.startswith(prefix)}
@@ -357,7 +359,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
 
 
 def _check_answer(model: AnyPredictor, settings: Mapping[str, Any], columns: int) -> None:
-    """Refuse a model that does not predict one number for each class on a row of zeros."""
+    """Reject a model that does not predict one number for each class on a row of zeros."""
     entries = settings["input"]
     if math.prod(entries["shape"]) != columns:
         raise ValueError(f"it reads {columns} columns and its rows have shape {entries['shape']}")

@@ -1,7 +1,7 @@
-"""Learning rate and λ over a run: from a step to a share of their peak.
+"""Schedules of the learning rate and λ: the share of their peak at each step.
 
-A schedule is a few numbers and a function share(step, steps); what is scheduled at a step is its
-peak times that share. Each writes itself as a dict of its name and numbers and is read back by
+A schedule is a few numbers and a function share(step, steps); the scheduled value at a step is its
+peak times that share. A schedule can be written as a dict of its name and numbers, and read back by
 :func:`schedule_from`.
 """
 
@@ -56,7 +56,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class FixMatchCosine:
-    """cos(7πk/16K), FixMatch's: from 1 to 0.195, never to 0.
+    """FixMatch's cos(7πk/16K): from 1 to 0.195, never 0.
 
     >>> round(FixMatchCosine()(10, 10), 4)
     0.1951
@@ -69,7 +69,7 @@ class FixMatchCosine:
 
 @dataclass(frozen=True)
 class Linear:
-    """1 − (1 − end) k/K: straight down to ``end``.
+    """1 − (1 − end) k/K: linearly down to ``end``.
 
     >>> Linear(end=0.5)(5, 10)
     0.75
@@ -87,7 +87,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Steps:
-    """``factor`` for each entry of ``at`` (shares of the run) that is past.
+    """Multiplies by ``factor`` at each entry of ``at`` (shares of the run).
 
     >>> steps = Steps(at=(0.5, 0.8), factor=0.1)
     >>> [round(steps(k, 10), 3) for k in (0, 5, 9)]
@@ -113,7 +113,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """(k + 1)/warm_up for the first ``warm_up`` steps, then another schedule over the others.
+    """(k + 1)/warm_up for the first ``warm_up`` steps, then another schedule for the rest.
 
     >>> warm = WarmUp(4, then=Cosine())
     >>> [warm(k, 12) for k in (0, 3, 4, 8)]
@@ -189,7 +189,7 @@ SCHEDULES: dict[str, type[Any]] = {
 
 
 def schedule_from(description: object) -> Schedule:
-    """Take a schedule, its name, or a dict of its name and numbers.
+    """Return the schedule given as an object, a name, or a dict of its name and numbers.
 
     >>> schedule_from({"name": "warm_up", "warm_up": 10, "then": {"name": "linear", "end": 0.1}})
     WarmUp(warm_up=10, then=Linear(end=0.1))
@@ -214,7 +214,7 @@ def schedule_from(description: object) -> Schedule:
         )
     if kind is WarmUp and "warm_up" not in numbers:
         raise ValueError(
-            "the schedule 'warm_up' must say how many steps it takes, such as "
+            "the schedule 'warm_up' needs its number of steps, such as "
             "{'name': 'warm_up', 'warm_up': 100}."
         )
     made: Schedule = kind(**numbers)

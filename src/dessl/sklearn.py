@@ -1,6 +1,6 @@
-"""scikit-learn with rows that have no label: a splitter, a scorer, and a classifier for wrappers.
+"""scikit-learn with unlabelled rows: a splitter, a scorer, and a classifier for wrappers.
 
-scikit-learn takes -1 for a class like any other. Three ways keep it right:
+scikit-learn treats -1 as a class like any other. Three tools prevent this:
 
 ============================================ ===================================================
 ``cross_val_score``, ``GridSearchCV``, …     ``cv=SemiSupervisedSplit()``, with any scoring
@@ -9,7 +9,7 @@ any other ``cv``                             ``scoring=semi_supervised_scorer("n
                                              fitted on labelled rows
 ============================================ ===================================================
 
-Where a plain one would be wrong, :class:`dessl.DeSSLClassifier` warns.
+:class:`dessl.DeSSLClassifier` warns if you use a plain splitter or scorer with missing labels.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,12 +32,12 @@ __all__ = ["SemiSupervisedSplit", "WithUnlabelled", "semi_supervised_scorer"]
 class SemiSupervisedSplit(BaseCrossValidator):  # type: ignore[misc]
     """Stratified folds of the labelled rows; every training part has all unlabelled rows.
 
-    Test parts have labelled rows alone, so that any scorer is right.
+    Test parts have only labelled rows, so that every scorer works.
 
     Args:
-        n_splits: Folds.
+        n_splits: Number of folds.
         shuffle: Whether to shuffle the labelled rows of each class first.
-        random_state: Of the shuffle.
+        random_state: Seed of the shuffle.
 
     >>> y = np.array([0, 1, -1, 0, 1, -1])
     >>> for train, test in SemiSupervisedSplit(2).split(np.zeros((6, 1)), y):
@@ -64,11 +64,11 @@ class SemiSupervisedSplit(BaseCrossValidator):  # type: ignore[misc]
         Args:
             X: Rows (n, ...); only their number counts.
             y: (n,) labels, as :meth:`dessl.DeSSLClassifier.fit` takes them.
-            groups: (n,) such as patients: all rows of a group stay together. Unlabelled rows of a
-                group that is tested are left out of training.
+            groups: (n,) group of each row, such as the patient: all rows of a group stay together.
+                Unlabelled rows of a test group are not used for training.
         """
         if y is None:
-            raise ValueError("SemiSupervisedSplit needs y, to tell which rows have a label.")
+            raise ValueError("SemiSupervisedSplit needs y, to know which rows have a label.")
         missing, present = known_labels(y)
         labelled, unlabelled = np.flatnonzero(~missing), np.flatnonzero(missing)
         if len(present) < self.n_splits:
@@ -121,10 +121,10 @@ class LabelledScorer:
 def semi_supervised_scorer(
     scoring: str | Callable[..., float] | None = None,
 ) -> Callable[..., float]:
-    """Return a scorer that leaves out the rows without a label.
+    """Return a scorer that ignores rows without a label.
 
     Args:
-        scoring: A name of scikit-learn's (``sklearn.metrics.get_scorer_names()``), a scorer, or
+        scoring: A name known to scikit-learn (``sklearn.metrics.get_scorer_names()``), a scorer, or
             None for the estimator's own ``score``.
 
     >>> from sklearn.dummy import DummyClassifier
@@ -137,13 +137,14 @@ def semi_supervised_scorer(
 
 
 class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that is fitted on labelled rows, and learns from unlabelled rows of its own too.
+    """A classifier that is fitted on labelled rows, and also learns from its own unlabelled rows.
 
     In ``CalibratedClassifierCV``, ``BaggingClassifier``, ``VotingClassifier`` and any other wrapper
-    y then has no missing label that could be taken for a class.
+    y then has no missing label that could be mistaken for a class.
 
     Args:
-        estimator: Such as a :class:`dessl.DeSSLClassifier`: its ``fit`` takes ``X_unlabelled``.
+        estimator: A classifier whose ``fit`` takes ``X_unlabelled``, such as
+            :class:`dessl.DeSSLClassifier`.
         X_unlabelled: Rows like those of X. Wrappers copy them with the estimator.
 
     Attributes:
@@ -161,7 +162,7 @@ class WithUnlabelled(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # typ
         Args:
             X: Rows with a label.
             y: (n,) labels.
-            sample_weight: (n,) weights; an unlabelled row weighs 1.
+            sample_weight: (n,) weights; an unlabelled row has weight 1.
         """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.estimator_ = clone(self.estimator).fit(X, y, X_unlabelled=self.X_unlabelled, **weights)

@@ -1,8 +1,8 @@
 """The paper's experiments: TOML files, read for one profile and checked at every depth.
 
-A file has what the paper did, or names the file that it is ``like`` and has the differences. Its
-profiles (``smoke``, ``fast``, ``paper``) are tables of differences too. Differences are laid over
-the rest: tables are merged, anything else is replaced.
+A file describes what the paper did, or names another file with ``like`` and contains only the
+differences. Its profiles (``smoke``, ``fast``, ``paper``) are also tables of differences. When
+differences are applied, tables are merged and other values are replaced.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from dessl_paper.specification import Curve, DataSetting, Experiment, Method, Pr
 from dessl_paper.targets import targets_at
 from dessl_paper.training import VIEWS, check_part
 
-OTHERS = {"targets", "demo"}  # files of another form: the paper's numbers, and dessl demo
+OTHERS = {"targets", "demo"}  # not experiments: the paper's numbers, and dessl demo
 PROFILES: tuple[Profile, ...] = get_args(Profile)
 
 
@@ -39,7 +39,7 @@ class _MethodEntries:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The entries of a file with its profile laid over; ``surrogate`` and ``lams`` are defaults."""
+    """The entries of a file at a profile; ``surrogate`` and ``lams`` are defaults for methods."""
 
     kind: str
     title: str
@@ -63,7 +63,7 @@ class _Entries:
 
 @dataclass(frozen=True)
 class _Profiles:
-    """What each profile lays over the rest of a file."""
+    """The differences that each profile applies to a file."""
 
     smoke: Mapping[str, Any] = field(default_factory=dict)
     fast: Mapping[str, Any] = field(default_factory=dict)
@@ -93,14 +93,14 @@ def load_experiment(name: str, profile: Profile = "fast") -> Experiment:
 
 
 def at_profile(name: str, profile: Profile, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a file with those of a profile laid over them."""
+    """The entries of a file with the differences of a profile applied."""
     own = dict(entries)
     profiles = read_as(_Profiles, own.pop("profiles", {}), source=f"{name}.toml", at="profiles")
     return laid_over(own, getattr(profiles, profile))
 
 
 def file_entries(name: str) -> dict[str, Any]:
-    """The entries of a file, laid over those of the file that it is ``like``, if it names one."""
+    """The entries of a file, merged into those of the file that it names with ``like``, if any."""
     folder = resources.files("dessl_paper") / "experiments"
     entries = read_toml(folder / f"{name}.toml")
     like = entries.pop("like", None)
@@ -112,9 +112,9 @@ def file_entries(name: str) -> dict[str, Any]:
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of one table with another's laid over them, table by table.
+    """Return a table with the entries of another merged into it, recursively.
 
-    A table of another ``name`` (a model, a schedule) is another thing, and replaces the one below.
+    A table with a different ``name`` (a model, a schedule) replaces the old one entirely.
 
     >>> laid_over({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4}})
     {'a': 1, 'b': {'c': 4, 'd': 3}}
@@ -134,7 +134,7 @@ def _alike(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
 
 
 def experiment_from(name: str, profile: Profile, entries: Mapping[str, Any]) -> Experiment:
-    """Build and check an experiment from the entries of its file, the profile's laid over.
+    """Build and check an experiment from the entries of its file at a profile.
 
     Raises:
         EntryError: An entry is unknown, missing, of the wrong type, or cannot be run. It names the
@@ -185,7 +185,7 @@ def _method(name: str, own: _MethodEntries, file: _Entries, source: str) -> Meth
 
 
 def _check(experiment: Experiment, source: str) -> None:
-    """Refuse numbers out of range, targets that are not there, and what the kind cannot run."""
+    """Reject numbers out of range, missing targets, and settings that the kind cannot run."""
     try:
         _checks.whole_number("seeds", experiment.seeds, low=1)
         _checks.whole_number("first_seed", experiment.first_seed)
@@ -198,7 +198,7 @@ def _check(experiment: Experiment, source: str) -> None:
             _checks.number(f"{at}.label_noise", data.label_noise, low=0, high=1)
             if data.label_noise and experiment.first_seed <= NOISE_SEED:
                 raise ValueError(
-                    f"first_seed must be above {NOISE_SEED} where {at} has label_noise: a split of "
+                    f"first_seed must be above {NOISE_SEED} if {at} has label_noise: a split with "
                     "the noise's seed would draw exactly the rows whose labels are redrawn"
                 )
         targets_at(experiment.targets)
@@ -211,7 +211,7 @@ def _check(experiment: Experiment, source: str) -> None:
         if not method.lams:
             raise EntryError(f"{source}: methods.{method.name} has no λ. Give it lam, or set lams.")
     try:
-        cells_of(experiment)  # refuses two runs of one name
+        cells_of(experiment)  # rejects two runs with the same name
     except ValueError as error:
         raise EntryError(f"{source}: {error}") from error
     KINDS[experiment.kind].check(experiment, source)

@@ -1,4 +1,4 @@
-"""``dessl reproduce``: the paper's experiments, run again and put beside the paper's numbers."""
+"""``dessl reproduce``: reruns the paper's experiments and compares with the paper's numbers."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what imports torch is imported where it is used: --help doe
 
 RUNS = Path("runs")  # not results/, which has our own runs
 WIDTH = 24  # of the bar over an experiment's runs
-COLUMNS = 4  # metrics that fit side by side in a terminal
+COLUMNS = 4  # number of metrics that fit side by side in a terminal
 Name = Annotated[
     str,
     typer.Argument(
@@ -60,9 +60,9 @@ def reproduce(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment of the paper again; write tables and figures beside the paper's numbers.
+    """Rerun an experiment of the paper; write tables and figures next to the paper's numbers.
 
-    Each run writes a JSON file as it finishes. The same command resumes an
+    Each run writes a JSON file when it finishes. The same command resumes an
     interrupted experiment.
 
     Example: dessl reproduce list
@@ -117,7 +117,7 @@ def _run(
         run_experiment(experiment, out, device=device, resume=resume, notice=announcer)
         files, summary = from_first(partial(written_report, out))
     if announcer.before is None:
-        say(f"{experiment.name}: every run was in {out} already. Nothing was trained.")
+        say(f"{experiment.name}: {out} already has every run. Nothing was trained.")
     if not as_json:
         show_results(summary, files)
     return summary
@@ -131,7 +131,7 @@ def _run_all(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Run one experiment after another; those that fail are named at the end."""
+    """Run one experiment after another; list those that failed at the end."""
     from dessl.training.ranks import LostRankError
 
     summaries, failed = {}, {}
@@ -183,7 +183,7 @@ def show_experiments(*, as_json: bool) -> None:
 
 @dataclass
 class Announcer:
-    """Prints to stderr, before each training, how many of an experiment's runs are done.
+    """Prints to stderr, before each training run, how many of an experiment's runs are done.
 
     Args:
         experiment: Its name.
@@ -217,12 +217,12 @@ def written_report(folder: Path) -> tuple[list[Path], dict[str, Any]]:
 
 
 def show_results(summary: dict[str, Any], files: list[Path]) -> None:
-    """Print the means beside the paper's, what agrees with it, and the files."""
+    """Print our means and the paper's, what agrees, and the files."""
     means = summary["means"]
     for data, labels in dict.fromkeys((mean["data"], mean["labels"]) for mean in means):
         chosen = [mean for mean in means if (mean["data"], mean["labels"]) == (data, labels)]
         PlainConsole().print(_means_table(f"{data}, {labels:,} labels", chosen))
-    show("Ours, with the paper's in brackets if it gives one.")
+    show("Our numbers, with the paper's in brackets if it gives one.")
     show(summary["summary"])
     for path in files:
         if path.suffix in (".md", ".html", ".png"):

@@ -1,4 +1,4 @@
-"""Comparison of two methods over the seeds of their runs, ours beside the paper's difference."""
+"""Comparison of two methods over the seeds of their runs, with the paper's difference."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class Comparison(verdict.Comparison):
 
     Attributes:
         holm_better: ``p_better`` corrected for the λ grid.
-        holm_worse: ``p_worse`` corrected for it.
+        holm_worse: ``p_worse`` corrected for the λ grid.
         paper: The paper's difference of means; NaN if it has none.
     """
 
@@ -39,7 +39,7 @@ class Comparison(verdict.Comparison):
 
     @property
     def same_direction(self) -> bool:
-        """Whether ours and the paper's have the same sign; not if either is zero or missing."""
+        """Whether our difference and the paper's have the same sign; False if one is 0 or NaN."""
         return self.difference * self.paper > 0
 
 
@@ -56,11 +56,11 @@ def over_seeds(
 
     Args:
         metric: Its name.
-        method: The one method.
-        against: The other.
-        values: The metric of the one, by seed; NaN are skipped.
-        other: The metric of the other, by seed.
-        lam: λ of the one.
+        method: The first method.
+        against: The second.
+        values: The metric of the first, by seed; NaN are skipped.
+        other: The metric of the second, by seed.
+        lam: λ of the first.
 
     >>> found = over_seeds("accuracy", "a", "b", {0: 0.9, 1: 0.8, 2: 0.7}, {0: 0.8, 1: 0.6, 2: 0.6})
     >>> round(found.difference, 4), found.n, found.better, found.clear
@@ -100,7 +100,7 @@ def compared(
     lam: float,
     against_lam: float,
 ) -> Comparison:
-    """Compare two methods of a block, each at its λ."""
+    """Compare two methods of a block, each at its own λ."""
     one = by_seed(results.runs(block, method, lam), metric)
     other = by_seed(results.runs(block, against, against_lam), metric)
     found = over_seeds(metric, method, against, one, other, lam=lam)
@@ -116,7 +116,7 @@ def over_lambda(
 ) -> list[Comparison]:
     """Two methods at each λ that both have, with Holm's correction over the grid.
 
-    The complete case has no λ, and is compared with at each of them.
+    The complete case has no λ: each λ is compared with the same runs.
     """
     lams = results.lams(method)
     if not RISKS[results.risk(against)].unlabelled:

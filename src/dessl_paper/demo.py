@@ -1,6 +1,6 @@
-"""``dessl demo``: four small experiments in under a minute, and the page that shows them.
+"""``dessl demo``: four small experiments in under a minute, and a page that shows them.
 
-What is run is in ``experiments/demo.toml``; :mod:`dessl_paper.demo_parts` runs it.
+The settings are in ``experiments/demo.toml``; :mod:`dessl_paper.demo_parts` runs the experiments.
 
 OUT/demo.json             the facts of all four parts
 OUT/report.html           the page
@@ -55,12 +55,12 @@ def made_demo(out: Path, *, seed: int | None, steps: int | None, as_json: bool) 
     torch.set_num_threads(1)  # networks this small only wait for a second thread
     plan = demo_plan(seed=seed, most_steps=steps)
     with (
-        saying("Interrupted: nothing was kept. Run the same command again."),
+        saying("Interrupted: nothing was saved. Run the same command again."),
         noted_warnings() as notes,
     ):
         facts, trial = run_demo(plan)
         facts = dataclasses.replace(facts, command=command(), warnings=tuple(notes))
-        # First what marks the folder as ours: a run after a kill must be allowed to write again.
+        # First the file that marks the folder as ours, so that a rerun after a kill may write here.
         write_whole(out / DEMO, json.dumps(_entries(facts), indent=1, ensure_ascii=False) + "\n")
         _write_fit(out / FIT, trial, facts)
         write_demo(out, facts)
@@ -71,11 +71,11 @@ def made_demo(out: Path, *, seed: int | None, steps: int | None, as_json: bool) 
 
 
 def _check_own(out: Path) -> None:
-    """Refuse a folder with files of something else."""
+    """Reject a folder that has files of something else."""
     taken = [name for name in (FACTS, REPORT, FIT) if os.path.lexists(out / name)]
     if taken and not is_demo(out):
         raise FileExistsError(
-            f"{out} has {', '.join(taken)} that dessl demo did not write. Choose another folder."
+            f"{out} contains {', '.join(taken)}, not written by dessl demo. Choose another folder."
         )
 
 
@@ -127,9 +127,9 @@ def show_demo(facts: DemoFacts, folder: Path) -> None:
     for line in demo_lines(facts):
         show(line)
     if facts.plan.most_steps is not None:
-        show(f"Cut short to {facts.plan.most_steps} steps: these numbers say nothing about dessl.")
+        show(f"Limited to {facts.plan.most_steps} steps: these numbers mean nothing.")
     worked = sum(facts.processor_seconds.values())
-    show(f"Took {sum(facts.seconds.values()):.0f} s, {worked:.0f} s of them work of one core.")
+    show(f"Took {sum(facts.seconds.values()):.0f} s ({worked:.0f} s of processor time).")
     show(f"Report: {folder / REPORT}")
 
 

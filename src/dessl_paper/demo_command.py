@@ -18,7 +18,7 @@ def demo(
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Cut every training short to this many steps, for a quick try."),
+        typer.Option(min=1, help="Limit every training run to this many steps, for a quick try."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -26,7 +26,7 @@ def demo(
 
     Four small experiments, fixed in advance: a toy example whose true
     posterior is known, dessl fit on real digits with 100 labels, a teacher
-    that answers at random, and an interval from few labels beside the truth.
+    that answers at random, and an interval from few labels next to the truth.
 
     Example: dessl demo
 

@@ -1,4 +1,4 @@
-"""The page of ``dessl demo``: the result of each part, in a sentence, a number and a picture."""
+"""The page of ``dessl demo``: the result of each part as a sentence, a number and a figure."""
 
 import dataclasses
 import json
@@ -28,9 +28,9 @@ SIGNS: dict[Outcome, str] = {"as promised": "✓", "not as promised": "✗", "ca
 TONES: dict[Outcome, str] = {"as promised": "good", "not as promised": "bad", "cannot tell": "open"}
 NAMES = {COMPLETE_CASE: TWIN, "ssl": "usual SSL", "debiased": "debiased SSL"}
 LOOKS = {COMPLETE_CASE: SERIES[0], "ssl": SERIES[1], "debiased": SERIES[2]}
-NEAR = 0.02  # of the true posterior: what a network of this size can miss it by
-WIDTH = 400  # of a picture
-SHOWN_UP_TO = 5.0  # of the toy's x, which reaches to 10: beyond, every curve is 1
+NEAR = 0.02  # allowed distance from the true posterior for a network of this size
+WIDTH = 400  # of a figure
+SHOWN_UP_TO = 5.0  # the toy's x goes up to 10, but every curve is 1 beyond this
 NEXT = (
     "dessl fit people.csv --label outcome --out runs/people",
     "dessl predict runs/people new.csv --out predictions.csv",
@@ -41,12 +41,12 @@ class Shown(NamedTuple):
     """One part as the page and the terminal show it.
 
     Attributes:
-        name: In a word or two.
-        outcome: Whether it came out as the documentation promises.
+        name: A word or two.
+        outcome: Whether the result is as the documentation promises.
         big: The number to remember.
         about: What that number is.
-        claim: What was found, in one or two short sentences.
-        details: The same with intervals, and what it is compared with.
+        claim: The result, in one or two short sentences.
+        details: The same with intervals and comparisons.
     """
 
     name: str
@@ -81,8 +81,8 @@ def shown_harm(found: Harm) -> Shown:
     )
     details = (
         "Where the two classes overlap, one row in four is of class 1. Usual SSL (pseudo-labels) "
-        f"learns {usual:.3f}: it is rewarded for being sure, right or not. Debiased SSL, from the "
-        f"same rows, network and draws, learns {debiased:.3f}; the labels alone give "
+        f"learns {usual:.3f}: it is rewarded for confidence, whether right or wrong. Debiased SSL, "
+        f"with the same rows, network and draws, learns {debiased:.3f}; the labels alone give "
         f"{found.means[COMPLETE_CASE]:.3f}."
     )
     big = f"{debiased:.2f}, not {usual:.2f}"
@@ -91,17 +91,17 @@ def shown_harm(found: Harm) -> Shown:
 
 
 def shown_gain(found: Gained) -> Shown:
-    """Whether dessl fit is clearly better than its complete case."""
+    """Whether dessl fit is significantly better than its complete case."""
     twin, model = found.scores
     values = [written(METRIC, one.value) for one in (model, twin)]
     claim = (
-        f"{found.labelled:,} labels and {found.unlabelled:,} unlabelled digits: dessl fit is right "
-        f"on {values[0]} % of new rows, its networks alone on {values[1]} %."
+        f"With {found.labelled:,} labels and {found.unlabelled:,} unlabelled digits, dessl fit is "
+        f"right on {values[0]} % of new rows; its networks alone are right on {values[1]} %."
     )
     details = (
-        f"Default settings, {found.difference.n:,} test rows: {_score(model)} right; networks "
-        f"trained on the labels alone: {_score(twin)}. The difference is "
-        f"{_difference(found.difference)}."
+        f"With default settings, on {found.difference.n:,} test rows, the accuracy is "
+        f"{_score(model)}; for networks trained on the labels alone it is {_score(twin)}. The "
+        f"difference is {_difference(found.difference)}."
     )
     if found.pool:
         details += f" {found.pool.verdict}"
@@ -119,27 +119,28 @@ def shown_advice(found: Advice) -> Shown:
     if ours.clear and not ours.better:
         outcome = "not as promised"
     lost = "nothing is lost" if found.same else f"accuracy changes by {_points(ours)}"
-    believing = f"believing it changes accuracy by {_points(believed)}"
+    believing = f"trusting it changes accuracy by {_points(believed)}"
     claim = f"A teacher that answers at random gets λ = {lams}: {lost}, while {believing}."
     same = (
-        f"so every prediction is bit for bit that of the labels alone: {_score(alone)} right"
+        "so every prediction is bit for bit the same as with the labels alone, with accuracy "
+        f"{_score(alone)}"
         if found.same
-        else f"and is right on {_score(guarded)}; labels alone on {_score(alone)}, a difference "
-        f"of {_difference(ours)}"
+        else f"and its accuracy is {_score(guarded)}; with the labels alone it is {_score(alone)}, "
+        f"a difference of {_difference(ours)}"
     )
     details = (
-        "The teacher gives the right answers, but to the wrong rows; of the labelled rows it has "
-        f"{_score(found.teacher)} right. dessl weighs it with λ = {lams} in {len(found.lam)} of "
-        f"{len(found.lam)} folds, {same}. Training on its answers as if they were right: "
+        "The teacher gives the right answers, but to the wrong rows; its accuracy on the labelled "
+        f"rows is {_score(found.teacher)}. dessl gives it λ = {lams} in all {len(found.lam)} "
+        f"folds, {same}. Training on its answers as if they were right changes accuracy by "
         f"{_difference(believed)}. For comparison, a teacher that is right on "
         f"{100 * found.right:.0f} % of the rows would get λ = {_span(found.lam_of_right)}."
     )
-    about = "is the weight of a teacher that answers at random"
+    about = "the weight of a teacher that answers at random"
     return Shown("Bad advice ignored", outcome, f"λ = {lams}", about, claim, details)
 
 
 def shown_interval(found: Intervals) -> Shown:
-    """Whether the interval from few labels has the accuracy by all."""
+    """Whether the interval from few labels contains the accuracy from all labels."""
     first, n = found.draws[0], len(found.draws)
     inside = first.low <= found.truth <= first.high
     low, high, truth = (written(METRIC, end) for end in (first.low, first.high, found.truth))
@@ -147,18 +148,20 @@ def shown_interval(found: Intervals) -> Shown:
     alone = sum(one.alone_high - one.alone_low for one in found.draws)
     change = f"{100 * abs(1 - widths / alone):.0f} % {'shorter' if widths < alone else 'longer'}"
     claim = (
-        f"{found.labels} test labels say: {low} to {high} % right. All {found.rows} say: {truth} %."
+        f"{found.labels} test labels give an accuracy of {low} to {high} %; all {found.rows} give "
+        f"{truth} %."
     )
     details = (
-        f"Suppose only {found.labels} of the {found.rows} test rows had a label. From them and the "
-        f"unlabelled rest dessl gives a {100 * found.confidence:.0f} % interval; the accuracy by "
-        f"all labels is {'inside' if inside else 'outside'}. Of {n} random choices of "
-        f"{found.labels} labels, {found.covered} intervals contain it; {found.confidence * n:.0f} "
-        f"are expected. On average they are {change} than intervals from the labels alone."
+        f"Suppose only {found.labels} of the {found.rows} test rows had a label. From these and "
+        f"the unlabelled rest, dessl computes a {100 * found.confidence:.0f} % interval; the "
+        f"accuracy from all labels is {'inside' if inside else 'outside'}. With {n} random choices "
+        f"of {found.labels} labels, {found.covered} intervals contain it; "
+        f"{found.confidence * n:.0f} are expected. On average they are {change} than intervals "
+        "from the labels alone."
     )
     outcome: Outcome = "as promised" if inside else "not as promised"
     big = f"{100 * first.low:.0f}–{100 * first.high:.0f} %"
-    about = f"accuracy from {found.labels} labels; all {found.rows} say {truth} %"
+    about = f"accuracy from {found.labels} labels; all {found.rows} give {truth} %"
     return Shown("Honest numbers", outcome, big, about, claim, details)
 
 
@@ -193,7 +196,7 @@ def demo_html(facts: DemoFacts, *, fit_report: str) -> str:
 
     Args:
         facts: What the four parts found.
-        fit_report: Where the report of the second part is, from the page.
+        fit_report: Path of the second part's report, relative to the page.
     """
     parts = shown_parts(facts)
     with drawing(SETTINGS | IN_PAGE):
@@ -222,13 +225,13 @@ def _lead(facts: DemoFacts) -> str:
     cut = ""
     if facts.plan.most_steps is not None:
         cut = (
-            f" Every training was cut short to {facts.plan.most_steps} steps, to try the command: "
-            "the numbers say nothing about dessl."
+            f" Every training run was limited to {facts.plan.most_steps} steps, to try the "
+            "command: the numbers mean nothing."
         )
     return (
-        "Few labels, many unlabelled rows: semi-supervised learning can help, and it can harm. "
-        "These four small experiments show what dessl does about that. Their settings and seed "
-        f"were fixed before they were run, and the signs are computed from what came out.{cut}"
+        "With few labels and many unlabelled rows, semi-supervised learning can help, and it can "
+        "harm. These four small experiments show what dessl does about that. Their settings and "
+        f"seed were fixed in advance, and each ✓ is computed from the results.{cut}"
     )
 
 
@@ -262,7 +265,7 @@ def _section(part: Shown, number: int, drawn: Markup, more: Markup | None) -> Ma
 
 
 def unbroken(text: str) -> str:
-    """Text in which no line begins with a percent sign: a space that does not break is before it.
+    """Text with a non-breaking space before each percent sign, so that no line begins with one.
 
     >>> len(unbroken("95 % of 8").split(" "))
     3
@@ -345,9 +348,9 @@ def _interval_picture(found: Intervals) -> Markup:
     ]  # fmt: skip
     headings = ("choice", "estimate, %", "low", "high", "low, labels alone", "high, labels alone")
     caption = (
-        f"Each line: the interval from one random choice of {found.labels} labels; the "
-        f"first, thick one is that of the text. Dotted: the accuracy by all {found.rows} labels. "
-        "Dashed lines miss it."
+        f"Each line is the interval from one random choice of {found.labels} labels; the first, "
+        f"thick one is quoted in the text. Dotted: the accuracy from all {found.rows} labels; "
+        "dashed intervals miss it."
     )
     described = f"{found.covered} of {len(found.draws)} intervals contain the accuracy"
     return figure(
@@ -360,7 +363,7 @@ def _interval_picture(found: Intervals) -> Markup:
 def _next() -> Markup:
     return section(
         "Now on your own data",
-        element("p", "Two commands, from a table or a folder of images to predictions:"),
+        element("p", "Two commands take you from a table or a folder of images to predictions:"),
         element("pre", element("code", "\n".join(NEXT)), tabindex=0),
     )
 

@@ -1,9 +1,9 @@
-"""The four experiments of ``dessl demo``: what each runs, and the facts that it gives.
+"""The four experiments of ``dessl demo``, and their results.
 
-harm        usual SSL on two overlapping classes, whose true posterior is known; and debiased
+harm        usual and debiased SSL on two overlapping classes with a known posterior
 gain        ``dessl fit`` with its defaults on digits with few labels
 bad_advice  the same labels, and a teacher that answers at random
-interval    the accuracy from few test labels, beside that from all
+interval    the accuracy from few test labels, compared with that from all
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ class GainPlan:
 
 @dataclass(frozen=True)
 class AdvicePlan:
-    """How often the teacher is right that λ is shown of for comparison."""
+    """How often the teacher is right whose λ is shown for comparison."""
 
     right: float
 
@@ -77,7 +77,7 @@ class IntervalPlan:
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """Everything that ``demo.toml`` says; ``most_steps`` cuts every training short, for a trial."""
+    """The contents of ``demo.toml``; ``most_steps`` limits every training run, for a quick try."""
 
     title: str
     notes: tuple[str, ...]
@@ -89,7 +89,7 @@ class DemoPlan:
     most_steps: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
+        """Reject numbers out of range."""
         _checks.whole_number("seed", self.seed)
         _checks.whole_number("gain.labels", self.gain.labels, low=1)
         _checks.number("bad_advice.right", self.bad_advice.right, low=0, high=1)
@@ -97,7 +97,7 @@ class DemoPlan:
         _checks.whole_number("interval.draws", self.interval.draws, low=1)
 
     def at_most(self, steps: int) -> int:
-        """A number of steps, cut short if asked for."""
+        """A number of steps, limited to ``most_steps`` if given."""
         return steps if self.most_steps is None else min(steps, self.most_steps)
 
 
@@ -131,7 +131,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Harm:
-    """What the toy example gave.
+    """The results of the toy example.
 
     Attributes:
         truth: The true p(1|x) where the classes overlap.
@@ -154,14 +154,14 @@ class Harm:
 
 @dataclass(frozen=True)
 class Gained:
-    """What ``dessl fit`` gave.
+    """The results of ``dessl fit``.
 
     Attributes:
-        scores: Of the complete case and of the model.
-        difference: Of the model, minus the complete case.
-        labelled: Labels that were kept.
-        unlabelled: Rows without one.
-        pool: What its members count for, and what the unlabelled rows brought.
+        scores: Scores of the complete case and of the model.
+        difference: The model minus the complete case.
+        labelled: Number of labels that were kept.
+        unlabelled: Number of rows without one.
+        pool: The weights of its members, and the gain from the unlabelled rows.
     """
 
     scores: tuple[Score, ...]
@@ -173,15 +173,15 @@ class Gained:
 
 @dataclass(frozen=True)
 class Advice:
-    """What a teacher that answers at random did.
+    """The effect of a teacher that answers at random.
 
     Attributes:
         teacher: Its accuracy on the labelled rows.
         lam: λ that dessl gave it, one for each fold.
         right: How often the other teacher is right.
-        lam_of_right: λ that dessl would give it.
-        scores: Of labels alone, of dessl with the teacher, of believing it.
-        differences: Of the last two, minus labels alone.
+        lam_of_right: λ that dessl would give the other teacher.
+        scores: Scores of labels alone, of dessl with the teacher, and of trusting it.
+        differences: The last two minus labels alone.
         same: Whether dessl's predictions are bit for bit those of labels alone.
     """
 
@@ -196,7 +196,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The accuracy by one choice of known test labels; ``alone`` from these labels only."""
+    """The accuracy from one choice of known test labels; ``alone`` uses these labels only."""
 
     value: float
     low: float
@@ -210,11 +210,11 @@ class Intervals:
     """The accuracy from few test labels, one entry for each choice of them.
 
     Attributes:
-        truth: From the labels of all test rows.
+        truth: The accuracy from the labels of all test rows.
         labels: How many of them are known.
-        rows: Test rows.
+        rows: Number of test rows.
         confidence: Nominal coverage.
-        draws: One for each choice; the first is the one that the demonstration is about.
+        draws: One for each choice; the text quotes the first.
     """
 
     truth: float
@@ -225,7 +225,7 @@ class Intervals:
 
     @property
     def covered(self) -> int:
-        """How many of the intervals have the truth."""
+        """How many of the intervals contain the truth."""
         return sum(one.low <= self.truth <= one.high for one in self.draws)
 
 
@@ -234,16 +234,16 @@ class DemoFacts:
     """Everything that the page of ``dessl demo`` shows; ``demo.json`` in its folder.
 
     Attributes:
-        plan: What was asked for.
-        harm: Of the first part.
-        gain: Of the second.
-        advice: Of the third.
-        intervals: Of the fourth.
+        plan: The settings.
+        harm: Results of the first part.
+        gain: Results of the second.
+        advice: Results of the third.
+        intervals: Results of the fourth.
         command: The command line.
         made_with: ``machine_facts()``.
         seconds: Time taken by each part.
-        processor_seconds: Of these, how much one core worked: on a busy machine, much less.
-        warnings: Shown on the way.
+        processor_seconds: Processor time of each part: on a busy machine, much less.
+        warnings: Warnings shown during the run.
     """
 
     plan: DemoPlan
@@ -289,7 +289,7 @@ def gain(plan: DemoPlan) -> Trial:
 
 
 def gained(trial: Trial) -> Gained:
-    """What the accuracies of a trial's two models on its test rows say."""
+    """The accuracies of a trial's two models on its test rows, and their difference."""
     p, twin, y = trial.logits.softmax(1), trial.twin_logits.softmax(1), trial.test.y
     name = "dessl fit"
     scores = (scored(TWIN, twin, y), scored(name, p, y))
@@ -305,9 +305,9 @@ def scored(name: str, p: Tensor, y: Tensor) -> Score:
 
 
 def bad_advice(plan: DemoPlan, trial: Trial) -> Advice:
-    """Teach the rows of a trial by answers that are right, but to other rows.
+    """Train on the rows of a trial with answers that are right, but for other rows.
 
-    All three students of a fold have the same first weights and draws.
+    All three students of a fold have the same initial weights and draws.
     """
     data, truth = trial.data, load(plan.gain.data).y
     rows = SemiData(_pixels(data.x), data.y, class_names=data.class_names)
@@ -356,7 +356,7 @@ def _mostly_right(y: Tensor, classes: int, plan: DemoPlan, source: torch.Generat
 
 
 def _slopes(school: School, answers: Tensor) -> tuple[float, ...]:
-    """λ for other answers to the gold rows, one for each fold, as the lessons get theirs."""
+    """λ for other answers to the gold rows, one for each fold, computed as for the lessons."""
     gold, found = school.networks.gold, []
     for fold in range(FOLDS):
         rows = gold.outside(fold)

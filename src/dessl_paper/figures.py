@@ -1,4 +1,4 @@
-"""How figures look and are laid out: one style for each method, panels, legend and axes."""
+"""Style and layout of figures: one style for each method, panels, legend and axes."""
 
 import textwrap
 from contextlib import AbstractContextManager
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Pictures: TypeAlias = dict[str, bytes]  # PNG and SVG, by file ending
 
-# The page's colours, so that figures turn dark with it: warm for usual methods, cool for debiased.
+# The page's colours, so that figures follow dark mode: warm for usual methods, cool for debiased.
 USUAL = tuple(chart.COLOURS[name] for name in ("s1", "s5", "s6"))
 DEBIASED = tuple(chart.COLOURS[name] for name in ("s2", "s4", "s7"))
 OTHERS = tuple(chart.COLOURS[name] for name in ("s3", "s6"))
@@ -38,7 +38,7 @@ class Style(chart.Look):
     """One method's look."""
 
     def of_paper(self) -> dict[str, Any]:
-        """What the paper's takes: thin and dotted, marks left open."""
+        """The style of the paper's results: thin and dotted, with open markers."""
         return {
             "color": self.colour,
             "marker": self.marker,
@@ -68,7 +68,7 @@ def styles(results: Results) -> dict[str, Style]:
 
 
 def shown_text(text: str) -> str:
-    r"""Text that matplotlib draws as it is: on one line, and no mathematics between dollars.
+    r"""Text that matplotlib draws literally: on one line, without mathematics between dollars.
 
     >>> print(shown_text("a $x^2$"))
     a \$x^2\$
@@ -82,18 +82,18 @@ def shown_titles(results: Results) -> dict[str, str]:
 
 
 def headline(figure: "Figure", *lines: str) -> None:
-    """Put a title over a figure, its lines folded where the figure is too narrow for them."""
+    """Put a title over a figure; wrap lines that are too wide for it."""
     width = int(figure.get_figwidth() * 11)
     figure.suptitle("\n".join(textwrap.fill(shown_text(line), width) for line in lines))
 
 
 def drawing() -> AbstractContextManager[None]:
-    """A context in which matplotlib draws as these figures want it."""
+    """A context with the matplotlib settings of these figures."""
     return chart.drawing(chart.SETTINGS | LOOK)
 
 
 def panels(count: int) -> "tuple[Figure, list[Axes]]":
-    """A figure with so many panels, at most three in a row and four as two by two."""
+    """A figure with ``count`` panels, at most three per row; four are arranged two by two."""
     from matplotlib.figure import Figure
 
     columns = 2 if count == 4 else min(count, 3)
@@ -106,9 +106,9 @@ def panels(count: int) -> "tuple[Figure, list[Axes]]":
 
 
 def legend_below(figure: "Figure", axes: "Axes", order: list[str], columns: int = 4) -> None:
-    """One legend for all panels, its entries in the given order and others after them.
+    """One legend for all panels, with entries in the given order and others after them.
 
-    It has so many columns, or as many as the figure is wide enough for.
+    It has ``columns`` columns, or fewer if the figure is too narrow.
     """
     handles, names = axes.get_legend_handles_labels()
     ranked = sorted(
@@ -133,7 +133,7 @@ def scale(metric: str) -> float:
 
 
 def numbered(stem: str, names: list[str]) -> list[str]:
-    """The stem for the first, and the stem with its name for any other.
+    """The stem for the first, and the stem with the name for all others.
 
     >>> numbered("figure", ["a", "b"])
     ['figure', 'figure-b']

@@ -3,7 +3,7 @@
 A number agrees with the paper's only if it is equivalent: the 95 % interval of the difference lies
 within a margin, 1 point for shares and a tenth of the paper's number for anything else. It differs
 if the interval, widened for the number of cells that are looked at together (Bonferroni), excludes
-zero and is not within the margin. All else cannot be told.
+zero and is not within the margin. Everything else is inconclusive.
 """
 
 import math
@@ -22,11 +22,11 @@ Outcome = Literal["agrees", "differs", "open", "fact"]
 HEADINGS: dict[Outcome, str] = {
     "agrees": "Agrees with the paper",
     "differs": "Does not agree",
-    "open": "Cannot be told from these runs",
+    "open": "Inconclusive",
     "fact": "Other observations",
 }
-POINTS = 0.01  # margin of a share
-RELATIVE = 0.1  # of the paper's number: margin of anything else
+POINTS = 0.01  # margin for a share
+RELATIVE = 0.1  # margin for anything else, relative to the paper's number
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def counted(findings: Sequence[Finding]) -> str:
     said = {
         "agrees": ("agrees", "agree"),
         "differs": ("does not agree", "do not agree"),
-        "open": ("cannot be told", "cannot be told"),
+        "open": ("is inconclusive", "are inconclusive"),
     }
     counts = {key: sum(one.outcome == key for one in findings) for key in said}
     total = sum(counts.values())
@@ -70,7 +70,7 @@ def counted(findings: Sequence[Finding]) -> str:
 
 
 class Level(NamedTuple):
-    """One mean of ours beside the paper's; ``name`` says of what."""
+    """One of our means and the paper's; ``name`` says what they measure."""
 
     name: str
     ours: Average
@@ -85,7 +85,7 @@ class Level(NamedTuple):
     def reach(self) -> float:
         """Half of the 95 % interval of the difference of two independent means; NaN without ours.
 
-        Where the paper gives no interval, its mean is taken to be as uncertain as ours.
+        Where the paper gives no interval, its mean is assumed to be as uncertain as ours.
         """
         if self.ours.half_width is None:
             return math.nan
@@ -93,11 +93,11 @@ class Level(NamedTuple):
         return math.hypot(self.ours.half_width, self.ours.half_width if theirs is None else theirs)
 
     def outcome(self, metric: str, cells: int = 1) -> Outcome:
-        """Whether the two are equivalent, differ, or neither can be told.
+        """Whether the two are equivalent, differ, or the comparison is inconclusive.
 
         Args:
             metric: Name.
-            cells: How many are looked at together; one of many differs by chance more often.
+            cells: Number of cells tested together; with many, one differs by chance more often.
 
         >>> Level("a", Average(0.931, 0.004, 5), Printed(0.93, 0.003)).outcome("accuracy")
         'agrees'
@@ -114,7 +114,7 @@ class Level(NamedTuple):
 
 
 def widened(cells: int, n: int) -> float:
-    """How much wider the interval of a mean of n is at 95 % for so many cells together.
+    """How much wider a mean's 95 % interval gets when several cells are tested together.
 
     >>> widened(1, 5), round(widened(10, 5), 2)
     (1.0, 2.02)
@@ -155,7 +155,7 @@ def judged(metric: str, one: Level) -> tuple[Outcome, str]:
     interval = f"the 95 % interval of the difference, {low} to {high},"
     if outcome == "differs":
         return outcome, f"{interval} excludes zero"
-    where = "is within" if outcome == "agrees" else "includes zero and reaches beyond"
+    where = "is within" if outcome == "agrees" else "includes zero and extends beyond"
     return outcome, f"{interval} {where} {margin_text(metric)}"
 
 
@@ -177,13 +177,13 @@ def ends(metric: str, one: Level, wider: float = 1.0) -> tuple[str, str]:
 
 
 def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[Finding]:
-    """One sentence for each outcome that some of a metric's levels have.
+    """One sentence for each outcome that occurs among a metric's levels.
 
-    A level from one split has no interval, so nothing is claimed about it.
+    A level from one split has no interval, so it is inconclusive.
 
     Args:
         metric: Name.
-        levels: What was compared.
+        levels: The compared means.
         of: The beginning of the sentence.
     """
     found = []
@@ -197,7 +197,7 @@ def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[F
             text += f": {listed(one.name for one in its)}"
         else:
             far = max(its, key=lambda one: abs(one.off))
-            text += f"; the farthest is {far.name}, {gap(metric, far)}"
+            text += f"; largest difference: {far.name}, {gap(metric, far)}"
             if not math.isnan(far.reach):
                 low, high = ends(metric, far, widened(len(levels), far.ours.n))
                 text += f", interval of the difference {low} to {high}"
@@ -206,9 +206,9 @@ def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[F
 
 
 SAID: dict[Outcome, str] = {
-    "agrees": "agrees with the paper's within {}",
+    "agrees": "is within {} of the paper's",
     "differs": "differs from the paper's",
-    "open": "is neither clearly off the paper's nor shown to be within {} of it",
+    "open": "is inconclusive (neither significantly different nor within {})",
 }
 
 
@@ -226,7 +226,7 @@ def gap(metric: str, one: Level) -> str:
 def direction_finding(results: Results, one: Comparison, at: str = "") -> Finding | None:
     """One sentence on one difference, or None if we have none.
 
-    It agrees or differs if ours is clear, and is open if ours may be chance or is infinite.
+    It agrees or differs if ours is significant, and is open if ours may be chance or is infinite.
 
     Args:
         results: The experiment.
@@ -245,9 +245,9 @@ def direction_finding(results: Results, one: Comparison, at: str = "") -> Findin
     side = "above" if one.paper > 0 else "below"
     theirs = f"{amount(one.metric, one.paper)} {side}"
     same = "the same direction" if one.same_direction else "not the same direction"
-    text += f"; the paper has {theirs}: {same}"
+    text += f"; in the paper it is {theirs}: {same}"
     if not one.clear:
-        return Finding("open", f"{text}, but ours may be chance.")
+        return Finding("open", f"{text}, but our difference may be chance.")
     return Finding("agrees" if one.same_direction else "differs", f"{text}.")
 
 
@@ -256,10 +256,12 @@ def difference_text(results: Results, one: Comparison) -> str:
     names = results.methods
     if math.isnan(one.difference):
         pair = f"{names[one.method]} and {names[one.against]}"
-        return f"{plain(one.metric)} of {pair} cannot be compared: it is infinite in some splits"
+        return (
+            f"the {plain(one.metric)} of {pair} cannot be compared: it is infinite in some splits"
+        )
     side = "above" if one.difference > 0 else "below"
     how = f"{amount(one.metric, one.difference)} {side}" if one.difference else "the same as"
-    said = f"{plain(one.metric)} of {names[one.method]} is {how} {names[one.against]}'s"
+    said = f"the {plain(one.metric)} of {names[one.method]} is {how} that of {names[one.against]}"
     if one.n < 2:
         return f"{said} (one split, no test)"
     low, high = (written(one.metric, end, signed=True) for end in (one.low, one.high))
@@ -267,36 +269,37 @@ def difference_text(results: Results, one: Comparison) -> str:
 
 
 def with_paper(found: Sequence[Comparison]) -> list[Comparison]:
-    """Those that both we and the paper have."""
+    """The comparisons that both we and the paper have."""
     return [one for one in found if not math.isnan(one.difference + one.paper)]
 
 
 def with_sign(found: Sequence[Comparison]) -> list[Comparison]:
-    """Those where the paper's numbers differ, so that there is a sign to compare."""
+    """The comparisons in which the paper's numbers differ, so that there is a sign to compare."""
     return [one for one in with_paper(found) if one.paper]
 
 
 def agreement_text(found: Sequence[Comparison], what: str) -> str:
-    """How many of several differences have the paper's sign, and how many of the clear ones.
+    """How many differences have the paper's sign, and how many of the significant ones.
 
     Args:
-        found: Of :func:`with_sign`.
-        what: What they are counted in.
+        found: Result of :func:`with_sign`.
+        what: What is counted, such as ``"data sets"``.
     """
     same = sum(one.same_direction for one in found)
     text = f"in {same} of {len(found)} {what}"
     clear = [one for one in found if one.clear]
     if clear:
         same = sum(one.same_direction for one in clear)
-        text += f", and in {same} of the {len(clear)} where ours is clear (p < {CLEAR})"
+        text += f", and in {same} of the {len(clear)} where ours is significant (p < {CLEAR})"
     return text
 
 
 def agreement(found: Sequence[Comparison]) -> Outcome:
-    """The outcome of several differences: that of the clear ones, if all of them have one.
+    """The outcome of several differences: that of the significant ones, if they agree.
 
-    One that is clearly on the other side is a disagreement. With many differences one may be clear
-    by chance, so that nothing can be told if most of all are on the other side of the clear ones.
+    One significant difference with the opposite sign is a disagreement. With many differences, one
+    may be significant by chance, so the outcome is open if most of all differences have the
+    opposite sign.
     """
     clear = [one.same_direction for one in found if one.clear]
     if not clear:

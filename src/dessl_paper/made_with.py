@@ -1,6 +1,6 @@
 """How the runs of a reproduction were made: the settings that their numbers depend on.
 
-What most methods have comes first, with the exceptions in brackets behind it.
+The setting of most methods comes first, followed by the exceptions in brackets.
 """
 
 from collections import Counter
@@ -25,30 +25,30 @@ SCHEDULES: dict[str, Callable[[Settings], str]] = {
     "steps": lambda own: f"times {own['factor']:g} after {_words(own['at'])} of the run",
     "warm_up": lambda own: f"{own['warm_up']:,} steps of warm-up, then {_schedule(own['then'])}",
     "ramp": lambda own: f"rising over the first {own['until']:g} of the run",
-    "linear_ramp": lambda own: f"rising in a line over the first {own['until']:g} of the run",
+    "linear_ramp": lambda own: f"rising linearly over the first {own['until']:g} of the run",
 }
 
 
 def repeats_note(results: Results, over: Repeats) -> str:
-    """What the numbers are means of: runs on several splits, or several trained models."""
+    """What the numbers are averaged over: several splits, or several trained models."""
     most = max(Counter((r.data, r.labels, r.method, r.lam) for r in results.records).values())
     if over == "models":
         if most == 1:
-            return "One model was trained: there is no interval over models."
+            return "Only one model was trained, so there is no interval over models."
         return (
-            "Ours is the mean ± half of the 95 % t-interval over models, each trained on its own "
-            "split, with their number in brackets."
+            "Our numbers are means over models, each trained on its own split, ± half of the 95 % "
+            "t-interval; the number of models is in brackets."
         )
     if most == 1:
-        return "One split was run: there is no interval and no p-value."
+        return "Only one split was run, so there is no interval and no p-value."
     return (
-        "Ours is the mean ± half of the 95 % t-interval over splits, with their number in "
-        "brackets; differences are paired by split."
+        "Our numbers are means over splits ± half of the 95 % t-interval; the number of splits is "
+        "in brackets. Differences are paired by split."
     )
 
 
 def run_count(results: Results) -> str:
-    """How many runs there are, of how many, and how many diverged."""
+    """How many of the planned runs there are, and how many diverged."""
     experiment, done = results.experiment, len(results.records)
     lams = sum(len(method.lams) for method in experiment.methods)
     asked = len(experiment.data) * lams * experiment.seeds
@@ -120,7 +120,7 @@ def training_line(results: Results) -> str:
 
 
 def shared(texts: Mapping[str, str]) -> str:
-    """What most have, and the exceptions in brackets; empty texts are left out.
+    """The most frequent text, and the exceptions in brackets; empty texts are skipped.
 
     >>> shared({"a": "64 rows", "b": "64 rows", "c": "512 rows", "d": ""})
     '64 rows (c: 512 rows)'
@@ -150,7 +150,7 @@ def described(name: str, options: Settings) -> str:
 
 
 def _parts(plans: Mapping[str, Settings]) -> Iterator[str]:
-    """One part for each setting; a setting that none uses is left out."""
+    """One part for each setting; settings that no method uses are skipped."""
     said: list[tuple[str, Callable[[Settings], str], str]] = [
         ("", _optimiser, ""),
         ("learning rate ", lambda plan: _words(plan.get("learning_rate", "")), ""),
@@ -209,9 +209,9 @@ def _ramp(plan: Settings) -> str:
 
 
 def _terms(results: Results) -> str:
-    """The options that unlabelled terms were given; terms without options are left out.
+    """The options of the unlabelled terms; terms without options are skipped.
 
-    A probe's terms are not trained on: they are computed with a trained model.
+    A probe's terms are not used in training: they are computed with a trained model.
     """
     probed = list(results.experiment.settings.get("terms", ()))
     terms = probed or [_term(one) for one in results.records if RISKS[one.risk].unlabelled]

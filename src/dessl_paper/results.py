@@ -21,7 +21,7 @@ EXPERIMENT, TRAINING = "experiment.json", "training"
 
 
 class Block(NamedTuple):
-    """Runs that are compared with each other: one data set with one number of labels."""
+    """Runs that are compared with each other: one data set and one number of labels."""
 
     data: str
     labels: int
@@ -41,7 +41,7 @@ class Results:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that the experiment is about."""
+        """The metrics that the experiment reports."""
         return self.experiment.metrics
 
     @cached_property
@@ -98,7 +98,7 @@ class Results:
 def block_of(record: Record) -> Block:
     """The block of a record; a run with all labels belongs to the block with few.
 
-    A record without a data setting, as the toy example's, is its own data set.
+    A record without a data setting, such as the toy example's, is its own data set.
     """
     data = record.settings.get("data", {})
     if not isinstance(data, dict):
@@ -115,7 +115,7 @@ def read_results(folder: Path) -> Results:
     """Read the folder of an experiment.
 
     Raises:
-        DataError: It is not one, has no finished run yet, or has runs that do not belong together.
+        DataError: It is not one, has no finished run, or has runs that do not belong together.
     """
     experiment, records = read_experiment(folder), finished(folder)
     if not records:
@@ -141,7 +141,7 @@ def read_experiment(out: Path) -> Experiment:
             out,
             expected=f"the folder of an experiment, with {EXPERIMENT}",
             got="none",
-            do="Give the folder that dessl reproduce wrote.",
+            do="Pass a folder written by dessl reproduce.",
         )
     try:
         return read_as(Experiment, read_json(path))
@@ -154,7 +154,7 @@ def finished(out: Path) -> list[Record]:
 
     Raises:
         DataError: A file is not a record of this experiment, or runs of one method differ in their
-            data or in how they were trained.
+            data or training settings.
     """
     experiment, records = read_experiment(out), read_records(out)
     wanted = experiment.name, experiment.profile
@@ -173,7 +173,7 @@ def finished(out: Path) -> list[Record]:
 
 
 def _check_alike(out: Path, records: Iterable[Record]) -> None:
-    """Refuse runs of one method whose settings differ in more than the split and λ."""
+    """Reject runs of one method whose settings differ in more than the split and λ."""
     first: dict[str, Record] = {}
     for record in records:
         same = first.setdefault(f"{record.method} {record.settings.get('data')}", record)
@@ -188,7 +188,7 @@ def _check_alike(out: Path, records: Iterable[Record]) -> None:
 
 
 def _difference(own: Any, other: Any) -> str | None:
-    """How settings that both have differ; older runs may lack some."""
+    """The first difference in settings that both have; older runs may lack some."""
     if not (isinstance(own, dict) and isinstance(other, dict)):
         return None if own == other else f"{own!r}, not {other!r}"
     for name in sorted((own.keys() & other.keys()) - {"seed", "lam"}):
@@ -198,17 +198,17 @@ def _difference(own: Any, other: Any) -> str | None:
 
 
 def data_names(records: Iterable[Record], asked: str) -> set[str]:
-    """The data sets that runs found under a name of the experiment."""
+    """The data sets that runs loaded for a name in the experiment."""
     return {record.data for record in records if _asked(record) == asked}
 
 
 def one_data_set(out: Path, asked: str, found: Iterable[str]) -> None:
-    """Refuse runs that mix published rows with generated or rebuilt ones."""
+    """Reject runs that mix published rows with generated or rebuilt ones."""
     names = sorted(set(found))
     if len(names) > 1:
         raise DataError.of(
             out,
-            expected=f"one data set as {asked!r} in all runs",
+            expected=f"the same data set for {asked!r} in all runs",
             got=" and ".join(names),
             do=f"Remove the runs on one of them from {RUNS}/, or choose another --out.",
         )

@@ -1,4 +1,4 @@
-"""The runner: train every cell of an experiment that has no record yet, one by one or at once."""
+"""The runner: trains every cell of an experiment that has no record yet, alone or in groups."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ from dessl_paper.specification import (
     populations,
 )
 
-CELLS = "cells.json"  # in a training's folder: the cells that it is of
+CELLS = "cells.json"  # in the folder of a training run: the cells that it trains
 Notice = Callable[[str, int, int], None]
 
 WORDS = ("title", "paper", "targets", "metrics", "notes")  # entries that change no run
@@ -52,18 +52,19 @@ def run_experiment(
     progress: bool = True,
     notice: Notice | None = None,
 ) -> None:
-    """Run what has no record yet; each run's record is written as it finishes.
+    """Run the cells that have no record yet; each record is written when its run finishes.
 
-    Under ``torchrun`` the trainings are spread over the ranks, a population in as many parts as
-    there are ranks. The folder must be one that all of them share.
+    Under ``torchrun`` training runs are spread over the ranks; a population is split into one part
+    per rank. All ranks must share the folder.
 
     Args:
         experiment: What to run.
-        out: Folder of its records.
+        out: Folder for its records.
         device: Where to train.
         resume: Whether to resume from the folder's records and checkpoints.
         progress: Whether to show a bar for the current run, in a terminal.
-        notice: Called before each training with its name, the cells done, and all cells.
+        notice: Called before each training run with its name, the number of finished cells, and
+            the number of all cells.
     """
     first, known = rank() == 0, {cell.key: cell for cell in cells_of(experiment)}
     with held_by_first(lambda: _held(out, experiment, resume=resume)):
@@ -80,7 +81,7 @@ def run_experiment(
 
 
 class _Left(NamedTuple):
-    """What is to be run: keys of cells, those trained together, and the data of earlier records."""
+    """Remaining work: keys of cells, groups to train together, and data of earlier records."""
 
     keys: set[str]
     groups: list[list[str]]
@@ -99,12 +100,12 @@ class _Runner:
     """Trains groups of cells one after another and writes their records, on one rank.
 
     Args:
-        experiment: What is run.
-        out: Folder of its records.
+        experiment: What to run.
+        out: Folder for its records.
         device: Where to train.
-        left: What was to be run when all began.
+        left: The work that remained at the start.
         progress: Whether to show a bar for the current run.
-        notice: Called before each training, as in :func:`run_experiment`.
+        notice: Called before each training run, as in :func:`run_experiment`.
     """
 
     def __init__(
@@ -119,10 +120,10 @@ class _Runner:
         self.experiment, self.kind, self.out = experiment, kind_of(experiment), out
         self.device, self.left, self.progress, self.notice = device, left, progress, notice
         self._keys = {cell.key for cell in cells_of(experiment)}
-        self._data: tuple[DataSetting, SemiData] | None = None  # the last that was read
+        self._data: tuple[DataSetting, SemiData] | None = None  # the last data set read
 
     def run(self, group: list[Cell]) -> None:
-        """Train some cells together and write a record of each that has none."""
+        """Train some cells together and write a record for each that has none."""
         name = common_name(group)
         data = self._rows(group[0].data) if self.kind.PUBLIC_DATA else None
         if self.notice:
@@ -146,13 +147,13 @@ class _Runner:
 
 @contextmanager
 def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
-    """Begin in a folder that no other process trains in.
+    """Lock the folder, so that no other process trains in it.
 
-    When all is done the folder of trainings is removed, unless the user keeps files in it.
+    At the end the folder of checkpoints is removed, unless the user keeps files in it.
     """
     training = out / TRAINING
     if (out / EXPERIMENT).is_file():
-        entries_to_write(out, experiment, resume=resume)  # refuses before the lock is made
+        entries_to_write(out, experiment, resume=resume)  # rejects it before the lock is made
     else:
         begin(out, experiment, resume=resume)
     with locked_folder(training):
@@ -160,7 +161,7 @@ def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
         for left in (out / RUNS).glob(".*.json.*"):  # of a process that was killed
             sweep(left.with_name(left.name[1:].rpartition(".")[0]))
         yield
-        for file in training.glob(f"*/{CELLS}"):  # begun in other groups
+        for file in training.glob(f"*/{CELLS}"):  # started in other groups
             shutil.rmtree(file.parent, ignore_errors=True)
     with suppress(OSError):
         (training / LOCK).unlink()
@@ -168,7 +169,7 @@ def _held(out: Path, experiment: Experiment, *, resume: bool) -> Iterator[None]:
 
 
 def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
-    """Write the folder's ``experiment.json``; refuse a folder that has other results.
+    """Write the folder's ``experiment.json``; reject a folder that has other results.
 
     Raises:
         DataError: As :func:`entries_to_write` does.
@@ -178,11 +179,11 @@ def begin(out: Path, experiment: Experiment, *, resume: bool) -> None:
 
 
 def entries_to_write(out: Path, experiment: Experiment, *, resume: bool) -> dict[str, Any]:
-    """The entries of the folder's file: the experiment's, with what earlier runs had.
+    """The entries of the folder's file: those of the experiment, with the notes of earlier runs.
 
     Raises:
-        DataError: It has results of other settings, or any if ``resume`` is False, or files that
-            are not an experiment's.
+        DataError: The folder has results of other settings, or any results if ``resume`` is False,
+            or files that do not belong to an experiment.
     """
     new = _as_json(experiment)
     if (out / EXPERIMENT).is_file():
@@ -190,8 +191,8 @@ def entries_to_write(out: Path, experiment: Experiment, *, resume: bool) -> dict
         if not resume:
             raise DataError.of(
                 out,
-                expected="no results yet, as resume is off",
-                got=f"those of {old['name']!r}",
+                expected="no results, because resume is off",
+                got=f"results of {old['name']!r}",
                 do="Choose another --out, or resume with --resume.",
             )
         free = ("seeds", "population", *WORDS)
@@ -204,12 +205,12 @@ def entries_to_write(out: Path, experiment: Experiment, *, resume: bool) -> dict
                 do="Choose another --out.",
             )
         new["seeds"] = max(new["seeds"], old["seeds"])
-        new["notes"] = old["notes"]  # those that were true of the runs
+        new["notes"] = old["notes"]  # the notes that apply to the existing runs
     elif theirs := _visible(out):
         raise DataError.of(
             out,
-            expected=f"an empty folder, or one of results, with {EXPERIMENT}",
-            got=f"one with {few([repr(name) for name in theirs], most=3)}",
+            expected=f"an empty folder, or a folder of results with {EXPERIMENT}",
+            got=f"a folder with {few([repr(name) for name in theirs], most=3)}",
             do="Choose another --out.",
         )
     return new
@@ -221,7 +222,7 @@ def _as_json(experiment: Experiment) -> dict[str, Any]:
 
 
 def _visible(folder: Path) -> list[str]:
-    """Files of a folder that are not hidden; those that a killed process left half are."""
+    """Files of a folder that are not hidden; incomplete files of a killed process are hidden."""
     if not folder.is_dir():
         return []
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
@@ -230,10 +231,10 @@ def _visible(folder: Path) -> list[str]:
 def _groups(
     experiment: Experiment, known: dict[str, Cell], left: set[str], training: Path, shares: int
 ) -> Iterator[list[Cell]]:
-    """Cells to train together: first those whose training was begun, in the same groups.
+    """Cells to train together: first those whose training has started, in the same groups.
 
-    So a population that was interrupted while its records were written is resumed where it ended,
-    and not trained again for the records that are missing. New ones are divided by the ranks.
+    A population that was interrupted while its records were written then resumes at its end,
+    instead of being retrained for the missing records. New groups are divided among the ranks.
     """
     begun: set[str] = set()
     for file in sorted(training.glob(f"*/{CELLS}")):
@@ -246,7 +247,7 @@ def _groups(
 
 
 def _keys(file: Path) -> list[str]:
-    """The cells of a begun training; none if the file cannot be read, so that it starts again."""
+    """The cells of an unfinished training run; none if the file is damaged, so that it restarts."""
     try:
         return read_as(_Begun, {"cells": read_json(file)}, source=file.name).cells
     except (OSError, ValueError):  # what a damaged file or a wrong entry raises
@@ -255,6 +256,6 @@ def _keys(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class _Begun:
-    """What ``CELLS`` of a training has: the keys of its cells."""
+    """The content of ``CELLS``: the keys of the cells."""
 
     cells: list[str]

@@ -17,11 +17,11 @@ NOISE_SEED = 0  # one noisy data set, with one set of test labels, for all split
 def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiData:
     """The data of an experiment with every label, on the CPU.
 
-    A publisher's own validation part is left out: its labels are not in the budget.
+    A publisher's own validation part is not used: its labels are not in the budget.
 
     Args:
-        setting: Which data.
-        curve: ``"test"`` to watch a run on the test part.
+        setting: The data set and its labels.
+        curve: ``"test"`` to evaluate on the test part during training.
 
     Raises:
         DataError: The set cannot be found or downloaded, and may not be generated.
@@ -52,7 +52,7 @@ def experiment_data(setting: DataSetting, *, curve: str = "validation") -> SemiD
 
 
 def in_turns(y: Tensor) -> Tensor:
-    """All row numbers, the first of each class before the second of any: a part has every class.
+    """All row numbers, cycling through the classes, so that the first few contain every class.
 
     >>> in_turns(torch.tensor([5, 5, 5, 2, 2, -1])).tolist()
     [5, 3, 0, 4, 1, 2]
@@ -72,7 +72,7 @@ def _found(setting: DataSetting) -> SemiData:
 
 
 def generated(name: str, rows: int) -> SemiData:
-    """Generated images in the shape of a public set: each class a pattern with noise.
+    """Generated images with the shape of a public set: each class is a pattern with noise.
 
     >>> generated("mnist", 20)
     SemiData(mnist (generated): 20 images of shape (1, 28, 28), 10 classes: 20 labelled,

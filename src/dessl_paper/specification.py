@@ -1,7 +1,7 @@
 """Experiment: what one experiment runs at one profile, and its grid of cells.
 
-A cell is one run: a data set, a method, λ and a split. What stands in the TOML files is read and
-checked by :mod:`dessl_paper.catalogue`.
+A cell is one run: a data set, a method, λ and a split. :mod:`dessl_paper.catalogue` reads and
+checks the TOML files.
 """
 
 import dataclasses
@@ -31,12 +31,12 @@ class DataSetting:
     """A data set and which of its labels are used.
 
     Attributes:
-        name: In the catalogue of :mod:`dessl.data`.
-        labels: Labels that a split draws, validation included.
+        name: Name in the catalogue of :mod:`dessl.data`.
+        labels: Number of labels that a split draws, validation included.
         validation: How many of them are held out.
         draw: ``"mcar"`` or ``"balanced"``.
         label_noise: Share of all labels that are redrawn, in the test set too.
-        rows: Use at most this many rows of training and of test; 0 for all.
+        rows: Use at most this many training and test rows; 0 for all.
         generated: Whether rows are generated if the set is not on disk.
     """
 
@@ -54,13 +54,13 @@ class Method:
     """One row or curve: a risk with its unlabelled term.
 
     Attributes:
-        name: In file names and in ``targets.toml``.
-        title: In tables and figures.
-        risk: What is minimised.
+        name: Name in file names and in ``targets.toml``.
+        title: Name in tables and figures.
+        risk: The risk that is minimised.
         lams: Every λ it is run at; only 0 in the complete case.
         surrogate: The unlabelled term: its ``name`` and settings.
         plan: Settings of its plan that differ from the experiment's.
-        every_label: Whether it is given all labels, for comparison.
+        every_label: Whether it gets all labels, for comparison.
     """
 
     name: str
@@ -77,23 +77,23 @@ class Experiment:
     """One experiment at one profile.
 
     Attributes:
-        name: Of the file.
+        name: Name of the file.
         profile: ``"smoke"``, ``"fast"`` or ``"paper"``.
         kind: One of :data:`dessl_paper.kinds.KINDS`.
-        title: What it is, in a few words.
+        title: A short description.
         paper: Its place in the paper.
-        targets: Path of the paper's numbers in ``targets.toml``; empty if it prints none.
+        targets: Path of the paper's numbers in ``targets.toml``; empty if there are none.
         metrics: The metrics that tables and figures show.
-        notes: Settings of ours that no source gives, and differences from the paper.
+        notes: Our settings where no source gives one, and differences from the paper.
         data: The data sets.
         seeds: Number of splits.
-        population: Train at most this many runs at once; 0 for one after another.
-        curve: ``"validation"``, or ``"test"`` to watch the test set during a run from which
-            nothing is selected.
-        model: Its ``name`` and settings.
+        population: Train at most this many runs at once; 0 trains one after another.
+        curve: ``"validation"``, or ``"test"`` to monitor the test set during a run that selects
+            nothing.
+        model: ``name`` and settings of the network.
         views: ``mean`` and ``std`` of the normalisation, and the settings of each view of a term.
-        plan: Of the training, without λ, risk and seed.
-        methods: Rows and curves.
+        plan: Training settings, without λ, risk and seed.
+        methods: The methods, shown as rows or curves.
         settings: Further settings that the kind needs.
         first_seed: Seed of the first split.
     """
@@ -118,11 +118,11 @@ class Experiment:
     first_seed: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, as JSON takes it."""
+        """Everything, ready for JSON."""
         return dataclasses.asdict(self)
 
     def method(self, name: str) -> Method:
-        """The method of a name."""
+        """The method with a given name."""
         known = {method.name: method for method in self.methods}
         _checks.one_of("method", name, tuple(known))
         return known[name]
@@ -130,13 +130,13 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: what it is trained on and how.
+    """One run: its data and how it is trained.
 
     Attributes:
         data: The data set and its labels.
         method: Risk and unlabelled term.
         lam: λ.
-        seed: Of the split, the initial weights and the streams; shared by a split's methods.
+        seed: Seed of the split, the initial weights and the batches; shared by a split's methods.
     """
 
     data: DataSetting
@@ -173,7 +173,7 @@ class Cell:
 
 
 def cells_of(experiment: Experiment) -> list[Cell]:
-    """Every run of an experiment, the splits of one setting beside each other."""
+    """Every run of an experiment, with the splits of one setting next to each other."""
     n = len(experiment.data) * sum(len(m.lams) for m in experiment.methods) * experiment.seeds
     if n > MOST_CELLS:
         raise ValueError(
@@ -189,9 +189,9 @@ def cells_of(experiment: Experiment) -> list[Cell]:
     counts = Counter(cell.key for cell in cells)
     if twice := sorted(key for key, count in counts.items() if count > 1):
         raise ValueError(
-            f"{experiment.name} has two runs of one name ({', '.join(twice[:3])}): their records "
-            "would overwrite each other. Use other numbers of labels, or λ that differ in four "
-            "digits."
+            f"{experiment.name} has two runs with the same name ({', '.join(twice[:3])}): their "
+            "records would overwrite each other. Use different numbers of labels, or λ that differ "
+            "within four digits."
         )
     return cells
 
@@ -200,9 +200,10 @@ def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> I
     """Cells that can be trained at once: the same data, term and plan, except for λ and risk.
 
     Args:
-        experiment: Says how many at most.
-        cells: To be trained.
-        shares: Parts of each population, of about the same size, for several ranks.
+        experiment: Gives the largest population.
+        cells: The cells to train.
+        shares: Number of parts of about equal size into which each population is split, for
+            several ranks.
     """
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -215,7 +216,7 @@ def populations(experiment: Experiment, cells: list[Cell], shares: int = 1) -> I
 
 
 def common_name(cells: list[Cell]) -> str:
-    """Name of a folder for some cells: of the one, or of all together."""
+    """Name of a folder for one cell, or for several together."""
     if len(cells) == 1:
         return cells[0].key
     keys = "\n".join(cell.key for cell in cells)
@@ -223,6 +224,6 @@ def common_name(cells: list[Cell]) -> str:
 
 
 def check_metrics(experiment: Experiment, known: Collection[str], source: str) -> None:
-    """Refuse metrics that the runs of an experiment do not have."""
+    """Reject metrics that the experiment does not measure."""
     for number, metric in enumerate(experiment.metrics):
         check_name(metric, known, source=source, at=f"metrics[{number}]")

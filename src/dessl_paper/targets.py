@@ -1,7 +1,7 @@
 """The paper's numbers in our units: printed in its tables, or read off its figures.
 
 ``targets.toml`` lists curves by λ and tables by method; accuracies in tables are percentages there
-and fractions here. A λ of ours has the paper's number if the paper's grid comes within 3 % of it.
+and fractions here. One of our λ is compared with the paper's nearest λ if that is within 3 %.
 """
 
 import math
@@ -15,7 +15,7 @@ from dessl.evaluation.metrics.vocabulary import metric_named
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl_paper.results import Block, Results
 
-NEAR = 0.03  # relative distance at which two λ count as one
+NEAR = 0.03  # relative distance up to which two λ count as equal
 CURVES = {"accuracy": "acc", "cross_entropy": "ce", "ece": "ece"}
 SHORT = {"accuracy": "acc", "cross_entropy": "ce", "auc": "auc"}  # in the MedMNIST tables
 ROWS = {COMPLETE_CASE: "cc", "pl": "pl", "de_pl": "de_pl"}
@@ -46,7 +46,7 @@ def paper_targets() -> dict[str, Any]:
 
 
 def targets_at(path: str) -> dict[str, Any]:
-    """The table at a dotted path; an empty path has an empty table.
+    """The table at a dotted path; an empty path gives an empty table.
 
     >>> targets_at("tables.fixmatch.cifar10")["fixmatch"]["accuracy"]
     [93.87, 0.13]
@@ -124,7 +124,7 @@ def paper_p_value(results: Results, method: str, metric: str) -> float:
 
 
 def paper_classes(results: Results, name: str) -> list[float]:
-    """The paper's row of one number a class (only for CIFAR-10); empty if it has none."""
+    """The paper's row of one number per class (only for CIFAR-10); empty if it has none."""
     if results.experiment.targets != "tables.fixmatch.cifar10":
         return []
     scale = 1 if name.endswith("_br") else 100
@@ -133,7 +133,7 @@ def paper_classes(results: Results, name: str) -> list[float]:
 
 
 def same_lambda(a: float, b: float) -> bool:
-    """Whether two λ count as one.
+    """Whether two λ count as equal.
 
     >>> same_lambda(0.1668, 0.16681005), same_lambda(0.1, 0.11), same_lambda(0.0, 0.0)
     (True, False, True)

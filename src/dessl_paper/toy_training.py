@@ -1,8 +1,8 @@
-"""The paper's toy example (figure 1, appendix A): what each risk learns of two uniform laws.
+"""The paper's toy example (figure 1, appendix A): what each risk learns on two uniform classes.
 
 The paper gives the network, the data, λ = 1, τ = 0.7 and SGD with learning rate 0.1. Ours: batches
 of 256 + 256, a complete-case warm start of 1,000 steps (the paper's curves do not start from
-scratch either) and a learning rate that falls linearly to zero over the 3,000 steps after it.
+scratch either) and a learning rate that falls linearly to zero over the following 3,000 steps.
 """
 
 import copy
@@ -40,7 +40,7 @@ class ToyPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot run."""
+        """Reject settings that cannot run."""
         for name in ("n_labelled", "n_unlabelled", "batch", "steps", "record_every"):
             _checks.whole_number(name, getattr(self, name), low=1)
         for name in ("warm_steps", "seed"):
@@ -52,12 +52,12 @@ class ToyPlan:
 
 @dataclass(frozen=True)
 class ToyStart:
-    """Where all methods of a split begin.
+    """The state from which all methods of a split continue.
 
     Attributes:
         plan: The settings.
         data: Labelled and unlabelled points.
-        model: After the warm start.
+        model: The network after the warm start.
         source: State of the generator that draws the next batches.
     """
 
@@ -73,8 +73,8 @@ class ToyRun:
 
     Attributes:
         grid: Points x, shape (points,).
-        truth: p(1|x) there.
-        posterior: What the model says p(1|x) is.
+        truth: The true p(1|x) at these points.
+        posterior: The model's p(1|x).
         overlap_posterior: Its mean over x in [1.2, 2.8], where the truth is 0.25.
         training_cross_entropy: Mean over all labelled points, by step.
     """
@@ -106,13 +106,13 @@ def warm_start(plan: ToyPlan) -> ToyStart:
 def trained_toy(
     start: ToyStart, risk: RiskKind, term: str, *, progress: Callable[[int], None] | None = None
 ) -> ToyRun:
-    """Train one method from the end of the warm start, which is not changed.
+    """Train one method from the end of the warm start, which is not modified.
 
     Args:
-        start: The split's; every method that continues from it draws the same batches.
-        risk: What is minimised.
+        start: The split's warm start; every method that continues from it draws the same batches.
+        risk: The risk to minimise.
         term: ``"pseudo_label"`` or ``"entropy"``; the complete case has none.
-        progress: Called with the number of each step, after it.
+        progress: Called after each step with its number.
 
     >>> start = warm_start(ToyPlan(n_labelled=200, n_unlabelled=200, warm_steps=5, steps=5))
     >>> sorted(trained_toy(start, "debiased", "entropy").training_cross_entropy)
@@ -129,14 +129,14 @@ def trained_toy(
             losses[step] = _training_cross_entropy(model, data)
         if progress is not None:
             progress(step)
-    grid = torch.arange(1000) / 100  # up to 9.99: at 10 neither law has any density
+    grid = torch.arange(1000) / 100  # up to 9.99: at 10 neither class has any density
     posterior = _posterior(model, grid)
     overlap = float(posterior[(grid >= 1.2) & (grid <= 2.8)].mean())
     return ToyRun(grid, two_uniforms_posterior(grid), posterior, overlap, losses)
 
 
 def _risk(kind: str, term: str, plan: ToyPlan) -> RiskOf:
-    """The risk of a batch under a method; the complete case forwards labelled points only."""
+    """The risk of a batch for a method; the complete case forwards labelled points only."""
 
     def h(logits: Tensor) -> Tensor:
         return entropy(logits) if term == "entropy" else pseudo_label(logits, plan.threshold)

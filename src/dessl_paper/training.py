@@ -50,7 +50,7 @@ Ended: TypeAlias = TrainResult | Diverged
 
 
 def network(settings: Mapping[str, Any], data: SemiData) -> Callable[[], nn.Module]:
-    """A function that builds the network for the data's images and classes.
+    """Return a function that builds the network for the data's images and classes.
 
     >>> from dessl_paper.sources import generated
     >>> network({"name": "lenet"}, generated("mnist", 4))()(torch.zeros(1, 1, 28, 28)).shape
@@ -68,12 +68,12 @@ def network(settings: Mapping[str, Any], data: SemiData) -> Callable[[], nn.Modu
 def unlabelled_term(
     settings: Mapping[str, Any], views: Mapping[str, Any], *, seed: int = 0
 ) -> Surrogate:
-    """The unlabelled term, each of its views with the experiment's settings.
+    """The unlabelled term, with the experiment's settings for each of its views.
 
     Args:
         settings: Its name and settings.
-        views: The experiment's.
-        seed: Of the draws of its views.
+        views: The experiment's settings of the views.
+        seed: Seed of the random draws of its views.
 
     >>> views = {"mean": 0.5, "std": 1.0, "view": {"flip": False, "shift": 0}}
     >>> type(unlabelled_term({"name": "pseudo_label", "threshold": 0.9}, views)).__name__
@@ -101,7 +101,7 @@ class NoisyView:
 
 
 def shown(views: Mapping[str, Any]) -> Transform:
-    """What a model sees of a row at evaluation: normalised, nothing random."""
+    """The input of a model at evaluation: normalised rows, without randomness."""
     plain = Weak(flip=False, shift=0, **_normalisation(views))
     return lambda x: plain(x, torch.Generator(x.device))
 
@@ -130,16 +130,16 @@ def trained_cells(
     """Train some cells, together where the experiment has populations, and yield their records.
 
     Args:
-        experiment: What is run.
-        cells: Trained together.
-        left: Keys of the cells whose record is still to be written.
+        experiment: What to run.
+        cells: The cells to train together.
+        left: Keys of the cells that have no record yet.
         data: Rows, on the device.
-        folder: Of the checkpoints.
+        folder: Folder of the checkpoints.
         progress: Whether to show a bar.
-        measured: What is measured of a trained model; the metrics on the test rows if not given.
+        measured: What to measure on a trained model; by default the metrics on the test rows.
     """
     assert data is not None  # noqa: S101 (only the toy example has none)
-    if experiment.population or len(cells) > 1:  # begun as a population, it ends as one
+    if experiment.population or len(cells) > 1:  # started as a population, it resumes as one
         results = _population(experiment, cells, data, folder, progress=progress)
     else:
         results = [trained_alone(experiment, cells[0], data, folder, progress=progress)]
@@ -153,7 +153,7 @@ def trained_cells(
 def trained_alone(
     experiment: Experiment, cell: Cell, data: SemiData, folder: Path, *, progress: bool
 ) -> Ended:
-    """One run by itself."""
+    """Train one run by itself."""
     began = time.perf_counter()
     try:
         return train(
@@ -172,7 +172,7 @@ def trained_alone(
 def _population(
     experiment: Experiment, cells: list[Cell], data: SemiData, folder: Path, *, progress: bool
 ) -> list[Ended]:
-    """Several runs at once."""
+    """Train several runs at once."""
     y = data.y.cpu()
     first = cells[0]
     results = train_population(
@@ -203,7 +203,7 @@ def metrics_on_test(experiment: Experiment, model: nn.Module, data: SemiData) ->
 
 
 def exact_metrics(model: nn.Module, part: Part, views: Mapping[str, Any]) -> Metrics:
-    """Metrics of a model of images on a part, with convolutions in full float32 on every device."""
+    """Metrics of an image model on a part, with convolutions in full float32 on every device."""
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         return evaluate(model, part.x, part.y, transform=shown(views))
 
@@ -216,7 +216,7 @@ def training_record(
     runs_at_once: int,
     measured: Measure = metrics_on_test,
 ) -> Record:
-    """The record of a training that has ended or diverged."""
+    """The record of a run that has finished or diverged."""
     training: dict[str, Any] = {
         "diverged": None,
         "seconds": round(result.seconds, 3),
@@ -254,7 +254,7 @@ def training_record(
 
 
 def identity(experiment: Experiment, cell: Cell) -> dict[str, Any]:
-    """The entries of a record that say which run of which experiment it is."""
+    """The entries of a record that identify its run and experiment."""
     return {
         "experiment": experiment.name,
         "profile": experiment.profile,
@@ -268,7 +268,7 @@ def identity(experiment: Experiment, cell: Cell) -> dict[str, Any]:
 
 
 def machine_and_commit(device: torch.device) -> dict[str, Any]:
-    """Versions, machine and commit, with the device that did the work."""
+    """Versions, machine and commit, with the device that was used."""
     facts = machine_facts() | {"commit": commit()}
     return facts | ({} if device.type == "cuda" else {"device": device.type})
 
@@ -285,7 +285,7 @@ class _Views:
 
 
 def check_training(experiment: Experiment, source: str) -> None:
-    """Refuse an experiment whose network, views, terms or plans cannot be built.
+    """Reject an experiment whose network, views, terms or plans cannot be built.
 
     Raises:
         EntryError: It names the file and the path of the entry.
@@ -307,18 +307,18 @@ def check_training(experiment: Experiment, source: str) -> None:
             raise EntryError(f"{source}: {at}: {error}") from error
         if experiment.curve == "test" and plan.select != "last":
             raise EntryError(
-                f"{source}: {at}: curve = 'test' watches the test set, so nothing may be selected "
+                f"{source}: {at}: curve = 'test' monitors the test set, so nothing may be selected "
                 f"on it; got select = {plan.select!r}. Use curve = 'validation'."
             )
     if experiment.curve == "test" and any(data.validation for data in experiment.data):
         raise EntryError(
-            f"{source}: curve = 'test' watches the test set, but the data holds labels out for "
-            "validation, which would be watched instead. Use validation = 0."
+            f"{source}: curve = 'test' monitors the test set, but the data holds out labels for "
+            "validation, which would be monitored instead. Use validation = 0."
         )
 
 
 def check_trained(experiment: Experiment, source: str) -> None:
-    """Refuse an experiment that cannot be trained and then measured on the test rows.
+    """Reject an experiment that cannot be trained and then measured on the test rows.
 
     Raises:
         EntryError: It names the file and the path of the entry.
@@ -336,7 +336,7 @@ def check_part(
     given: tuple[str, ...],
     source: str,
 ) -> None:
-    """Refuse a table that does not name a member of a family and arguments of it."""
+    """Reject a table that does not name a member of a family with valid arguments."""
     if "name" not in table:
         raise EntryError(f"{source}: {at} is missing name")
     check_name(table["name"], family, source=source, at=f"{at}.name")

@@ -1,4 +1,4 @@
-"""How a reproduction names its data and metrics, and writes its numbers."""
+"""How a reproduction names data and metrics, and formats numbers."""
 
 import math
 from collections.abc import Iterable
@@ -143,12 +143,12 @@ def data_title(results: Results, block: Block) -> str:
     if setting.get("label_noise"):
         said.append(f"{setting['label_noise']:.0%} of the labels redrawn".replace("%", " %"))
     if setting.get("rows"):
-        said.append(f"cut to {setting['rows']:,} rows")
+        said.append(f"limited to {setting['rows']:,} rows")
     return ", ".join(said)
 
 
 def located(results: Results, block: Block, text: str) -> str:
-    """A sentence with its data set before it, if there are several."""
+    """A sentence, preceded by its data set if there are several."""
     if len(results.blocks) == 1:
         return text[:1].upper() + text[1:]
     return f"{data_title(results, block)}: {text}"
@@ -159,6 +159,6 @@ def title(results: Results) -> str:
     names = sorted({record.data for record in results.records})
     odd = [name for name in names if "(" in name]
     if any((record.settings.get("data") or {}).get("rows") for record in results.records):
-        odd.append("cut short")
+        odd.append("truncated")
     warned = f" [{', '.join(odd)}]" if odd else ""
     return f"{results.experiment.title}{warned}"

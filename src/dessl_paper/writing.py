@@ -1,4 +1,4 @@
-"""What a folder of results is made into: tables, page, figures and a summary, beside the runs."""
+"""Writes the tables, report, figures and summary of a folder of results."""
 
 import dataclasses
 import json
@@ -29,11 +29,9 @@ SUMMARY = "summary.json"
 CLAIMED: dict[Outcome, tuple[str, str, str]] = {  # sign, word and tone
     "agrees": ("✓", "agrees", "good"),
     "differs": ("✗", "does not agree", "bad"),
-    "open": ("?", "cannot be told", "open"),
+    "open": ("?", "inconclusive", "open"),
 }
-SMOKE = (
-    "This is a smoke run: it checks that everything works; its numbers say nothing about the paper."
-)
+SMOKE = "This is a smoke run: it checks that everything works; its numbers mean nothing."
 
 
 def is_reproduction(folder: Path) -> bool:
@@ -49,10 +47,10 @@ def reproduction_findings(folder: Path) -> list[Finding]:
 
 
 def write_reproduction(folder: Path) -> list[Path]:
-    """Write tables, page and figures into a folder of results; return the files.
+    """Write tables, report and figures into a folder of results; return the files.
 
     Raises:
-        DataError: It is not the folder of an experiment, has no finished run, or is damaged.
+        DataError: The folder is not that of an experiment, has no finished run, or is damaged.
     """
     results = read_results(folder)
     with _shown(folder):
@@ -113,7 +111,7 @@ def findings_of(results: Results) -> list[Finding]:
 
 
 def summary(results: Results, findings: Sequence[Finding]) -> str:
-    """One sentence on all findings; of a smoke run, a warning first."""
+    """One sentence on all findings, after a warning for a smoke run."""
     if results.experiment.profile == "smoke":
         return f"{SMOKE} {counted(findings)}"
     return counted(findings)
@@ -127,7 +125,7 @@ def _divergences(results: Results) -> list[Finding]:
         f"{_on(results, block_of(r))}{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
         for r in dead
     )
-    return [Finding("fact", f"Diverged, and left out of every mean: {listed(said)}.")]
+    return [Finding("fact", f"Diverged, and excluded from every mean: {listed(said)}.")]
 
 
 def _infinities(results: Results) -> list[Finding]:
@@ -208,10 +206,10 @@ def reproduction_html(
 
     Args:
         results: The experiment.
-        tables: To show.
-        findings: To list.
-        figures: By name; what :func:`dessl.report.chart.page_svg` takes is under ``"page"``.
-        notes: Lines at the foot.
+        tables: Tables to show.
+        findings: Findings to list.
+        figures: Figures by name; ``"page"`` is the input of :func:`dessl.report.chart.page_svg`.
+        notes: Lines at the foot of the page.
         facts: The numbers, for programs.
     """
     name = title(results)
@@ -234,7 +232,7 @@ def reproduction_html(
 
 
 def _claims(findings: Sequence[Finding]) -> Markup | None:
-    """A row for each claim that was compared: the outcome, then the sentence."""
+    """A row for each compared claim: the outcome, then the sentence."""
     rows = [
         (
             element("span", f"{sign} {word}", class_=f"claimed {tone}"),
@@ -248,10 +246,10 @@ def _claims(findings: Sequence[Finding]) -> Markup | None:
         return None
     note = (
         "Agrees: the 95 % interval of the difference from the paper's number lies within the "
-        f"margin, {100 * POINTS:g} point for shares and {100 * RELATIVE:g} % of the paper's number "
-        "for the rest; of a difference between methods, it is clear and has the paper's sign. Does "
-        "not agree: the interval, widened for the number of cells, excludes zero; or the sign is "
-        "clearly the other one. All else cannot be told from these runs."
+        f"margin ({100 * POINTS:g} point for shares, {100 * RELATIVE:g} % of the paper's number "
+        "otherwise), or a difference between methods is significant and has the paper's sign. Does "
+        "not agree: the interval, widened for the number of cells, excludes zero, or a difference "
+        "is significant and has the opposite sign. Everything else is inconclusive."
     )
     return section(
         "Claims",

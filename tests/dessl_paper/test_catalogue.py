@@ -125,7 +125,7 @@ def test_oliver_weights_are_ours_times_classes() -> None:
         ({"data": [{"name": "mnist", "labels": 9, "draw": "any"}]}, "data[0].draw must be one of"),
         (
             {"data": [{"name": "mnist", "labels": 9, "label_noise": 0.2}]},
-            "first_seed must be above 0 where data[0] has label_noise",
+            "first_seed must be above 0 if data[0] has label_noise",
         ),
         (
             {"methods": {"x": {"titel": "X"}}},
@@ -171,7 +171,7 @@ def test_oliver_weights_are_ours_times_classes() -> None:
             "methods.de_entropy.plan has no entry 'momentun'; did you mean 'momentum'?",
         ),
         ({"settings": {"splits": 3}}, "settings has no entry 'splits'"),
-        ({"curve": "test", "plan": {"select": "last"}}, "holds labels out for validation"),
+        ({"curve": "test", "plan": {"select": "last"}}, "holds out labels for validation"),
         (
             {"curve": "test", "data": [{"name": "mnist", "labels": 30}]},
             "nothing may be selected on it; got select = 'accuracy'",

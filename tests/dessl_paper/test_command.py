@@ -92,7 +92,7 @@ def test_the_same_command_goes_on_and_does_nothing_twice(cli: Cli, tmp_path: Pat
     runs = Path("runs/toy/runs")  # the folder, where none is given
     before = {path.name: path.read_bytes() for path in runs.iterdir()}
     code, out, err = cli("reproduce", "toy", *SMOKE)
-    assert (code, err) == (0, "toy: every run was in runs/toy already. Nothing was trained.\n")
+    assert (code, err) == (0, "toy: runs/toy already has every run. Nothing was trained.\n")
     assert "DeEntMin" in out
     assert {path.name: path.read_bytes() for path in runs.iterdir()} == before
     code, out, err = cli("reproduce", "toy", *SMOKE, "--no-resume")

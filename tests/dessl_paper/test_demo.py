@@ -33,7 +33,7 @@ def test_demo_writes_its_page_and_the_report_of_its_fit(cli: Cli, folder: Path) 
     for line, part in zip(demo_lines(facts), shown_parts(facts), strict=True):
         assert line in out
         assert escaped(unbroken(part.details)) in page
-    assert "cut short to 3 steps" in page
+    assert "limited to 3 steps" in page
     fit = read_facts(folder / "digits")
     assert [method.name for method in fit.methods] == ["complete case", "pool"]
     assert fit.average("pool", "accuracy").mean == pytest.approx(facts.gain.scores[1].value)
@@ -67,7 +67,7 @@ def test_files_of_something_else_are_left_alone(cli: Cli, tmp_path: Path) -> Non
     (tmp_path / "report.html").write_text("mine")
     code, _, err = cli("demo", "--steps", 2, "--out", tmp_path)
     assert code == 2
-    assert "report.html that dessl demo did not write" in err
+    assert "report.html, not written by dessl demo" in err
     assert (tmp_path / "report.html").read_text() == "mine"
 
 

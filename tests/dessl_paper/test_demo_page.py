@@ -79,5 +79,5 @@ def test_the_page_has_a_card_and_a_picture_for_each_part(facts: DemoFacts) -> No
     assert page.count('class="card ') == page.count("<figure>") == 4
     for part in shown_parts(facts):
         assert part.big in page
-    assert "cut short" not in page
+    assert "was limited to" not in page
     assert all(note.replace('"', "&quot;") in page for note in facts.plan.notes)

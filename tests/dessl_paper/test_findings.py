@@ -125,5 +125,5 @@ def test_where_the_papers_numbers_are_equal_there_is_no_sign_to_share(
 def test_counts_are_said_in_words() -> None:
     findings = [Finding("agrees", ""), Finding("differs", ""), Finding("open", "")]
     assert counted(findings) == (
-        "Of 3 comparisons with the paper, 1 agrees, 1 does not agree and 1 cannot be told."
+        "Of 3 comparisons with the paper, 1 agrees, 1 does not agree and 1 is inconclusive."
     )

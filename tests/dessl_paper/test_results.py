@@ -64,7 +64,9 @@ def test_runs_on_real_and_on_made_up_rows_are_not_mixed(tmp_path: Path, tiny: Ti
     write_record(
         tmp_path, record(key="c-x-lam1-seed0", data="mnist (generated)", settings=settings)
     )
-    with pytest.raises(DataError, match=r"as 'mnist' in all runs; got mnist and mnist \(generated"):
+    with pytest.raises(
+        DataError, match=r"for 'mnist' in all runs; got mnist and mnist \(generated"
+    ):
         finished(tmp_path)
 
 

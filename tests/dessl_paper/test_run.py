@@ -75,7 +75,7 @@ def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> N
         begin(tmp_path, tiny(plan={"learning_rate": 0.5}), resume=True)
     with pytest.raises(DataError, match="got other settings: profile"):
         begin(tmp_path, dataclasses.replace(tiny(), profile="paper"), resume=True)
-    with pytest.raises(DataError, match="no results yet, as resume is off; got those of 'tiny'"):
+    with pytest.raises(DataError, match="resume is off; got results of 'tiny'"):
         begin(tmp_path, tiny(), resume=False)
     assert read_experiment(tmp_path).as_dict() == tiny().as_dict()
 
@@ -83,7 +83,7 @@ def test_a_folder_is_of_one_experiment_for_good(tmp_path: Path, tiny: Tiny) -> N
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path, tiny: Tiny) -> None:
     (tmp_path / "training").mkdir()
     (tmp_path / ".experiment.json.abcdefgh").touch()  # of a process that was killed
-    with pytest.raises(DataError, match=r"got one with 'training'\. Choose another --out"):
+    with pytest.raises(DataError, match=r"a folder with 'training'\. Choose another --out"):
         begin(tmp_path, tiny(), resume=True)
     (tmp_path / "training").rmdir()
     begin(tmp_path, tiny(), resume=True)

@@ -73,7 +73,7 @@ def test_all_labels_are_all_of_them_where_others_draw_balanced_ones(tiny: Tiny) 
 
 def test_runs_of_one_name_are_refused(tiny: Tiny) -> None:
     with pytest.raises(
-        ValueError, match=r"two runs of one name \(mnist-30-de_entropy-lam0.5-seed0"
+        ValueError, match=r"two runs with the same name \(mnist-30-de_entropy-lam0.5-seed0"
     ):
         cells_of(tiny(lams=[0.5, 0.500001]))
 

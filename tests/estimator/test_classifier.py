@@ -499,7 +499,7 @@ class TestTeachersAnswers:
             ),
             ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
             ({"class_names": ["0", "1", "7"]}, "other classes"),
-            ({"report": {}}, "can be rebuilt"),
+            ({"report": {}}, "cannot be loaded"),
             ({"format": 9}, "of a taught student"),
         ],
     )

@@ -50,7 +50,7 @@ def test_images_have_views_of_their_own() -> None:
 
 def test_rows_without_a_strong_view_of_their_own_ask_for_one() -> None:
     rows = Rows(torch.ones(2, 3, dtype=torch.int64), torch.arange(2))
-    with pytest.raises(TypeError, match="uint8 images and floats have augmented views"):
+    with pytest.raises(TypeError, match="uint8 images and floats have default augmented views"):
         FixMatch()(lambda x: x.float(), rows)
 
 

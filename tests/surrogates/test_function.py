@@ -63,7 +63,7 @@ def test_the_bound_is_what_the_user_knows() -> None:
         (Teacher, "got the class Teacher: call it"),
         (lambda: 0, r"must take \(logits\) or \(model, x\); got 0 arguments"),
         (lambda a, b, c: 0, "got 3 arguments without a default"),
-        (torch.logsumexp, r"does not\. Wrap it: lambda logits"),
+        (torch.logsumexp, r"has no signature\. Wrap it: lambda logits"),
     ],
 )
 def test_what_is_no_h_is_refused(h: object, message: str) -> None:

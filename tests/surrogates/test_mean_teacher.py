@@ -55,5 +55,5 @@ def test_the_equation_and_its_gradient_after_some_steps(
 
 @pytest.mark.parametrize("kind", [MeanTeacher, ICT])
 def test_without_prepare_the_error_says_so(kind: type[Surrogate]) -> None:
-    with pytest.raises(RuntimeError, match=r"no teacher yet.*Call surrogate.prepare"):
+    with pytest.raises(RuntimeError, match=r"teacher does not exist yet.*Call surrogate.prepare"):
         kind()(nn.Linear(4, 3), Rows(X.float(), torch.arange(5)))

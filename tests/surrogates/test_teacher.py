@@ -87,7 +87,7 @@ def test_prepare_refuses_another_table() -> None:
 
 @pytest.mark.parametrize("table", [[[2.0, -1.0]], [[0.5, 0.6]], np.array([[3.0, 1.0]])])
 def test_what_is_not_a_distribution_is_refused(table: object) -> None:
-    with pytest.raises(ValueError, match=r"adding up to 1.*Pass probabilities, not logits"):
+    with pytest.raises(ValueError, match=r"summing to 1.*Pass probabilities, not logits"):
         Teacher(table)  # type: ignore[arg-type]
 
 

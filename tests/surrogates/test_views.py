@@ -87,5 +87,7 @@ def test_what_is_not_logits_is_refused(surrogate: Surrogate, model: Model, messa
 
 def test_a_view_that_changes_the_number_of_rows_is_refused() -> None:
     doubled = FixMatch(strong=lambda x, generator: torch.cat([x, x]))
-    with pytest.raises(ValueError, match=r"got views of 6, 12 rows for the same rows\. Let a view"):
+    with pytest.raises(
+        ValueError, match=r"got views of 6, 12 rows for the same rows\. A view must"
+    ):
         doubled(lambda x: x, ROWS)

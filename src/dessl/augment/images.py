@@ -83,9 +83,9 @@ def normalised(
 
     Args:
         images: uint8 (n, channels, height, width).
-        mean: of levels in [0, 1]; one entry, or one for each channel.
+        mean: mean of the levels in [0, 1]; one entry, or one for each channel.
         std: likewise.
-        dtype: of the result; the arithmetic is float32 (float64 for float64).
+        dtype: dtype of the result; the arithmetic is float32 (float64 for float64).
 
     Returns:
         ``dtype`` (n, channels, height, width).

@@ -46,9 +46,9 @@ class Weak:
     Args:
         flip: whether images may be flipped; turn it off for digits and text.
         shift: maximum shift, in pixels if an int, as a fraction of the side if a float.
-        mean: of levels in [0, 1]; one number, or one for each channel.
+        mean: mean of the levels in [0, 1]; one number, or one for each channel.
         std: likewise.
-        dtype: of the result.
+        dtype: dtype of the result.
 
     >>> weak = Weak(mean=0.5, std=0.5)
     >>> x = torch.zeros(2, 3, 32, 32, dtype=torch.uint8)
@@ -125,9 +125,9 @@ class Strong:
         shift: maximum shift, in pixels if an int, as a fraction of the side if a float.
         fill: level of the pixels outside the image.
         cutout_fill: level of the square.
-        mean: of levels in [0, 1]; one number, or one for each channel.
+        mean: mean of the levels in [0, 1]; one number, or one for each channel.
         std: likewise.
-        dtype: of the result.
+        dtype: dtype of the result.
 
     >>> strong = Strong(n_ops=3, mean=(0.49, 0.48, 0.45), std=(0.25, 0.24, 0.26))
     >>> x = torch.randint(256, (2, 3, 32, 32), dtype=torch.uint8)

@@ -74,7 +74,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         safe: Never knowingly worse than the complete case: networks of a λ of yours, and the pool,
             are left out if held-out labels show them to be worse; ``verdict_`` says so.
         device: Where to train and predict, such as ``"cuda"``.
-        random_state: Of weights, batches, dropout and held-out labels.
+        random_state: Seed of weights, batches, dropout and held-out labels.
         verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
             network's evaluations too.
 
@@ -361,7 +361,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_alone(classifier: Any, sample_weight: Any) -> None:
-    """Refuse arguments that learning from a teacher's answers does not use."""
+    """Reject arguments that learning from a teacher's answers does not use."""
     if sample_weight is not None:
         raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
     defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}

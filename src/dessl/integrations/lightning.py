@@ -50,7 +50,7 @@ class DeSSLModule(lightning.LightningModule):
         lam: λ.
         risk: A key of ``dessl.risk.RISKS``. ``"debiased"`` weighs labels by 1/π where the data has
             propensities.
-        learning_rate: Of AdamW; override ``configure_optimizers`` for anything else.
+        learning_rate: Learning rate of AdamW; override ``configure_optimizers`` for anything else.
         transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
             rows as they are otherwise, if not given.
         n_rows: One more than the largest row id. Only for loaders of your own, which need it.
@@ -279,7 +279,7 @@ class SemiDataModule(lightning.LightningDataModule):
         data: With its labels drawn; its validation part, where there is one, is for validation.
         labelled_batch: Labelled rows in a batch, over all processes.
         unlabelled_batch: Unlabelled rows in a batch, over all processes.
-        seed: Of both streams.
+        seed: Seed of both streams.
     """
 
     def __init__(

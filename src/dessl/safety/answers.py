@@ -50,7 +50,7 @@ def fold_answers(
         n_classes: How many classes there are.
         teacher: Fitted on each fold's other labels; logistic regression if not given.
         folds: How many.
-        seed: Of the folds.
+        seed: Seed of the folds.
 
     >>> x = torch.arange(40.0)[:, None]
     >>> labelled = np.arange(40) % 2 == 0

@@ -62,7 +62,7 @@ class Audit:
     """What an audit found; ``outcome`` and ``reasons`` say what to do.
 
     Attributes:
-        name: Of the data.
+        name: Name of the data.
         outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``: the unlabelled rows.
         reasons: Why, the gravest first; one sentence each, with what to do.
         labelled: Rows with a label.
@@ -141,7 +141,7 @@ def audit(
         data: With its labels; its test part is looked at for copies.
         cheap: Whether to leave out near copies, doubtful labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
-        seed: Of samples, folds and permutations.
+        seed: Seed of samples, folds and permutations.
 
     Raises:
         DataError: No row has a label.

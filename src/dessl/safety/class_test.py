@@ -27,7 +27,7 @@ class ClassTest(NamedTuple):
     Attributes:
         p_value: Of one probability for all classes.
         statistic: Twice the gain in log-likelihood.
-        degrees: Of freedom.
+        degrees: Degrees of freedom.
         propensity: (classes,) estimated probability of a label in each class; NaN for a class that
             was left out.
         standard_error: (classes,) of ``propensity``.

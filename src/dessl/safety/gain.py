@@ -76,7 +76,7 @@ def gains(
         n_unlabelled: Unlabelled rows of the data, where ``x_u`` has only some of them.
         n_labelled: Labelled rows of the data, likewise.
         teachers: Names in ``dessl.teachers.KINDS``.
-        seed: Of folds and trees.
+        seed: Seed of folds and trees.
 
     >>> import torch
     >>> g = torch.Generator().manual_seed(0)

@@ -69,7 +69,7 @@ def copies_in(data: SemiData, *, near: bool = True, seed: int = 0) -> CopyFacts:
     Args:
         data: With its test part, if it has one.
         near: Whether to look for near copies too.
-        seed: Of the rows whose neighbours are looked up, where there are very many.
+        seed: Seed of the rows whose neighbours are looked up, where there are very many.
 
     >>> x = torch.tensor([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [9.0, 9.0]])
     >>> data = SemiData(x, [0, 1, 1, -1, -1], test=(x[2:3], [1]))

@@ -39,7 +39,7 @@ def choices(
     Args:
         labelled: (n,) which rows are labelled: the first choice.
         permutations: Choices drawn at random.
-        seed: Of the draws.
+        seed: Seed of the draws.
         strata: (n,) numbers; rows are exchanged only within a stratum.
 
     >>> drawn = choices(np.array([True, False, False]), permutations=4)

@@ -85,8 +85,8 @@ def plan_labels(
         width: Half-width of the wanted interval.
         difference: Between two models, to be seen with probability 0.8. Its spread is that of two
             independent models of this quality, which is wider than that of two alike ones.
-        confidence: Of the interval or the test.
-        seed: Of samples and folds.
+        confidence: Confidence level of the interval or the test.
+        seed: Seed of samples and folds.
 
     Raises:
         ValueError: Neither or both of ``width`` and ``difference`` are given.
@@ -137,7 +137,7 @@ def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
     Args:
         data: With labels of two classes at least.
         n: How many rows.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(300, 2, generator=g)

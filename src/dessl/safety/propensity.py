@@ -155,7 +155,7 @@ def propensity_from_x(
         classifier: Of your own, with ``fit`` and ``predict_proba``; it learns from the columns
             which rows are labelled. Logistic regression if not given.
         most_weight: Average labels that one label may count for.
-        seed: Of the five folds: a row's π comes from a model that was not fitted on it.
+        seed: Seed of the five folds: a row's π comes from a model that was not fitted on it.
     """
     _check_both(data)
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
@@ -207,7 +207,7 @@ def propensity_from_y(
             out-of-fold answers to each class: it asks for no calibration.
         classifier: Of your own; logistic regression on the rows' columns if not given.
         most_weight: Average labels that one label may count for.
-        seed: Of the folds and of the bootstrap.
+        seed: Seed of the folds and of the bootstrap.
     """
     _checks.one_of("method", method, ("em", "moments"))
     _check_both(data)
@@ -254,7 +254,7 @@ def class_moments(
         p: (n, classes) probabilities, out of fold where rows are labelled.
         y: (n_l,) classes of the labelled rows.
         labelled: (n,) which rows are labelled.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     generator = np.random.default_rng(seed)
     counts, n_u = np.bincount(y, minlength=p.shape[1]), int((~labelled).sum())
@@ -288,7 +288,7 @@ def propensity_of(
     Args:
         data: With its labels.
         given: (n,) probabilities, a name, or propensities that were made already.
-        seed: Of the folds of an estimate.
+        seed: Seed of the folds of an estimate.
     """
     if isinstance(given, Propensity):
         return given

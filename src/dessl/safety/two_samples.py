@@ -45,7 +45,7 @@ class ColumnShift:
     """How one column differs between labelled and unlabelled rows.
 
     Attributes:
-        name: Of the column.
+        name: Name of the column.
         p_value: Corrected for looking at all columns.
         auc: Probability that a labelled row has the larger value, ties counting half.
         spread: Whether the spread, more than the place, is what differs.
@@ -70,7 +70,7 @@ def classifier_test(
         values: (n, d) columns of the rows.
         labelled: (n,) which are labelled.
         permutations: Choices of labelled rows to compare with.
-        seed: Of folds, features and choices.
+        seed: Seed of folds, features and choices.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> x = torch.randn(200, 3, generator=generator)
@@ -116,7 +116,7 @@ def column_tests(
         names: One for each column.
         strata: (n,) numbers; rows are ranked and exchanged within a stratum.
         permutations: Choices of labelled rows to compare with.
-        seed: Of the choices.
+        seed: Seed of the choices.
 
     >>> values = np.stack([np.arange(40.0), np.arange(40.0) % 7], 1)
     >>> [shift.p_value < 0.05 for shift in column_tests(values, np.arange(40) < 12, ("a", "b"))]
@@ -158,7 +158,7 @@ def output_tests(
         labelled: (n,) which are labelled.
         folds: (n,) the model that answered.
         class_names: The classes.
-        seed: Of the choices.
+        seed: Seed of the choices.
     """
     p = log_p.exp()
     entropy = -(p * log_p).sum(1)

@@ -1,4 +1,4 @@
-"""Every unlabelled term of the paper: one method a file, one dict, one contract."""
+"""Every unlabelled term of the paper: one method per file, one dict, one contract."""
 
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View, as_is
 from dessl.surrogates.combine import Combine

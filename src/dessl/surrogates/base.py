@@ -1,12 +1,12 @@
-"""What every unlabelled term H is: a blind function of rows, one value for each of them.
+"""The contract of an unlabelled term H: a blind function of rows, with one value per row.
 
-Three rules keep the debiased risk unbiased. H is blind: it gets rows of x and their ids, never y,
-nor which rows have one. H is per sample: nothing is averaged here. H is one frozen function within
-a step: teachers, memories and thresholds are buffers, and move only in
+Three rules keep the debiased risk unbiased. H is blind: it gets rows of x and their ids, but
+neither y nor which rows have a label. H is per sample: nothing is averaged here. H is a fixed
+function within a step: teachers, memories and thresholds are buffers, updated only in
 :meth:`Surrogate.after_step`.
 
-Whatever trains with a term asks it through this contract alone: the scores of a step, its draws,
-and whether several runs can share it.
+Training code uses a term only through this contract: the scores of a step, its random draws, and
+whether several runs can share it.
 """
 
 import math
@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from dessl import _checks
 
 Model: TypeAlias = Callable[[Tensor], Tensor]
-"""From x (n, ...) to logits (n, classes); an ``nn.Module`` or any other function."""
+"""Maps x (n, ...) to logits (n, classes); an ``nn.Module`` or any other function."""
 
 View: TypeAlias = Callable[[Tensor, torch.Generator], Tensor]
-"""From rows of x to what the model sees of them, with draws of its own for each row."""
+"""Maps rows of x to the model's input, with independent random draws for each row."""
 
 
 class Rows(NamedTuple):
@@ -45,7 +45,7 @@ class Scores(NamedTuple):
 
 
 def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a View)
-    """Show the model a row as it is: the view of tables and of images that are floats already.
+    """Return rows unchanged: the view of tables, and of images that are already floats.
 
     >>> as_is(torch.ones(2), torch.Generator())
     tensor([1., 1.])
@@ -54,7 +54,7 @@ def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a V
 
 
 def forked(device: torch.device) -> AbstractContextManager[None]:
-    """Restore PyTorch's own generators, of the CPU and of this device, after the block.
+    """Restore PyTorch's global generators, of the CPU and of this device, after the block.
 
     >>> before = torch.get_rng_state()
     >>> with forked(torch.device("cpu")):
@@ -66,15 +66,15 @@ def forked(device: torch.device) -> AbstractContextManager[None]:
 
 
 class Surrogate(nn.Module, ABC):
-    """An unlabelled term H, with whatever state it needs.
+    """An unlabelled term H, with its state.
 
     Args:
         seed: Seed of the term's own random draws (augmentation, noise, partners).
 
     Attributes:
         bounded_up_to: The largest λ ≥ 0 for which the debiased risk is bounded below, with the
-            cross-entropy as L: infinite where H itself is bounded, 0 where no λ > 0 is safe. Past
-            it, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
+            cross-entropy as L: infinite if H itself is bounded, 0 if no λ > 0 is safe. For a larger
+            λ, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
     """
 
     bounded_up_to: float = math.inf
@@ -86,16 +86,16 @@ class Surrogate(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, model: Model, rows: Rows) -> Scores:
-        """Return H and the logits for L of each row; changes no state but the draws' own."""
+        """Return H and the logits for L of each row; changes no state except its generator's."""
 
     def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:  # noqa: ARG002
-        """Return :meth:`forward`'s scores for a step, where L is computed on the first rows alone.
+        """Return :meth:`forward`'s scores for a step in which only the first rows need L.
 
-        Override it to leave out work that only L of the other rows would need. H must stay one
-        function of all rows, whatever ``n_labelled``.
+        Override it to skip work that only L of the other rows would need. H must remain the same
+        function of all rows, whatever ``n_labelled`` is.
 
         Args:
-            model: The model that is trained.
+            model: The model being trained.
             rows: The labelled rows of the step, then the unlabelled ones.
             n_labelled: How many of them are labelled.
         """
@@ -103,23 +103,23 @@ class Surrogate(nn.Module, ABC):
         return scores
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
-        """Make the state that depends on the model or the data, before the first step.
+        """Create the state that depends on the model or the data, before the first step.
 
         Args:
-            model: The model that is going to be trained.
+            model: The model to train.
             n_rows: One more than the largest row id.
             n_classes: Number of classes.
         """
 
     @property
     def counts_rows(self) -> bool:
-        """Whether this term, or one inside it, wants to know which row ids may be drawn."""
+        """Whether this term, or one inside it, needs to know which row ids may be drawn."""
         return any(type(part).draws_from is not Surrogate.draws_from for part in self.parts())
 
     def draws_from(self, ids: Tensor) -> None:
-        """Take note, once prepared, of the row ids that steps may draw; others are only evaluated.
+        """Register, after ``prepare``, the row ids that steps may draw; others are only evaluated.
 
-        A surrogate that counts rows counts these; one made of others passes them on.
+        A surrogate that counts rows counts only these; one made of others passes them on.
 
         Args:
             ids: On the device of the state.
@@ -133,7 +133,7 @@ class Surrogate(nn.Module, ABC):
 
         Args:
             model: The model after the step.
-            rows: The rows of the step, labelled and unlabelled alike.
+            rows: All rows of the step, labelled and unlabelled.
             scores: What :meth:`forward` returned for them.
         """
 
@@ -147,31 +147,31 @@ class Surrogate(nn.Module, ABC):
         return type(self).after_step is not Surrogate.after_step
 
     def needs_own_run(self) -> str:
-        """Return why several runs cannot share this term in one computation; "" where they can.
+        """Return why several runs cannot share this term in one computation; "" if they can.
 
-        By default a term cannot be shared that has state of its own, or a term inside it has.
+        By default a term cannot be shared if it, or a term inside it, has state.
         """
         held = (*self.parameters(), *self.buffers())
         if self.moves or type(self).prepare is not Surrogate.prepare or held:
-            return f"{type(self).__name__} has state of its own, which runs cannot share."
+            return f"{type(self).__name__} has state, which several runs cannot share."
         inside = (part.needs_own_run() for part in self.parts() if part is not self)
         return next(filter(None, inside), "")
 
     @property
     def seed(self) -> int:
-        """Seed of the term's own draws."""
+        """Seed of the term's random draws."""
         return self._seed
 
     def restart_draws(self) -> None:
-        """Start the draws of this term and of all terms inside it from their seeds again."""
+        """Restart the random draws of this term and of all terms inside it from their seeds."""
         for part in self.parts():
             part._generator = None
 
     @contextmanager
     def draws_apart(self, device: torch.device) -> Iterator[None]:
-        """Draw from fresh generators inside the block, so that a look at the term changes no run.
+        """Use fresh generators inside the block, so that evaluating the term does not affect a run.
 
-        PyTorch's own generators, which a plain function may draw from, are restored as well.
+        PyTorch's global generators, which a plain function may use, are restored as well.
 
         Args:
             device: Where the rows are.
@@ -186,13 +186,13 @@ class Surrogate(nn.Module, ABC):
                 part._generator = generator
 
     def generator(self, device: torch.device) -> torch.Generator:
-        """Return the generator of the term's draws, on the device where the rows are."""
+        """Return the generator of the term's draws, on the device of the rows."""
         if self._generator is None or self._generator.device != device:
             self._generator = torch.Generator(device).manual_seed(self._seed)
         return self._generator
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Return the state of the draws, so that ``state_dict`` carries all there is."""
+        """Return the state of the generators, so that ``state_dict`` is complete."""
         if self._generator is None:
             return {"seed": self._seed}
         return {
@@ -202,7 +202,7 @@ class Surrogate(nn.Module, ABC):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Resume the draws of a saved state; on another machine's GPU they start from the seed."""
+        """Restore saved generators; on a GPU of another machine, restart from the seed."""
         self._seed = state["seed"]
         self._generator = None
         device = torch.device(state.get("device", "cpu"))

@@ -15,17 +15,18 @@ from dessl.surrogates.function import surrogate_from
 class Combine(Surrogate):
     """A sum of surrogates, each with its own views, draws and state.
 
-    Each term makes its own passes, with the draws and state it would have alone. L pairs with the
-    views of all terms, one after the other, each view with the same weight: with FixMatch's two
-    views and one of the entropy, L is the mean over three passes. Where the terms need one pass
-    only, a term made for it is cheaper, as :class:`~dessl.surrogates.vat.VATEntropy` is. After a
-    step each term is given its own logits, and the sum as H. Where some terms give a one-logit
-    model's logit and others, such as :class:`~dessl.surrogates.smooth.Smooth`, two columns, the
-    logit comes as the log-probabilities of the two classes.
+    Each term makes its own passes, with the draws and state it would have alone. L is computed on
+    the views of all terms, each with the same weight: with FixMatch's two views and one of the
+    entropy, L is the mean over three passes. If the terms could share one pass, a specialised term
+    such as :class:`~dessl.surrogates.vat.VATEntropy` is cheaper. After a step each term gets its
+    own logits, and the sum as H. If some terms return the single logit of a one-logit model and
+    others, such as :class:`~dessl.surrogates.smooth.Smooth`, two columns, the single logit is
+    converted to the log-probabilities of the two classes.
 
     V views in all give a term m with v_m of them a share v_m/V of L, so the debiased risk is
-    bounded below up to min_m b_m·(v_m/V)/w_m, b_m being the term's own bound: infinite if every
-    term's is. v_m is known from the first pass on; before it, terms are taken to have equally many.
+    bounded below up to min_m b_m·(v_m/V)/w_m, where b_m is the term's own bound: infinite if every
+    b_m is. v_m is known after the first pass; before it, all terms are assumed to have the same
+    number of views.
 
     Args:
         surrogates: The terms, or functions h(logits) or h(model, x).
@@ -59,7 +60,7 @@ class Combine(Surrogate):
 
     @property
     def bounded_up_to(self) -> float:  # type: ignore[override]
-        """The λ up to which the sum's debiased risk is bounded below."""
+        """The largest λ for which the debiased risk of the sum is bounded below."""
         total = sum(self._views)
         bounds = [
             term.bounded_up_to * views / (total * weight)
@@ -83,11 +84,11 @@ class Combine(Surrogate):
         return self._summed([term(model, rows) for term in self.terms])
 
     def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
-        """Return the sums of what each term gives for a step."""
+        """Return the weighted sums and all logits for a step."""
         return self._summed([term.step_scores(model, rows, n_labelled) for term in self.terms])
 
     def needs_own_run(self) -> str:
-        """Answer for the terms: the sum has no state of its own."""
+        """Return the terms' reasons: the sum itself has no state."""
         if type(self) is not Combine:  # a subclass may have
             return super().needs_own_run()
         return next(filter(None, (term.needs_own_run() for term in self.terms)), "")
@@ -102,7 +103,7 @@ class Combine(Surrogate):
         return Scores(h, torch.cat(logits))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
-        """Move every term on, each with its own logits."""
+        """Update every term, each with its own logits."""
         parts = torch.split(scores.logits, list(self._views))
         for term, logits in zip(self.terms, parts, strict=True):
             term.after_step(model, rows, Scores(scores.h, logits))

@@ -14,18 +14,18 @@ from dessl.surrogates.state import check_fine_enough, device_of
 class EMATeacher(nn.Module):
     """A model whose weights are the exponential moving average of another's.
 
-    While few steps t have been made, d = 1 − 1/(t + 1) weighs them all alike, as in the code of
+    In the first steps t, d = 1 − 1/(t + 1) gives them equal weights, as in the code of
     Tarvainen & Valpola (2017); from t = 1/(1 − decay) on, d is the decay.
 
     The teacher is always in evaluation mode: no dropout, and BatchNorm uses running statistics, so
     that a row's target depends on that row alone and the forward pass changes no state. Those
-    statistics move as the weights do; buffers that are not floats or are in half precision, and
-    entries of a buffer that have no average, such as the −∞ of a mask, are copied. Trained weights
-    in half precision are refused: their average would stand still.
+    statistics are averaged like the weights; buffers that are not floats or are in half precision,
+    and entries of a buffer without an average, such as the −∞ of a mask, are copied. Trained
+    weights in half precision are an error: their average would not change.
 
     Args:
-        model: What to begin with; a deep copy of it is made.
-        decay: Of the average, in [0, 1); 0 copies the model at every step.
+        model: The initial model, of which a deep copy is made.
+        decay: Decay of the average, in [0, 1); 0 copies the model at every step.
 
     >>> model = nn.Linear(2, 3)
     >>> teacher = EMATeacher(model, decay=0.99)
@@ -44,17 +44,17 @@ class EMATeacher(nn.Module):
         self.register_buffer("steps", steps)
 
     def train(self, mode: bool = True) -> Self:  # noqa: ARG002 (nn.Module's signature)
-        """Stay in evaluation mode, whatever the student does."""
+        """Stay in evaluation mode, whatever the student's mode."""
         return super().train(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (n, classes) without gradient."""
+        """Return logits (n, classes) without gradients."""
         with torch.no_grad():
             logits: Tensor = self.model(x)
         return logits
 
     def follow(self, model: nn.Module) -> None:
-        """Move towards the model after its step."""
+        """Update the average after a step of the model."""
         own = [*self.model.parameters(), *self.model.buffers()]
         move_average(own, [*model.parameters(), *model.buffers()], self)
         with torch.no_grad():
@@ -64,7 +64,7 @@ class EMATeacher(nn.Module):
 
 
 class Average(Protocol):
-    """What keeps an average: the steps it has made, shape (), and its decay."""
+    """The state of an average: the number of its steps, shape (), and its decay."""
 
     steps: Tensor
     decay: float
@@ -72,14 +72,14 @@ class Average(Protocol):
 
 @torch.no_grad()
 def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Average) -> None:
-    """Make one step of an average; no look at a value, a few kernels for all tensors.
+    """Update an average by one step, without inspecting values, in a few kernels for all tensors.
 
-    Whole numbers are copied, and so is what is in half precision and not trained.
+    Integers are copied, and so are untrained tensors in half precision.
 
     Args:
-        mine: The averaged tensors, moved in place.
-        theirs: What they follow, in the same order; what is trained of it is in float32 or float64.
-        average: Its steps are counted on.
+        mine: The averaged tensors, updated in place.
+        theirs: The tensors to average, in the same order; trained ones are in float32 or float64.
+        average: The average, whose number of steps is increased.
     """
     average.steps += 1
     share = (1 / (average.steps + 1)).clamp(min=1 - average.decay)
@@ -98,15 +98,15 @@ def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Aver
 
 
 def checked_decay(decay: float) -> float:
-    """Refuse a decay outside [0, 1)."""
+    """Reject a decay outside [0, 1)."""
     return _checks.number("decay", decay, low=0.0, high=1.0, open_high=True)
 
 
 def prepared_teacher(teacher: EMATeacher | None) -> EMATeacher:
-    """Refuse a surrogate that was not made ready for a model."""
+    """Reject a surrogate that was not prepared for a model."""
     if teacher is None:
         raise RuntimeError(
-            "there is no teacher yet: it starts as a copy of the model. Call "
+            "the teacher does not exist yet: it starts as a copy of the model. Call "
             "surrogate.prepare(model, n_rows, n_classes) before the first step."
         )
     return teacher

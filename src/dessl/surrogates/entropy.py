@@ -6,13 +6,13 @@ from dessl.surrogates.views import plain_view
 
 
 class Entropy(Surrogate):
-    """Shannon's entropy of the prediction (Grandvalet & Bengio, 2004).
+    """Shannon entropy of the prediction (Grandvalet & Bengio, 2004).
 
-    L pairs with the same view of the row. The entropy lies in [0, log K], so the debiased risk is
-    bounded below for every λ.
+    L is computed on the same view of the row. The entropy lies in [0, log K], so the debiased risk
+    is bounded below for every λ.
 
     Args:
-        view: What the model sees of a row.
+        view: View of a row for the model.
         seed: Seed of the view's draws.
 
     >>> import torch

@@ -1,4 +1,4 @@
-"""A pass through the model as it is used later: with running statistics, without dropout."""
+"""A pass in evaluation mode, as the model is used later: running statistics, no dropout."""
 
 import torch
 from torch import Tensor, nn
@@ -8,10 +8,10 @@ from dessl.surrogates.smooth import SmoothedModel
 
 
 def evaluated(model: Model) -> Model:
-    """Return the model in evaluation mode, without gradient; its own mode comes back after a pass.
+    """Return the model in evaluation mode, without gradients; each pass restores its own mode.
 
     Only the modules' ``training`` is switched, so this can be compiled and captured in a CUDA
-    graph. A plain function is called as it is.
+    graph. A plain function is called unchanged.
 
     >>> norm = nn.BatchNorm1d(1)
     >>> evaluated(norm)(torch.tensor([[3.0], [5.0]])).round().flatten().tolist()

@@ -19,25 +19,25 @@ class FixMatch(WeakToStrong):
 
     H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ, k = arg max_y p(y|x₁), else 0.
 
-    L pairs with both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂), ℓ = −log p, as in the paper. Where
-    the confident label k is right, L − λH = ½ ℓ(y|x₁) + (½ − λ) ℓ(y|x₂), bounded below up to λ = ½
-    and for no λ beyond: that is ``bounded_up_to``. Where k is *wrong* it is unbounded for every
-    λ > 0: with p(y|x₂) → 1 the loss stays finite and H → ∞. Such rows are few at a high τ, and the
-    other half of L pulls their weak view towards y; where a run still drifts off, bound the risk
+    L is computed on both views: L = ½ ℓ(y|x₁) + ½ ℓ(y|x₂), ℓ = −log p, as in the paper. If the
+    confident pseudo-label k is right, L − λH = ½ ℓ(y|x₁) + (½ − λ) ℓ(y|x₂), which is bounded below
+    up to λ = ½ and for no larger λ: that is ``bounded_up_to``. If k is *wrong*, it is unbounded for
+    every λ > 0: with p(y|x₂) → 1 the loss stays finite and H → ∞. Such rows are rare at a high τ,
+    and the other half of L pulls their weak view towards y; if a run still diverges, bound the risk
     or smooth H.
 
     Args:
         threshold: τ; a row below it counts as a zero.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
-        targets: Where labels are guessed. ``"joint"``: in the one pass that all views share, as in
-            the paper. ``"apart"``: in a pass of their own that all rows make, without gradient and
-            in evaluation mode, that is by the model as it will be used; a second pass, with
-            gradient, has the strong views and the weak ones that L is computed on. That is a
-            quarter less work in :func:`dessl.train` and in Lightning, which call
-            :meth:`step_scores`; call it in a loop of your own too. The plain call computes L on
-            all rows, which costs one pass more than ``"joint"``. H is still one function of all
-            rows, but not the joint pass's where there is BatchNorm or dropout.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
+        targets: Where pseudo-labels are computed. ``"joint"``: in the pass that all views share, as
+            in the paper. ``"apart"``: in a separate pass of all rows, without gradients and in
+            evaluation mode, as the model will be used; a second pass, with gradients, has the
+            strong views and the weak views that L is computed on. This saves a quarter of the work
+            in :func:`dessl.train` and in Lightning, which call :meth:`step_scores`; call it in your
+            own loop too. A plain call computes L on all rows, which costs one pass more than
+            ``"joint"``. H is still one function of all rows, but with BatchNorm or dropout it
+            differs from that of the joint pass.
         seed: Seed of the views' draws.
 
     >>> import torch
@@ -68,21 +68,21 @@ class FixMatch(WeakToStrong):
         return self._scores(model, rows, len(rows.x))
 
     def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
-        """Return the scores of a step whose first ``n_labelled`` rows alone have a loss L.
+        """Return the scores of a step in which only the first ``n_labelled`` rows have a loss L.
 
-        With ``targets="apart"`` the weak logits of all other rows come without gradient, which L
-        does not need. H does not depend on ``n_labelled``, except through BatchNorm's batch.
+        With ``targets="apart"`` the weak logits of all other rows have no gradient, since L does
+        not use them. H does not depend on ``n_labelled``, except through BatchNorm's batch.
         """
         if self.targets == "joint" or type(self).forward is not FixMatch.forward:
             return super().step_scores(model, rows, n_labelled)
         return self._scores(model, rows, n_labelled)
 
     def needs_own_run(self) -> str:
-        """With targets in a pass of their own, BatchNorm would see other batches when stacked."""
+        """With targets in a separate pass, BatchNorm would see different batches when stacked."""
         if self.targets == "apart":
             return (
-                f"{type(self).__name__} with targets='apart' gives BatchNorm other batches in a "
-                "population than in a run alone. Pass targets='joint'."
+                f"{type(self).__name__} with targets='apart' gives BatchNorm different batches in "
+                "a population than in a single run. Pass targets='joint'."
             )
         return super().needs_own_run()
 
@@ -103,16 +103,16 @@ class FixMatch(WeakToStrong):
 class FixMatchStar(FixMatch):
     """FixMatch as published: strong views in the unlabelled term only.
 
-    H is that of :class:`FixMatch`; L pairs with the weak view alone. Nothing in L then holds the
-    strong view: on a labelled row with a confident weak view, p(k|x₂) → 0 makes −λH → −∞ while L
-    does not move. So the debiased risk is unbounded below for every λ > 0, and the paper found that
-    training on it diverges. Use :class:`FixMatch`, bound the risk, or smooth H.
+    H is that of :class:`FixMatch`; L is computed on the weak view alone. Nothing in L then
+    constrains the strong view: on a labelled row with a confident weak view, p(k|x₂) → 0 makes −λH
+    → −∞ while L does not change. So the debiased risk is unbounded below for every λ > 0, and the
+    paper found that training on it diverges. Use :class:`FixMatch`, bound the risk, or smooth H.
 
     Args:
         threshold: τ; a row below it counts as a zero.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
-        targets: As of :class:`FixMatch`.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
+        targets: As in :class:`FixMatch`.
         seed: Seed of the views' draws.
 
     >>> import torch

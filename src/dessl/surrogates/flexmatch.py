@@ -15,7 +15,7 @@ NEVER, LEFT_OUT = -1, -2  # in place of a confident label: none yet, and not dra
 
 
 class FlexMatch(WeakToStrong):
-    """Cross-entropy to the weak view's label, at a threshold that its class earns (Zhang, 2021).
+    """Cross-entropy to the weak view's label, with a threshold per class (Zhang et al., 2021).
 
     H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ(k), k = arg max_y p(y|x₁), else 0. With σ(c) the number of
     rows whose last confident label (p ≥ τ) was c, out of N,
@@ -24,22 +24,22 @@ class FlexMatch(WeakToStrong):
 
     The second argument of the maximum is the warm-up: thresholds start at 0 and rise as rows
     become confident. State: the last confident label of each row, and the thresholds. Counts are
-    over all rows that steps may draw, labelled ones too, since H is blind; the original counts
-    unlabelled ones. :func:`dessl.train` tells which they are, by :meth:`draws_from`. Where nobody
-    does, N is one more than the largest id, and an id that is never drawn, such as one of a
-    validation part, is a row that never becomes confident: where those outnumber the commonest
-    class they hold the thresholds down for good.
-    Where a row comes twice in a step, the larger of its confident labels is kept.
+    over all rows that steps may draw, including labelled ones, since H is blind; the original
+    counts only unlabelled rows. :func:`dessl.train` registers these rows with :meth:`draws_from`.
+    Without that, N is one more than the largest id, and an id that is never drawn, such as a
+    validation row, counts as a row that never becomes confident: if there are more of these than
+    rows of the most common class, they keep the thresholds low forever. If a row
+    occurs twice in a step, the larger of its confident labels is kept.
 
-    L pairs with both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
-    bounded below up to λ = ½ on rows whose label is right, for no λ > 0 where it is wrong (see
-    :class:`FixMatch`); early on, at low thresholds, more of them are.
+    L is computed on both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
+    bounded below up to λ = ½ on rows whose pseudo-label is right, and for no λ > 0 if it is wrong
+    (see :class:`FixMatch`); early in training, at low thresholds, more of them are wrong.
 
     Args:
         threshold: τ.
-        warm_up: Whether rows that were never confident hold the thresholds down.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        warm_up: Whether rows that were never confident lower the thresholds.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views' draws.
 
     >>> flexmatch = FlexMatch()
@@ -77,7 +77,7 @@ class FlexMatch(WeakToStrong):
         self.thresholds = torch.zeros(n_classes, device=device)
 
     def draws_from(self, ids: Tensor) -> None:
-        """Leave the rows that no step draws out of all counts."""
+        """Exclude rows that no step draws from all counts."""
         last_label = prepared(self, "last_label")
         drawn = torch.zeros_like(last_label, dtype=torch.bool)
         drawn[ids] = True
@@ -94,7 +94,7 @@ class FlexMatch(WeakToStrong):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Note the confident labels of the step's rows and set the thresholds from all of them."""
+        """Store the confident labels of the step's rows and update the thresholds."""
         log_p = log_probabilities(scores.logits[0])
         thresholds = prepared(self, "thresholds", log_p)
         last_label = prepared(self, "last_label")

@@ -13,25 +13,26 @@ from dessl.surrogates.weak_to_strong import WeakToStrong
 
 
 class FreeMatch(WeakToStrong):
-    """Cross-entropy to the weak view's label, at thresholds that follow training (Wang, 2023).
+    """Cross-entropy to the weak view's label, with adaptive thresholds (Wang et al., 2023).
 
     H(x) = −log p(k|x₂) where p(k|x₁) ≥ τ(k), k = arg max_y p(y|x₁), else 0, with
 
         τ ← m τ + (1 − m) mean max_y p(y|x₁),    p̃ ← m p̃ + (1 − m) mean p(·|x₁),
         τ(c) = τ · p̃(c) / max_c p̃(c),
 
-    both from 1/K on. State: τ and p̃, moved after the step by all its rows, labelled ones too; the
-    original moves them by unlabelled rows and before they are used. Its fairness term is left
-    out: it is a function of a batch's mean prediction and has no value for a row.
+    both starting at 1/K. State: τ and p̃, updated after the step from all its rows, including
+    labelled ones; the original updates them from unlabelled rows and before they are used. Its
+    fairness term is omitted: it is a function of a batch's mean prediction and has no value per
+    row.
 
-    L pairs with both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
-    bounded below up to λ = ½ on rows whose label is right, for no λ > 0 where it is wrong (see
-    :class:`FixMatch`); early on, at low thresholds, more of them are.
+    L is computed on both views, ½ + ½. Given the thresholds, H is FixMatch's: the debiased risk is
+    bounded below up to λ = ½ on rows whose pseudo-label is right, and for no λ > 0 if it is wrong
+    (see :class:`FixMatch`); early in training, at low thresholds, more of them are wrong.
 
     Args:
         momentum: m.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views' draws.
 
     >>> freematch = FreeMatch(momentum=0.5)
@@ -77,7 +78,7 @@ class FreeMatch(WeakToStrong):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move τ and p̃ towards the step's mean confidence and mean prediction."""
+        """Update τ and p̃ with the step's mean confidence and mean prediction."""
         p = log_probabilities(scores.logits[0]).exp()
         move_towards(prepared(self, "mean", p), p.mean(0), 1 - self.momentum)
         move_towards(prepared(self, "confidence"), p.amax(-1).mean(), 1 - self.momentum)

@@ -14,14 +14,14 @@ from dessl.surrogates.views import plain_view
 class FromFunction(Surrogate):
     """H given by a function, of the logits or of the model and x.
 
-    ``h(logits)`` takes (n, classes) and returns (n,); L pairs with the same logits.
-    ``h(model, x)`` takes the model and what it sees of the rows and returns (n,); L then pairs with
-    one more forward pass on the same x.
+    ``h(logits)`` takes (n, classes) and returns (n,); L is computed on the same logits. ``h(model,
+    x)`` takes the model and its input and returns (n,); L then needs one more forward pass on the
+    same x.
 
     Args:
-        h: The function. It must treat each row alike, whatever else is in the batch.
-        bounded_up_to: The λ up to which the debiased risk is bounded below, if you know it.
-        view: What the model sees of a row.
+        h: The function. It must treat each row in the same way, whatever else is in the batch.
+        bounded_up_to: The largest λ for which the debiased risk is bounded below, if you know it.
+        view: View of a row for the model.
         seed: Seed of the view's draws.
 
     >>> import torch
@@ -59,7 +59,7 @@ class FromFunction(Surrogate):
 
 
 def surrogate_from(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
-    """Take a surrogate as it is and a plain function as :class:`FromFunction`."""
+    """Return a surrogate unchanged, and wrap a plain function in :class:`FromFunction`."""
     if isinstance(h, Surrogate):
         return h
     if isinstance(h, type) or not callable(h):
@@ -77,7 +77,7 @@ def _takes_model(h: Callable[..., Tensor]) -> bool:
         parameters = inspect.signature(h).parameters.values()
     except ValueError as error:  # functions written in C do not tell
         raise TypeError(
-            f"h must tell whether it takes (logits) or (model, x); {h!r} does not. Wrap it: "
+            f"cannot see whether h takes (logits) or (model, x): {h!r} has no signature. Wrap it: "
             "lambda logits: ..."
         ) from error
     needed = [

@@ -17,22 +17,21 @@ from dessl.surrogates.views import plain_view
 class ICT(Surrogate):
     """Predictions at mixtures against mixtures of predictions (Verma et al., 2019).
 
-    Partners come from a random permutation of the batch, labelled and unlabelled rows together and
-    without knowing which is which; a row's H is that of its own mixture, so it depends on its
-    partner, but in law on no row's place and on no row's label. The targets are an averaged
-    teacher's (:class:`~dessl.surrogates.ema.EMATeacher`), as in :class:`MeanTeacher`. The
-    original draws one mixing weight for a batch, here each row has its own: a row's H has the same
-    distribution, and their mean over a batch varies less. Its distance is the mean over the K
-    classes, ours the sum: their weight w is our λ = w/K.
+    Partners come from a random permutation of the whole batch, regardless of which rows are
+    labelled. A row's H is that of its own mixture: it depends on its partner, but its distribution
+    depends neither on positions in the batch nor on labels. The targets come from an averaged
+    teacher (:class:`~dessl.surrogates.ema.EMATeacher`), as in :class:`MeanTeacher`. The original
+    draws one mixing weight per batch, here each row has its own: a row's H has the same
+    distribution, and the mean over a batch varies less. The original's distance is the mean over
+    the K classes, ours the sum: their weight w is our λ = w/K.
 
-    L pairs with the row as the view shows it, unmixed; BatchNorm's running statistics see that pass
-    alone. H is at most 2, so the debiased risk is
-    bounded below for every λ.
+    L is computed on the unmixed view; only that pass updates BatchNorm's running statistics. H is
+    at most 2, so the debiased risk is bounded below for every λ.
 
     Args:
-        alpha: α of the Beta law, positive; 1 is uniform.
-        decay: Of the teacher's average, in [0, 1).
-        view: What the model sees of a row, as floats; the same for student and teacher.
+        alpha: α of the Beta distribution, positive; 1 is uniform.
+        decay: Decay of the teacher's average, in [0, 1).
+        view: View of a row for the model, as floats; the same for student and teacher.
         seed: Seed of the view's draws, the partners and the weights.
 
     >>> import torch
@@ -58,7 +57,7 @@ class ICT(Surrogate):
         self.teacher: EMATeacher | None = None
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
-        """Copy the model: the teacher's first weights."""
+        """Copy the model: the teacher's initial weights."""
         self.teacher = EMATeacher(model, self.decay)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
@@ -73,5 +72,5 @@ class ICT(Surrogate):
         return Scores((p - target).square().sum(-1), logits.unsqueeze(0))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move the teacher towards the model."""
+        """Update the teacher."""
         prepared_teacher(self.teacher).follow(model)

@@ -11,17 +11,17 @@ from dessl.surrogates.views import jittered_view
 class MeanTeacher(Surrogate):
     """Squared distance to the prediction of an averaged model (Tarvainen & Valpola, 2017).
 
-    The teacher begins as a copy of the model and moves after each step; within a step it is fixed.
-    It predicts in evaluation mode (:class:`~dessl.surrogates.ema.EMATeacher` says why): noise comes
-    from its view, not from dropout. The original's distance is the mean over the K classes, ours
-    the sum: their weight w is our λ = w/K.
+    The teacher starts as a copy of the model and is updated after each step; within a step it is
+    fixed. It predicts in evaluation mode (:class:`~dessl.surrogates.ema.EMATeacher` explains why):
+    noise comes from its view, not from dropout. The original's distance is the mean over the K
+    classes, ours the sum: their weight w is our λ = w/K.
 
-    L pairs with the student's view. H is at most 2, so the debiased risk is bounded below for every
-    λ.
+    L is computed on the student's view. H is at most 2, so the debiased risk is bounded below for
+    every λ.
 
     Args:
-        view: What student and teacher see of a row, each with draws of its own.
-        decay: Of the average, in [0, 1).
+        view: The view of a row for student and teacher, with separate draws for each.
+        decay: Decay of the average, in [0, 1).
         seed: Seed of the view's draws.
 
     >>> import torch
@@ -40,7 +40,7 @@ class MeanTeacher(Surrogate):
         self.teacher: EMATeacher | None = None
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
-        """Copy the model: the teacher's first weights."""
+        """Copy the model: the teacher's initial weights."""
         self.teacher = EMATeacher(model, self.decay)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
@@ -54,5 +54,5 @@ class MeanTeacher(Surrogate):
         return Scores(distance, logits.unsqueeze(0))
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move the teacher towards the model."""
+        """Update the teacher."""
         prepared_teacher(self.teacher).follow(model)

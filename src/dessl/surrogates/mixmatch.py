@@ -26,15 +26,16 @@ class MixMatch(Surrogate):
         x̃_a = w x_a + (1 − w) x_j,       q̃_a = w q + (1 − w) q_j,
         H(x) = 1/A Σ_a 1/K Σ_y (p(y|x̃_a) − q̃_a(y))²,
 
-    or −Σ_y q̃_a(y) log p(y|x̃_a) in place of the squares. No gradient reaches the guesses, and the
-    pass on mixed rows leaves no trace in BatchNorm's running statistics.
+    or −Σ_y q̃_a(y) log p(y|x̃_a) in place of the squares. No gradient flows through the guesses,
+    and the pass on mixed rows does not update BatchNorm's running statistics.
 
-    L pairs with the A views, unmixed. What a row-wise, blind H leaves out: in the original,
-    labelled rows are mixed too, with their labels, and partners' targets are true labels where they
-    are known; here every target is a guess.
+    L is computed on the A unmixed views. What a per-row, blind H cannot include: in the original,
+    labelled rows are mixed too, with their labels, and partners' targets are the true labels if
+    known; here every target is a guess.
 
-    Squares: H ≤ 2/K, so the debiased risk is bounded below for every λ. Cross-entropy: L says
-    nothing about the mixed row, where p(y|x̃) → 0 makes H → ∞; unbounded for every λ > 0.
+    With squares, H ≤ 2/K, so the debiased risk is bounded below for every λ. With cross-entropy, L
+    does not constrain the mixed row, where p(y|x̃) → 0 makes H → ∞: the risk is unbounded for every
+    λ > 0.
 
     Args:
         distance: ``"squared"`` or ``"cross_entropy"``.
@@ -88,7 +89,7 @@ class MixMatch(Surrogate):
 
 
 def mostly_own(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
-    """Mix each row with another, its own weight being the larger: w = max(v, 1 − v).
+    """Mix each row with another, with the larger weight on itself: w = max(v, 1 − v).
 
     >>> mixed = mostly_own(torch.eye(3), 1.0, torch.Generator().manual_seed(0))
     >>> bool((mixed.lam >= 0.5).all())

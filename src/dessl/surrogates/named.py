@@ -1,4 +1,4 @@
-"""A surrogate from its name, its views and its settings: one dict, and one way to use it."""
+"""Creates a surrogate from its name, its views and its settings."""
 
 import difflib
 import inspect
@@ -56,12 +56,12 @@ SURROGATES: dict[str, type[Surrogate]] = {
 def named_surrogate(
     name: str, *, views: Mapping[str, View] | None = None, seed: int = 0, **settings: Any
 ) -> Surrogate:
-    """Make a surrogate of ``SURROGATES`` from its name.
+    """Create a surrogate of ``SURROGATES`` from its name.
 
     Args:
         name: A key of ``SURROGATES``.
-        views: What the model sees of a row, by the names ``"view"``, ``"weak"`` and ``"strong"``;
-            the surrogate gets those that it takes, and has its own defaults for the rest.
+        views: Views of a row, by the names ``"view"``, ``"weak"`` and ``"strong"``; the surrogate
+            gets those that it accepts, and uses its own defaults for the rest.
         seed: Seed of its draws.
         settings: Its other arguments, such as ``threshold``.
 
@@ -82,7 +82,7 @@ def named_surrogate(
     if missing:
         raise ValueError(
             f"the surrogate {name!r} has no default for {', '.join(missing)}, so its name is "
-            f"not enough. In Python, pass dessl.SURROGATES[{name!r}](...) in place of the "
+            f"not enough. In Python, pass dessl.SURROGATES[{name!r}](...) instead of the "
             "name; on the command line, choose another surrogate."
         )
     given = {which: view for which, view in (views or {}).items() if which in takes}
@@ -90,7 +90,7 @@ def named_surrogate(
 
 
 def as_surrogate(h: "str | Surrogate | Callable[..., Tensor]") -> Surrogate:
-    """Take a surrogate as it is, a name as :func:`named_surrogate`, a function as H itself.
+    """Return a surrogate unchanged, create one from a name, or wrap a function as H.
 
     >>> from dessl.functional import entropy
     >>> as_surrogate(entropy), as_surrogate("entropy")

@@ -15,20 +15,20 @@ DIVERGENCES = {"squared_distance": squared_distance, "kl": kl_divergence}
 
 
 class PiModel(Surrogate):
-    """Agreement of two passes with draws of their own (Sajjadi et al., 2016; Laine & Aila, 2017).
+    """Agreement of two passes with separate draws (Sajjadi et al., 2016; Laine & Aila, 2017).
 
-    v and v′ are two draws of one view; dropout and other noise of the model are drawn again too.
+    v and v′ are two draws of one view; dropout and other noise of the model are redrawn too.
     Without any noise, in view or model, H is zero. The second pass is the target, θ̂ is θ without
-    gradient (paper, appendix B). For the squared distance a gradient through both passes would have
-    twice the mean: double λ to have Laine & Aila's. Their distance is the mean over the K classes,
-    ours the sum: their weight w is our λ = w/K.
+    gradient (paper, appendix B). For the squared distance, a gradient through both passes would be
+    twice as large on average: double λ to match Laine & Aila. Their distance is the mean over the K
+    classes, ours the sum: their weight w is our λ = w/K.
 
-    L pairs with the first pass. The squared distance is at most 2, so the debiased risk is bounded
-    below for every λ; the Kullback-Leibler divergence KL(p_θ̂ ‖ p_θ) is not bounded, and grows where
-    the passes disagree, so with it no λ > 0 is safe.
+    L is computed on the first pass. The squared distance is at most 2, so the debiased risk is
+    bounded below for every λ; the Kullback-Leibler divergence KL(p_θ̂ ‖ p_θ) is not bounded,
+    and grows if the passes disagree, so with it no λ > 0 is safe.
 
     Args:
-        view: What the model sees of a row, drawn twice.
+        view: The view of a row, drawn twice.
         divergence: ``"squared_distance"`` Σ (p − q)², or ``"kl"``.
         seed: Seed of the view's draws.
 

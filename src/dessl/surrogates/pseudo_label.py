@@ -16,13 +16,13 @@ class PseudoLabel(Surrogate):
     Soft (0 < T < 1): H(x) = −Σ q log p where max p ≥ τ, else 0, with q ∝ p^(1/T) held fixed. At
     T = 1 the gradient of the soft form is p − q = 0: use :class:`Entropy` for it.
 
-    L pairs with the same view of the row. Both forms lie in [0, log K], a sharpened q being nearer
-    to the arg-max than p is, so the debiased risk is bounded below for every λ.
+    L is computed on the same view of the row. Both forms lie in [0, log K], since a sharpened q is
+    closer to the arg-max than p, so the debiased risk is bounded below for every λ.
 
     Args:
         threshold: τ; a row below it counts as a zero.
         temperature: T; 0 for the hard label.
-        view: What the model sees of a row.
+        view: View of a row for the model.
         seed: Seed of the view's draws.
 
     >>> import torch

@@ -17,7 +17,7 @@ from dessl.surrogates.weak_to_strong import WeakToStrong
 
 
 class ReMixMatch(WeakToStrong):
-    """Aligned guesses from a weak view, taught to strong and mixed ones (Berthelot et al., 2020).
+    """Aligned guesses from a weak view as targets of strong, mixed views (Berthelot et al., 2020).
 
     With a weak view x₀, A strong views x₁ … x_A, the classes' distribution π and the running mean
     p̃ of predictions,
@@ -25,27 +25,28 @@ class ReMixMatch(WeakToStrong):
         q ∝ (p(·|x₀) · π / p̃)^(1/T),
         H(x) = 1/(A+1) Σ_{a=0..A} −Σ_y q̃_a(y) log p(y|x̃_a)  +  c · −Σ_y q(y) log p(y|x₁),
 
-    where x̃_a and q̃_a are mixed as in :class:`MixMatch`, partners drawn blindly from all views of
-    all rows, and no gradient reaches the guesses. State: p̃, flat at first, moved after the step by
-    all its rows: p̃ ← m p̃ + (1 − m) mean p(·|x₀). The original averages the last 128 batches.
+    where x̃_a and q̃_a are mixed as in :class:`MixMatch`, partners are drawn blindly from all views
+    of all rows, and no gradient flows through the guesses. State: p̃, initially uniform, updated
+    after the step from all its rows: p̃ ← m p̃ + (1 − m) mean p(·|x₀). The original averages the
+    last 128 batches.
 
-    L pairs with x₀ and x₁, unmixed, ½ + ½. What a row-wise, blind H leaves out: the rotation loss
-    (a second head of the model), labelled rows mixed with their labels, and π estimated from
-    labels: it is given, or flat. λ stands for the original's 1.5, and c for its 0.5/1.5.
+    L is computed on x₀ and x₁, unmixed, ½ + ½. What a per-row, blind H cannot include: the rotation
+    loss (a second head of the model), labelled rows mixed with their labels, and π estimated from
+    labels: π is passed in, or uniform. λ corresponds to the original's 1.5, and c to its 0.5/1.5.
 
-    The debiased risk is unbounded below for every λ > 0: on mixed rows, where L says nothing,
+    The debiased risk is unbounded below for every λ > 0: on mixed rows, which L does not constrain,
     p(y|x̃) → 0 makes H → ∞. Bound it, or smooth H.
 
     Args:
-        prior: π, one probability for each class; flat if not given.
-        augmentations: A, strong views. The original has 8; each is another pass through the model
-            with gradient, so that 8 cost about 2.2 times as much as 2.
+        prior: π, one probability for each class; uniform if not given.
+        augmentations: A, strong views. The original has 8; each needs another pass with gradients,
+            so that 8 cost about 2.2 times as much as 2.
         temperature: T.
         alpha: α of the mixing weights.
         unmixed: c, weight of the unmixed strong view.
         momentum: m.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views', weights' and partners' draws.
 
     >>> remixmatch = ReMixMatch()
@@ -84,7 +85,7 @@ class ReMixMatch(WeakToStrong):
         self.register_buffer("class_prior", None)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:  # noqa: ARG002
-        """Start with a flat running mean."""
+        """Start with a uniform running mean."""
         flat = [1 / n_classes] * n_classes
         prior = flat if self.prior is None else self.prior
         if len(prior) != n_classes:
@@ -111,7 +112,7 @@ class ReMixMatch(WeakToStrong):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move the running mean towards the step's mean prediction."""
+        """Update the running mean with the step's mean prediction."""
         p = log_probabilities(scores.logits[0]).exp()
         move_towards(prepared(self, "mean", p), p.mean(0), 1 - self.momentum)
 

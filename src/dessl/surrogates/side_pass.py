@@ -1,4 +1,4 @@
-"""Passes that leave no trace: BatchNorm's statistics and all other buffers stay as they are."""
+"""Passes that change no buffers, such as BatchNorm's running statistics."""
 
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -8,12 +8,12 @@ from dessl.surrogates.smooth import SmoothedModel
 
 
 def side_pass(model: Model) -> Model:
-    """Return the model with buffers of its own, copied for each pass and thrown away after it.
+    """Return the model with separate buffers, copied for each pass and discarded after it.
 
-    In training mode BatchNorm uses the batch's statistics as ever, but the running ones do not
-    move. Parameters are the model's own and get their gradient. Nothing is switched on the model
-    itself, so this can be compiled and captured in a CUDA graph. A plain function is returned as
-    it is: its buffers, if it has any, cannot be seen.
+    In training mode BatchNorm uses the batch's statistics as usual, but does not update the running
+    ones. Parameters are the model's own and get gradients. The model itself is not modified, so
+    this can be compiled and captured in a CUDA graph. A plain function is returned unchanged: its
+    buffers, if it has any, are not visible.
 
     >>> import torch
     >>> norm = nn.BatchNorm1d(2)

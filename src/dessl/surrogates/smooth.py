@@ -1,4 +1,4 @@
-"""Bounding a log-loss H: −log((1 − ε)p + ε/K) ≤ log(K/ε), on labelled and unlabelled rows alike."""
+"""Bounding a log-loss H: −log((1 − ε)p + ε/K) ≤ log(K/ε), on labelled and unlabelled rows."""
 
 import math
 from collections.abc import Callable
@@ -18,19 +18,19 @@ FLOOR = -80.0
 class Smooth(Surrogate):
     """Any surrogate with every probability p it sees replaced by (1 − ε)p + ε/K.
 
-    H is then at most of the order of log(K/ε), so L − λH cannot fall without end and the debiased
-    risk is bounded below for every λ. It stays unbiased, since H changed everywhere: on labelled
-    and unlabelled rows, by one fixed function. What the trainer minimises for λ = 0 does not
-    change: L pairs with the surrogate's own views and the model's own, unsmoothed logits.
+    H is then at most of the order of log(K/ε), so L − λH cannot decrease indefinitely and the
+    debiased risk is bounded below for every λ. It stays unbiased, since H changes in the same way
+    on labelled and unlabelled rows, by one fixed function. The objective at λ = 0 does not change:
+    L is computed on the surrogate's own views and the model's own, unsmoothed logits.
 
     Targets and confidences that the surrogate takes from the model are smoothed too. A row with
     confidence c has (1 − ε)c + ε/K: a threshold τ on c is (1 − ε)τ + ε/K here, and a threshold
-    above 1 − ε + ε/K masks every row. A teacher of the surrogate's own is not smoothed: its
-    targets carry no gradient, and targets do not unbind H.
+    above 1 − ε + ε/K masks every row. If the surrogate has its own teacher, that is not smoothed:
+    its targets have no gradient and cannot make H unbounded.
 
     Args:
-        surrogate: What to bound, or a function h(logits) or h(model, x).
-        epsilon: ε in (0, 1): how much of the uniform law is mixed in.
+        surrogate: The surrogate to bound, or a function h(logits) or h(model, x).
+        epsilon: ε in (0, 1): the weight of the uniform distribution in the mixture.
 
     >>> from dessl.surrogates.teacher import Teacher
     >>> rows = Rows(torch.tensor([[500.0, 0.0]]), torch.tensor([0]))
@@ -51,7 +51,7 @@ class Smooth(Surrogate):
         )
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
-        """Prepare the surrogate, with the model as it is."""
+        """Prepare the surrogate, with the unsmoothed model."""
         self.surrogate.prepare(model, n_rows, n_classes)
 
     def forward(self, model: Model, rows: Rows) -> Scores:
@@ -60,26 +60,26 @@ class Smooth(Surrogate):
         return Scores(scores.h, unsmoothed(scores.logits, self.epsilon))
 
     def step_scores(self, model: Model, rows: Rows, n_labelled: int) -> Scores:
-        """Return the same for a step, leaving out what the surrogate can leave out."""
+        """Return the same for a step, without the work that the surrogate can skip."""
         seen = SmoothedModel(model, self.epsilon)
         h, logits = self.surrogate.step_scores(seen, rows, n_labelled)
         return Scores(h, unsmoothed(logits, self.epsilon))
 
     def needs_own_run(self) -> str:
-        """Answer for the surrogate: smoothing has no state."""
+        """Return the surrogate's reason: smoothing has no state."""
         if type(self) is not Smooth:  # a subclass may have
             return super().needs_own_run()
         return self.surrogate.needs_own_run()
 
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:
-        """Hand the surrogate the scores it returned, with smoothed logits."""
+        """Update the surrogate with the scores it returned, with smoothed logits."""
         with torch.no_grad():
             logits = smoothed(scores.logits, self.epsilon)
         self.surrogate.after_step(model, rows, Scores(scores.h, logits))
 
 
 class SmoothedModel:
-    """A model whose probabilities are (1 − ε)p + ε/K; one logit comes out as two."""
+    """A model whose probabilities are (1 − ε)p + ε/K; a single logit becomes two."""
 
     def __init__(self, model: Model, epsilon: float) -> None:
         self.model = model
@@ -91,25 +91,25 @@ class SmoothedModel:
 
 
 def smoothed(logits: Tensor, epsilon: float) -> Tensor:
-    """Return logits of (1 − ε)p + ε/K, shape (..., classes), such that p can be had back.
+    """Return logits of (1 − ε)p + ε/K, shape (..., classes), from which p can be recovered.
 
-    They are log(1 + c·p) with c = (1 − ε)K/ε, which is log((1 − ε)p + ε/K) up to a constant. Near
-    zero a float is precise in its own size, so that no p is too small to survive beside ε/K.
+    They are log(1 + c·p) with c = (1 − ε)K/ε, which is log((1 − ε)p + ε/K) up to a constant. Floats
+    near zero have full relative precision, so that even a tiny p is not lost next to ε/K.
 
     >>> smoothed(torch.tensor([[9.0, -9.0]]), epsilon=0.1).softmax(-1)
     tensor([[0.9500, 0.0500]])
     """
     log_p = log_probabilities(logits)
-    # Floored in value alone: the gradient passes, for unsmoothed() to undo it exactly.
+    # Only the value is floored: the gradient passes, so that unsmoothed() can undo it exactly.
     log_p = log_p + (log_p.clamp(min=FLOOR) - log_p).detach()
     return torch.log1p(_scale(log_p, epsilon) * log_p.exp())
 
 
 def unsmoothed(logits: Tensor, epsilon: float) -> Tensor:
-    """Return log p, shape (..., classes), from what :func:`smoothed` gave.
+    """Return log p, shape (..., classes), from the result of :func:`smoothed`.
 
-    The gradients of the two undo each other, so that L's gradient is that of the model's own
-    logits. A probability below e⁻⁸⁰ comes back as e⁻⁸⁰, with the gradient it should have.
+    The gradients of the two cancel, so that L's gradient is that of the model's own logits. A
+    probability below e⁻⁸⁰ is returned as e⁻⁸⁰, with the correct gradient.
 
     >>> logits = smoothed(torch.tensor([[50.0, 0.0]]), epsilon=0.1)
     >>> unsmoothed(logits, epsilon=0.1).exp()

@@ -21,18 +21,19 @@ class SoftMatch(WeakToStrong):
         w(x) = exp(−(min(c(x) − μ, 0))² / (2 σ² / s²)),
         μ ← m μ + (1 − m) mean c,    σ² ← m σ² + (1 − m) var c,    p̃ ← m p̃ + (1 − m) mean p(·|x₁).
 
-    μ and p̃ start at 1/K, σ² at 1. State: μ, σ² and p̃, moved after the step by all its rows,
-    labelled ones too; the original moves them by unlabelled rows and before they are used.
+    μ and p̃ start at 1/K, σ² at 1. State: μ, σ² and p̃, updated after the step from all its rows,
+    including labelled ones; the original updates them from unlabelled rows and before they are
+    used.
 
-    L pairs with both views, ½ + ½. The label is hard and w ≤ 1, so on rows whose label is right
-    L − λH ≥ −(½ − λw) log p(y|x₂) is bounded below up to λ = ½; where it is wrong, for no λ > 0
-    (see :class:`FixMatch`), and since no weight is zero no such row is masked.
+    L is computed on both views, ½ + ½. The label is hard and w ≤ 1, so on rows whose pseudo-label
+    is right L − λH ≥ −(½ − λw) log p(y|x₂) is bounded below up to λ = ½; if it is wrong, for no λ >
+    0 (see :class:`FixMatch`), and since no weight is zero, no such row is masked.
 
     Args:
         momentum: m.
-        n_sigma: s; a row that is 1/s deviations below the mean weighs exp(−½).
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        n_sigma: s; a row that is 1/s deviations below the mean has weight exp(−½).
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views' draws.
 
     >>> same = lambda x, generator: x
@@ -83,7 +84,7 @@ class SoftMatch(WeakToStrong):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Move μ, σ² and p̃ towards those of the step's rows."""
+        """Update μ, σ² and p̃ with those of the step's rows."""
         log_p = log_probabilities(scores.logits[0])
         confidence = self._confidence(log_p)
         spread = confidence.var(correction=min(1, len(confidence) - 1))

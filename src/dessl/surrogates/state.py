@@ -1,4 +1,4 @@
-"""State that waits for the model and the data: made on the model's device, missed with an error."""
+"""State that depends on the model and the data: created on the model's device."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from dessl.surrogates.base import Surrogate
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return the device of a model's first parameter, the CPU where it has none.
+    """Return the device of a model's first parameter, or the CPU if it has none.
 
     >>> device_of(nn.Linear(2, 2))
     device(type='cpu')
@@ -17,17 +17,17 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def checked_ids(ids: Tensor, n: int, n_rows: int) -> Tensor:
-    """Return row ids as indices, refusing those that would be taken for other rows'.
+    """Return row ids as indices; reject ids that would refer to other rows.
 
     Args:
-        ids: Of the rows, shape (n,).
-        n: Number of the rows.
+        ids: Ids of the rows, shape (n,).
+        n: Number of rows.
         n_rows: One more than the largest id that there is state for; checked on a CPU only.
 
     >>> checked_ids(torch.tensor([0, -1]), n=2, n_rows=5)
     Traceback (most recent call last):
-    ValueError: ids must lie in [0, 4]; got from -1 to 0. An id is a row's place in the state that \
-was prepared or given for all rows.
+    ValueError: ids must lie in [0, 4]; got from -1 to 0. An id is the row's position in \
+the state prepared for all rows.
     """
     if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
         came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
@@ -36,14 +36,14 @@ was prepared or given for all rows.
         raise ValueError(
             f"ids must hold one id for each of the {n} rows, shape ({n},); got {tuple(ids.shape)}."
         )
-    advice = "An id is a row's place in the state that was prepared or given for all rows."
+    advice = "An id is the row's position in the state prepared for all rows."
     ids = ids.long()  # a small integer cannot be compared with many rows
     _checks.between("ids", ids, 0, n_rows - 1, advice=advice)
     return ids
 
 
 def check_fine_enough(average: Tensor) -> None:
-    """Refuse a moving average in half precision: it would stand still.
+    """Reject a moving average in half precision: it would not change.
 
     >>> check_fine_enough(torch.zeros(2, dtype=torch.bfloat16))
     Traceback (most recent call last):
@@ -61,7 +61,7 @@ compute in half precision: precision='bf16' of a TrainPlan, 'bf16-mixed' of Ligh
 
 
 def move_towards(average: Tensor, value: Tensor, share: float) -> None:
-    """Move a running average in place, whatever the precision of the value.
+    """Update a running average in place, whatever the precision of the value.
 
     >>> mean = torch.zeros(1, dtype=torch.float64)
     >>> move_towards(mean, torch.ones(1), share=0.25)
@@ -73,12 +73,12 @@ def move_towards(average: Tensor, value: Tensor, share: float) -> None:
 
 
 def prepared(surrogate: Surrogate, name: str, log_p: Tensor | None = None) -> Tensor:
-    """Return a buffer, refusing one that is missing or has other classes.
+    """Return a buffer; reject one that is missing or has other classes.
 
     Args:
-        surrogate: Whose buffer it is.
-        name: Of the buffer.
-        log_p: Log-probabilities (..., classes) that a buffer (..., classes) is going to meet.
+        surrogate: The surrogate with the buffer.
+        name: Name of the buffer.
+        log_p: Log-probabilities (..., classes) to combine with the buffer (..., classes).
     """
     buffer = getattr(surrogate, name)
     kind = type(surrogate).__name__

@@ -1,4 +1,4 @@
-"""Targets made of predictions: arg-max labels, sharpened and aligned ones. None carries a gradient.
+"""Targets made from predictions: arg-max, sharpened and aligned labels, all without gradients.
 
 All take log-probabilities, shape (..., classes).
 """

@@ -1,4 +1,4 @@
-"""A given teacher: H(x_i) = −Σ_k q_ik log p_θ(k|x_i), for soft labels q fixed beforehand."""
+"""A fixed teacher: H(x_i) = −Σ_k q_ik log p_θ(k|x_i), for soft labels q given in advance."""
 
 from torch import Tensor, nn
 
@@ -9,25 +9,25 @@ from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.state import checked_ids, device_of
 from dessl.surrogates.views import plain_view
 
-TOLERANCE = 1e-3  # of rows that should add up to one; half-precision softmaxes are off by that
+TOLERANCE = 1e-3  # deviation of a row's sum from one; half-precision softmaxes are off by that much
 
 
 class Teacher(Surrogate):
     """Cross-entropy to given soft labels (Hinton et al., 2015), looked up by row id.
 
-    The teacher may be anything that does not know this row's label: a larger model trained
-    elsewhere, a zero-shot classifier, a language model's answers. A teacher trained on these very
-    labels breaks the blindness that debiasing rests on: H of a labelled row would depend on its y.
-    Cross-fit it: label each row with a model trained without that row.
+    The teacher may be anything that has not seen this row's label: a larger model trained
+    elsewhere, a zero-shot classifier, a language model's answers. Debiasing requires that H is
+    blind; with a teacher trained on these labels, H of a labelled row would depend on its y.
+    Cross-fit such a teacher: label each row with a model trained without that row.
 
-    L pairs with the same view of the row. Where q is not the right class with certainty, L − λH
-    falls without end as the model grows sure of y, so no λ > 0 is safe: bound the risk
+    L is computed on the same view of the row. Unless q is certain of the right class, L − λH
+    decreases indefinitely as the model becomes confident in y, so no λ > 0 is safe: bound the risk
     (``bound="nonnegative"``) or H (:class:`~dessl.surrogates.smooth.Smooth`).
 
     Args:
-        probabilities: q, shape (n_rows, classes): the row of id i is its i-th. Rows add up to one.
-        hard: Whether to take the most likely class for certain.
-        view: What the model sees of a row.
+        probabilities: q, shape (n_rows, classes), with row i for id i. Rows sum to one.
+        hard: Whether to use the most likely class as a hard label.
+        view: View of a row for the model.
         seed: Seed of the view's draws.
 
     >>> import torch
@@ -57,7 +57,7 @@ class Teacher(Surrogate):
         self.register_buffer("probabilities", table)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
-        """Refuse a table of other rows or classes, and move it to where the model is."""
+        """Reject a table with other rows or classes, and move it to the model's device."""
         rows, classes = self.probabilities.shape
         if rows < n_rows or classes != n_classes:
             raise ValueError(
@@ -74,8 +74,8 @@ class Teacher(Surrogate):
         if log_p.shape[-1] != classes:
             raise ValueError(
                 f"probabilities must hold a column for each of the model's {log_p.shape[-1]} "
-                f"classes; got {classes}. Order its columns by the data's class_names; for a model "
-                "of one logit there are 2."
+                f"classes; got {classes}. Order its columns by the data's class_names; a model "
+                "with one logit has 2."
             )
         ids = checked_ids(rows.ids, len(logits), n_rows)
         h = -(self.probabilities[ids] * log_p).sum(-1)
@@ -87,8 +87,8 @@ def _checked(probabilities: ArrayLike) -> Tensor:
     total = table.sum(-1)
     if bool((table < 0).any() | ((total - 1).abs() > TOLERANCE).any()):
         raise ValueError(
-            "probabilities must hold a distribution over the classes in each row, at least 0 and "
-            f"adding up to 1; its entries begin at {float(table.min()):g} and its rows add up to "
+            "each row of probabilities must be a distribution over the classes, at least 0 and "
+            f"summing to 1; the smallest entry is {float(table.min()):g} and rows sum to "
             f"{float(total.min()):g} to {float(total.max()):g}. Pass probabilities, not logits."
         )
     return (table / total.unsqueeze(-1)).float()

@@ -1,7 +1,7 @@
-"""Temporal ensembling: H(x) = ‖p_θ(·|v(x)) − z̃‖², z̃ the row's own past predictions, averaged.
+"""Temporal ensembling: H(x) = ‖p_θ(·|v(x)) − z̃‖², z̃ the average of the row's past predictions.
 
-A round lasts until every row was seen. At its end Z ← a·Z + (1 − a)·p for all rows at once; during
-round t + 1 z̃ = Z/(1 − aᵗ), so that the zeros Z began with do not count.
+A round lasts until every row has been seen. At its end Z ← a·Z + (1 − a)·p for all rows; during
+round t + 1 z̃ = Z/(1 − aᵗ), which corrects for the initial zeros of Z.
 """
 
 import torch
@@ -17,30 +17,30 @@ from dessl.surrogates.views import jittered_view
 class TemporalEnsembling(Surrogate):
     """Squared distance to a row's accumulated past predictions (Laine & Aila, 2017).
 
-    The memory (n_rows, classes) is addressed by row ids. As in the original it moves by rounds over
-    all rows, an epoch of the unlabelled stream in :func:`dessl.train`: within a round the targets
-    stand still, and each row contributes one prediction to the next targets. Labelled rows are
-    drawn more often than unlabelled ones; of a row's visits in a round, one is kept, each with the
-    same probability. So the step at which a target was predicted has the same distribution on
-    labelled and on unlabelled rows, and so has H, which the debiased risk needs. A memory that
-    moves at every visit is biased: labelled rows have fresher targets and a smaller H.
+    The memory (n_rows, classes) is addressed by row ids. As in the original it is updated in rounds
+    over all rows, an epoch of the unlabelled stream in :func:`dessl.train`: within a round the
+    targets are fixed, and each row contributes one prediction to the next targets. Labelled rows
+    are drawn more often than unlabelled ones; one of a row's visits in a round is kept, each with
+    the same probability. So the step at which a target was predicted has the same distribution on
+    labelled and unlabelled rows, and so has H, as the debiased risk requires. A memory updated at
+    every visit would be biased: labelled rows would have fresher targets and a smaller H.
 
-    In the first round no row has a target: every H is 0, and stays in the mean. A row that comes
-    twice in a batch counts as one visit, with the prediction of its first place. The step that ends
-    a round may have begun the next epoch; rows that were seen before in this round then count in
-    both rounds, each with its share of the step.
+    In the first round no row has a target: every H is 0, and counts in the mean. A row that occurs
+    twice in a batch counts as one visit, with the prediction of its first occurrence. The step that
+    ends a round may already belong to the next epoch; rows that were seen before in this round then
+    count in both rounds, each with its share of the step.
 
-    A round waits for the rows that :meth:`draws_from` names, which :func:`dessl.train` calls; where
-    nobody does, for all ``n_rows`` ids. In a loop of your own, call it if some ids are never drawn:
+    A round waits for the rows registered with :meth:`draws_from`, which :func:`dessl.train` calls;
+    without that, for all ``n_rows`` ids. In your own loop, call it if some ids are never drawn:
     otherwise no round ends and H stays 0.
 
     The original's distance is the mean over the K classes, ours the sum: their weight w is our
-    λ = w/K. L pairs with the same view of the row. H is at most 2, so the debiased risk is bounded
-    below for every λ.
+    λ = w/K. L is computed on the same view of the row. H is at most 2, so the debiased risk is
+    bounded below for every λ.
 
     Args:
         momentum: a, the share of the past that is kept at the end of a round, in [0, 1).
-        view: What the model sees of a row.
+        view: View of a row for the model.
         seed: Seed of the view's draws and of the choice among a row's visits.
 
     >>> from dessl.surrogates import as_is
@@ -71,7 +71,7 @@ class TemporalEnsembling(Surrogate):
             self.register_buffer(name, None)
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
-        """Make an empty memory where the model is."""
+        """Create an empty memory on the model's device."""
         device = device_of(model)
         self.memory = torch.zeros(n_rows, n_classes, device=device)
         self.latest = torch.zeros(n_rows, n_classes, device=device)
@@ -111,7 +111,7 @@ class TemporalEnsembling(Surrogate):
 
     @torch.no_grad()
     def after_step(self, model: nn.Module, rows: Rows, scores: Scores) -> None:  # noqa: ARG002
-        """Keep or pass over the step's predictions; end the round once every row was seen."""
+        """Keep or skip the step's predictions; end the round once every row has been seen."""
         log_p = log_probabilities(scores.logits[0])
         memory, latest = prepared(self, "memory", log_p), prepared(self, "latest")
         latest_round, visits = prepared(self, "latest_round"), prepared(self, "visits")
@@ -152,10 +152,10 @@ class TemporalEnsembling(Surrogate):
 
 
 def _places(ids: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """Return the place at which each row's id occurs first and whether it is the only one, (n,).
+    """Return where each row's id first occurs and whether it occurs only once, (n,).
 
-    What is written for a row is what its first place has: repeats write equal bits, so that there
-    is no race on a GPU.
+    For repeated ids the value of the first occurrence is written: repeats write equal bits, so that
+    there is no race on a GPU.
     """
     places = torch.arange(len(ids), device=ids.device)
     nowhere = torch.full((n_rows,), len(ids), device=ids.device)

@@ -1,4 +1,4 @@
-"""L and H of rows with known labels, as a look from outside: no gradient, no draw of a run used."""
+"""L and H of rows with known labels, without gradients and without affecting a run's draws."""
 
 from typing import NamedTuple
 
@@ -26,15 +26,15 @@ def losses_and_terms(
 ) -> LossesAndTerms:
     """Return L, its mean over the views, and H of each row.
 
-    The surrogate draws from fresh generators and its state does not move, so that looking changes
-    nothing. Half precision comes back as float32.
+    The surrogate uses fresh generators and its state does not change, so that this has no side
+    effects. Half precision is returned as float32.
 
     Args:
-        model: In evaluation mode, if it has modes.
-        surrogate: Prepared for the rows' ids.
-        rows: n of them.
+        model: The model, in evaluation mode if it has modes.
+        surrogate: The term, prepared for the rows' ids.
+        rows: n rows.
         y: Their labels, shape (n,).
-        at_once: Rows in a forward pass.
+        at_once: Number of rows in a forward pass.
 
     >>> from dessl.surrogates.entropy import Entropy
     >>> rows = Rows(torch.tensor([[0.0, 0.0], [2.0, 0.0]]), torch.arange(2))

@@ -17,15 +17,15 @@ class UDA(WeakToStrong):
     x₁ the weak and x₂ the strong view. The original's KL divergence differs by q's entropy, which
     has no gradient.
 
-    L pairs with both views, ½ + ½, as in the paper's FixMatch. A soft q has mass q(k) on other
-    classes than y; a strong view with p(k|x₂) → 0 and p(y|x₂) → 1 has L → −½ log p(y|x₁) and
+    L is computed on both views, ½ + ½, as in the paper's FixMatch. A soft q has mass q(k) on
+    classes other than y; a strong view with p(k|x₂) → 0 and p(y|x₂) → 1 has L → −½ log p(y|x₁) and
     H → ∞. So the debiased risk is unbounded below for every λ > 0: bound it, or smooth H.
 
     Args:
         threshold: β; a row at or below it counts as a zero.
         temperature: T.
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views' draws.
 
     >>> import torch

@@ -1,6 +1,6 @@
-"""Uncertainty-aware pseudo-labels: H(x) = −log p(k|x), or −mean_c log(1 − p(c|x)) over c ruled out.
+"""Uncertainty-aware pseudo-labels: H(x) = −log p(k|x), or −mean_c log(1 − p(c|x)).
 
-k is the arg-max of p̄, c runs over the classes that p̄ excludes; p̄ and its spread come from
+k is the arg-max of p̄, c runs over the classes that p̄ rules out; p̄ and its spread come from
 passes with dropout.
 """
 
@@ -30,15 +30,15 @@ class UPS(Surrogate):
     t > 1 rules out fewer classes, since p′ is flatter than p. As in the authors' code, t = 2 by
     default, k is never ruled out, and the loss itself has no temperature.
 
-    L pairs with the first of the T passes, the only one with a gradient. The other passes go
-    through the model together and leave BatchNorm's statistics unchanged. The original fixes labels
+    L is computed on the first of the T passes, the only one with gradients. The other passes go
+    through the model together and do not change BatchNorm's statistics. The original fixes labels
     for a whole round and then trains a new network; here labels are recomputed at each step. For a
     model without dropout, or in ``eval`` mode, u = 0 and only the thresholds on p̄ apply.
 
     Each of the T passes differs from the mean by at most d = (T−1)/√T times the deviation. So
     H ≤ −log(τ_p − d) on positive labels, and p′(c) ≤ τ_n + d on negative ones, which bounds p(c)
-    and H as long as it is below 1. The debiased risk is bounded below for every λ where
-    τ_p > d and τ_n + d < 1, as by default; where not, ``bounded_up_to`` is 0.
+    and H as long as it is below 1. The debiased risk is bounded below for every λ if τ_p > d and
+    τ_n + d < 1, as by default; otherwise ``bounded_up_to`` is 0.
 
     Args:
         passes: T, at least 2.
@@ -47,7 +47,7 @@ class UPS(Surrogate):
         positive_spread: κ_p.
         negative_spread: κ_n.
         negative_temperature: t, positive; 1 for the plain softmax.
-        view: What the model sees of a row, in all passes.
+        view: View of a row for the model, in all passes.
         seed: Seed of the view's draws; dropout draws from PyTorch's own generator.
 
     >>> import torch

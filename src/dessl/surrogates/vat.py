@@ -1,4 +1,4 @@
-"""Virtual adversarial training: H(x) = Div(p_θ̂(·|x), p_θ(·|x + r)), r the worst small step.
+"""Virtual adversarial training: H(x) = Div(p_θ̂(·|x), p_θ(·|x + r)), r the worst perturbation.
 
 r = ε·g/‖g‖ with g the gradient of Div at x + ξ·d, where d is a random unit vector at first and
 g/‖g‖ after each power step: the direction of the Hessian's largest eigenvalue.
@@ -21,24 +21,24 @@ Divergence = Literal["kl", "cross_entropy"]
 class VAT(Surrogate):
     """Divergence under the virtual adversarial perturbation of x (Miyato et al., 2018).
 
-    The clean prediction is the target and has no gradient; neither has r. With a fixed target the
+    The clean prediction is the target and has no gradient; neither does r. With a fixed target, the
     cross-entropy is the Kullback-Leibler divergence plus the target's entropy, so that both
-    divergences have one gradient, and differ only in H's value. BatchNorm's running statistics see
-    the clean pass alone (:func:`~dessl.surrogates.side_pass.side_pass`).
+    divergences have the same gradient and differ only in the value of H. Only the clean pass
+    updates BatchNorm's running statistics (:func:`~dessl.surrogates.side_pass.side_pass`).
 
-    The original's ξ is 1e-6. In float32 that is mostly rounding: x + ξ·d equals x in most entries
-    of an image. The default is 1e-2; a model in half precision wants ξ near 1.
+    The original's ξ is 1e-6. In float32 that is mostly rounding error: x + ξ·d equals x in most
+    entries of an image. The default is 1e-2; a model in half precision needs ξ near 1.
 
-    L pairs with the clean pass. Where a prediction flips within ε of a row, H grows without end as
-    the model grows sure of it, so no λ > 0 is safe: bound the risk (``bound="nonnegative"``) or H
-    (:class:`~dessl.surrogates.smooth.Smooth`).
+    L is computed on the clean pass. If a prediction changes within ε of a row, H grows indefinitely
+    as the model becomes more confident, so no λ > 0 is safe: bound the risk
+    (``bound="nonnegative"``) or H (:class:`~dessl.surrogates.smooth.Smooth`).
 
     Args:
-        epsilon: ε, the length of r over all entries of a row; in units of what the view gives.
-        xi: ξ, the length at which the gradient is taken.
-        power_steps: How often the direction is improved, at least once.
+        epsilon: ε, the length of r over all entries of a row, in the units of the view's output.
+        xi: ξ, the length at which the gradient is computed.
+        power_steps: Number of power iterations for the direction, at least 1.
         divergence: ``"kl"`` KL(p_θ̂ ‖ p_θ), or ``"cross_entropy"``.
-        view: What the model sees of a row, as floats; r is added to it.
+        view: View of a row for the model, as floats; r is added to it.
         seed: Seed of the view's draws and of the random direction.
 
     >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0]))
@@ -72,8 +72,8 @@ class VAT(Surrogate):
         x = self.view(rows.x, generator)
         if not x.is_floating_point():
             raise TypeError(
-                f"VAT adds a perturbation to what the model sees, which must be floats; got "
-                f"{x.dtype}. Pass a view that gives floats, such as dessl.augment.Weak()."
+                f"VAT adds a perturbation to the model's input, which must be floats; got "
+                f"{x.dtype}. Pass a view that returns floats, such as dessl.augment.Weak()."
             )
         # All draws before the first pass: Dynamo's graph breaks at a draw, and is whole after it.
         direction = torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
@@ -102,7 +102,7 @@ class VAT(Surrogate):
                     direction = torch.func.grad(total)(self.xi * _unit(direction))
         except RuntimeError as error:
             error.add_note(
-                "VAT differentiates the model by its input with torch.func.grad, which allows "
+                "VAT differentiates the model by its input with torch.func.grad, which supports "
                 "neither a plain function around a model with BatchNorm nor activation "
                 "checkpointing. Pass the nn.Module itself, without checkpointing."
             )
@@ -118,15 +118,15 @@ class VAT(Surrogate):
 class VATEntropy(VAT):
     """VAT plus entropy minimisation: H(x) = VAT(x) + w·Ent(p_θ(·|x)) (Miyato et al., 2018).
 
-    The entropy is that of the clean pass, with its gradient. Everything else is :class:`VAT`'s.
+    The entropy is that of the clean pass, with its gradient. Everything else is as in :class:`VAT`.
 
     Args:
         entropy_weight: w; 1 in the original, 1/3 in Oliver et al. (2018).
         epsilon: ε, the length of r.
-        xi: ξ, the length at which the gradient is taken.
-        power_steps: How often the direction is improved, at least once.
+        xi: ξ, the length at which the gradient is computed.
+        power_steps: Number of power iterations for the direction, at least 1.
         divergence: ``"kl"`` or ``"cross_entropy"``.
-        view: What the model sees of a row, as floats.
+        view: View of a row for the model, as floats.
         seed: Seed of the view's draws and of the random direction.
 
     >>> rows = Rows(torch.tensor([[1.0, 0.0, -1.0]]), torch.tensor([0]))

@@ -1,4 +1,4 @@
-"""What the model sees of a row unless the user says otherwise, and one pass for all the views.
+"""The default views of a row, and one pass for all views.
 
 ========== ======================================= ===================================
 view       uint8 images                            floats (tables, normalised images)
@@ -9,8 +9,8 @@ jittered   ``Weak()``                              Gaussian noise of deviation 0
 strong     ``Strong()``: RandAugment and Cutout    Gaussian noise of deviation 0.1
 ========== ======================================= ===================================
 
-The noise is meant for columns of unit variance. Where a flip changes the class, or a table's
-columns have other scales, pass views of your own: ``weak=Weak(flip=False)``.
+The noise is meant for columns of unit variance. If a flip changes the class, or a table's columns
+have other scales, pass your own views: ``weak=Weak(flip=False)``.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _strong = Strong()
 
 
 def plain_view(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Show images as levels in [0, 1] and anything else as it is.
+    """Scale images to levels in [0, 1]; return anything else unchanged.
 
     >>> plain_view(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8), torch.Generator()).item()
     1.0
@@ -38,7 +38,7 @@ def plain_view(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def weak_view(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip and shift images; show anything else as it is.
+    """Flip and shift images; return anything else unchanged.
 
     >>> weak_view(torch.ones(1, 2), torch.Generator())
     tensor([[1., 1.]])
@@ -67,7 +67,7 @@ def strong_view(x: Tensor, generator: torch.Generator) -> Tensor:
 def _noisy(x: Tensor, generator: torch.Generator) -> Tensor:
     if not x.is_floating_point():
         raise TypeError(
-            f"only uint8 images and floats have augmented views of their own; got {x.dtype}. "
+            f"only uint8 images and floats have default augmented views; got {x.dtype}. "
             "Pass the surrogate a view of your rows: a function (x, generator) -> x."
         )
     return noisy(x, NOISE, generator)
@@ -76,7 +76,7 @@ def _noisy(x: Tensor, generator: torch.Generator) -> Tensor:
 def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
     """Return the logits of all views, (views, n, classes), from one pass through the model.
 
-    One pass, so that BatchNorm treats all rows of all views alike.
+    It is one pass, so that BatchNorm treats all rows of all views in the same way.
 
     >>> joint_logits(lambda x: 2 * x, [torch.ones(1, 2), torch.zeros(1, 2)])
     tensor([[[2., 2.]],
@@ -86,8 +86,8 @@ def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
     n = len(views[0])
     if any(len(view) != n for view in views):
         raise ValueError(
-            "the views of a row must be one row each; got views of "
-            f"{', '.join(str(len(view)) for view in views)} rows for the same rows. Let a view "
+            "all views must have the same number of rows; got views of "
+            f"{', '.join(str(len(view)) for view in views)} rows for the same rows. A view must "
             "return as many rows as it gets."
         )
     logits = row_logits(model, torch.cat(list(views)))
@@ -95,7 +95,7 @@ def joint_logits(model: Model, views: Sequence[Tensor]) -> Tensor:
 
 
 def row_logits(model: Model, x: Tensor) -> Tensor:
-    """Return the model's logits of rows x, refusing anything but (n, classes).
+    """Return the model's logits of rows x; reject anything but (n, classes).
 
     >>> row_logits(lambda x: x.sum(-1), torch.ones(2, 3))
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What the methods share that teach the strong view of a row with its weak one."""
+"""Shared code of methods that train the strong view of a row on targets from its weak view."""
 
 from torch import Tensor
 
@@ -10,8 +10,8 @@ class WeakToStrong(Surrogate):
     """A surrogate with a weak and a strong view of each row, in one pass through the model.
 
     Args:
-        weak: View that labels are guessed from.
-        strong: View that they teach.
+        weak: View that pseudo-labels are computed from.
+        strong: View that is trained on them.
         seed: Seed of the views' draws.
     """
 

@@ -3,8 +3,9 @@
     Σ(λ) = V⁻¹ [ S/π  +  λ²/(π(1−π)) · M  −  (λ/π)(K + Kᵀ) ] V⁻¹
 
 S = E[∇L ∇Lᵀ], K = Cov(∇L, ∇H), V the Hessian of the risk, all at the minimum θ*. The paper's cross
-term lacks the transpose. M = E[∇H ∇Hᵀ] for the objective weighted by πn and (1−π)n, which the paper
-proves; for the objective that one minimises in practice, weighted by n_l and n_u, M = Cov(∇H).
+term lacks the transpose. M = E[∇H ∇Hᵀ] for the objective weighted by πn and (1−π)n, as in the
+paper's proof; for the objective that is minimised in practice, weighted by n_l and n_u, M =
+Cov(∇H).
 """
 
 from typing import Literal, NamedTuple
@@ -20,12 +21,12 @@ Weights = Literal["counts", "expected"]
 
 
 class AsymptoticCovariance(NamedTuple):
-    """The covariance of √n (θ̂ − θ*) and what the best λ makes of its trace.
+    """The covariance of √n (θ̂ − θ*), and its trace at the best λ.
 
     Attributes:
         covariance: Σ at the given λ, shape (p, p), float64.
         complete_case: Σ at λ = 0, shape (p, p).
-        optimal_lambda: The λ of least trace; 0 where ∇H does not vary.
+        optimal_lambda: The λ that minimises the trace; 0 if ∇H does not vary.
         optimal_trace_ratio: tr Σ(λ_opt) / tr Σ(0), at most 1.
     """
 
@@ -79,7 +80,7 @@ def asymptotic_covariance(
     cross = centred_loss.T @ centred_h / m
     moment_h = (centred_h.T @ centred_h if weights == "counts" else g_h.T @ g_h) / m
 
-    # At θ* the mean of ∇L is zero; centring takes out what a finite sample leaves of it.
+    # At θ* the mean of ∇L is zero; centring removes the remainder in a finite sample.
     inverse = _inverse(curvature, rounding=_rounding(hessian))
     complete = inverse @ (centred_loss.T @ centred_loss / (m * pi)) @ inverse
     spread = inverse @ (moment_h / (pi * (1 - pi))) @ inverse
@@ -93,10 +94,12 @@ def asymptotic_covariance(
 
 
 def _inverse(hessian: Tensor, *, rounding: float) -> Tensor:
-    """Invert V, refusing one that only rounding keeps from being singular."""
+    """Invert V; reject one that is singular up to rounding."""
     p, largest = len(hessian), float(hessian.abs().max())
     if float((hessian - hessian.T).abs().max()) > 1e-3 * largest:
-        raise ValueError("hessian must be symmetric: entry (i, j) is entry (j, i); it is not.")
+        raise ValueError(
+            "hessian must be symmetric; it is not: some entry (i, j) differs from (j, i)."
+        )
     if int(torch.linalg.matrix_rank(hessian, rtol=p * rounding, hermitian=True)) < p:
         raise ValueError(
             "hessian must be invertible; it is singular. A flat direction of the risk has no "
@@ -107,7 +110,7 @@ def _inverse(hessian: Tensor, *, rounding: float) -> Tensor:
 
 
 def _rounding(hessian: ArrayLike) -> float:
-    """Return the relative precision that the Hessian came in."""
+    """Return the relative precision of the Hessian's dtype."""
     if isinstance(hessian, Tensor) and hessian.is_floating_point():
         return torch.finfo(hessian.dtype).eps
     return torch.finfo(torch.float64).eps

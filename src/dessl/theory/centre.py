@@ -1,4 +1,4 @@
-"""Deviations from the mean that are exactly zero where nothing varies."""
+"""Deviations from the mean that are exactly zero for a constant."""
 
 from torch import Tensor
 
@@ -6,8 +6,8 @@ from torch import Tensor
 def centred(rows: Tensor) -> Tensor:
     """Return the rows minus their mean over dimension 0.
 
-    The first row is subtracted first: the mean of equal numbers is rounded, and a slope over the
-    rest that rounding leaves could have any value.
+    The first row is subtracted first: otherwise the rounded mean of equal numbers leaves a
+    remainder, and a slope computed from it could have any value.
 
     >>> import torch
     >>> constant = torch.full((6,), 0.1, dtype=torch.float64)

@@ -3,8 +3,8 @@
     R(θ) ≤ R̂(θ) + 2 R_n + κ √(log(4/δ)/n)      with probability 1 − δ, for all θ at once
     κ = 4√2 c,   c = M max{ (1+|λ|)/π, |λ|/(1−π) },   |L| ≤ M, |H| ≤ M
 
-The paper's proof bounds ℓ = L/π + …; with the r that it lacks, ℓ = (r/π) L + …, a row pays either
-for being labelled or for not being so, hence the maximum.
+The paper's proof bounds ℓ = L/π + …, which lacks a factor r; with it, ℓ = (r/π) L + …, each row
+contributes either the labelled or the unlabelled term, hence the maximum.
 """
 
 import math
@@ -71,7 +71,7 @@ def generalisation_bound(
         h_unlabelled: H of the unlabelled rows, shape (models, n_u).
         lam: λ.
         maximum: M, a bound on |L| and |H| known in advance, not estimated from this sample.
-        pi: π, the probability that a row is labelled; n_l/n where it is not given.
+        pi: π, the probability that a row is labelled; n_l/n if not given.
         delta: The probability with which the bound may fail.
         draws: Number of Rademacher vectors.
         generator: Source of the Rademacher signs.
@@ -93,7 +93,7 @@ def generalisation_bound(
     share = n_l / n if pi is None else pi
     kappa = generalisation_constant(lam, share, maximum)
     for name, values in (("loss", loss_), ("h_labelled", h_l), ("h_unlabelled", h_u)):
-        advice = "Bound H itself or give a larger maximum."
+        advice = "Bound H itself, or pass a larger maximum."
         _checks.between(name, values, -maximum, maximum, advice=advice)
     delta = _checks.number("delta", delta, low=0, high=1, open_low=True, open_high=True)
     rows = torch.cat([(loss_ - lam * h_l) / share, lam * h_u / (1 - share)], dim=1)

@@ -1,4 +1,4 @@
-"""λ_opt for the gradient of the risk: the λ of least trace of the gradient's covariance.
+"""λ_opt for the gradient of the risk: the λ that minimises the trace of its covariance.
 
     λ_opt = m · tr Cov(∇L, ∇H) / tr Cov(∇H),   m = n_u/n (main form) or 1 (all-data form)
 
@@ -36,7 +36,7 @@ def optimal_lambda_gradient(
     on: On = "unlabelled",
     clip: tuple[float, float] | None = None,
 ) -> LambdaEstimate:
-    """Estimate the λ of least gradient variance from per-sample gradients of labelled rows.
+    """Estimate the λ that minimises the gradient's variance, from per-sample gradients.
 
     Args:
         gradients_loss: ∇L of each labelled row, shape (n_l, parameters), n_l ≥ 3.
@@ -77,7 +77,7 @@ def optimal_lambda_last_layer(
     on: On = "unlabelled",
     clip: tuple[float, float] | None = None,
 ) -> LambdaEstimate:
-    """Estimate the λ of least gradient variance for the parameters of a linear last layer.
+    """Estimate the λ that minimises the gradient's variance, for a linear last layer.
 
     Args:
         features: Input φ of the last layer for each labelled row, shape (n_l, features).
@@ -141,7 +141,7 @@ class _Products(NamedTuple):
 def _centred_products(left: Tensor, right: Tensor, phi: Tensor) -> Tensor:
     """⟨a_i φ_iᵀ − mean, b_i φ_iᵀ − mean⟩ for each row, without forming an outer product.
 
-    The first row is taken off before, so that gradients that do not vary leave no rounding:
+    The first row is subtracted first, so that constant gradients leave no rounding error:
     a_i φ_iᵀ − a_0 φ_0ᵀ = (a_i − a_0) φ_iᵀ + a_0 (φ_i − φ_0)ᵀ, a sum of two outer products.
     """
     lefts = torch.stack([left - left[0], left[:1].expand_as(left)])

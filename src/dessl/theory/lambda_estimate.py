@@ -26,11 +26,11 @@ ONE_SIDED_95 = 1.645  # the normal quantile of the lower confidence bound
 
 
 class LambdaEstimate(NamedTuple):
-    """An estimate of the λ of least variance.
+    """An estimate of the λ that minimises the variance.
 
     Attributes:
-        lam: The estimate, shrunk and clipped as asked.
-        standard_error: Standard error of the estimate before shrinking; infinite where H does not
+        lam: The estimate, after shrinking and clipping.
+        standard_error: Standard error of the estimate before shrinking; infinite if H does not
             vary.
         correlation: ρ(L, H) over the labelled rows.
         variance_ratio: Estimated V(lam)/V(0), at least 0: below 1, unlabelled rows pay off.
@@ -54,7 +54,7 @@ def optimal_lambda(
     on: On = "unlabelled",
     clip: tuple[float, float] | None = None,
 ) -> LambdaEstimate:
-    """Estimate the λ that makes the debiased risk least variable.
+    """Estimate the λ that minimises the variance of the debiased risk.
 
     Args:
         loss: L of each labelled row, shape (n_l,), n_l ≥ 3; an array or a tensor.
@@ -64,7 +64,7 @@ def optimal_lambda(
             the paper's appendix E (with the factor n_u/n that its formula lacks).
         shrink: ``"james_stein"``: b max(0, 1 − 1/F), F the regression's F statistic.
             ``"lower_bound"``: max(0, b − 1.645 se), so never negative. Both fall back to the
-            complete case where the correlation is too weak to help. ``None``: as it is.
+            complete case if the correlation is too weak to help. ``None``: no shrinking.
         on: ``"unlabelled"`` or ``"all"``, as in :func:`dessl.debiased_risk`.
         clip: Bounds (low, high) on λ, such as the λ up to which a surrogate is bounded below.
 
@@ -119,7 +119,7 @@ def _ratio(gain: float, complete_case: float) -> float:
     """Return (complete case + gain)/complete case."""
     if complete_case == 0:  # a constant L: λH is all that varies
         return math.inf if gain else 1.0
-    # A pooled V(H) may be far below that of the labelled rows; no variance is negative for it.
+    # A pooled V(H) may be far below that of the labelled rows; keep the variance non-negative.
     return max(1 + gain / complete_case, 0.0)
 
 
@@ -145,7 +145,7 @@ def _pooled(loss: Tensor, h_labelled: Tensor, h_unlabelled: Tensor) -> SlopeFit:
     loss = centred(loss)
     products = loss * h[:n_l]
     slope = float(products.mean()) / variance_h
-    # A labelled row enters the covariance and, with weight n_l/n, the variance; others only that.
+    # Labelled rows enter the covariance and, with weight n_l/n, the variance; others only that.
     labelled = (products - slope * squares_l * n_l / n).var() / n_l
     unlabelled = slope**2 * squares_u.var() * len(h_unlabelled) / n**2 if len(squares_u) > 1 else 0
     error = math.sqrt(float(labelled + unlabelled)) / variance_h

@@ -1,12 +1,12 @@
-"""λ of least variance for the inverse-propensity form, where labels are missing by design.
+"""The λ that minimises the variance of the inverse-propensity form.
 
 Given the rows, (1/n) Σ_i [(r_i/π_i)(L_i − λH_i) + λH_i] varies with the labels alone, by
 (1/n²) Σ_i ((1 − π_i)/π_i)(L_i − λH_i)², which is least for
 
     λ* = E[((1−π)/π) L H] / E[((1−π)/π) H²].
 
-Only labelled rows show L, each with probability π: their weights are (1 − π)/π². Divided by Σ 1/π
-rather than n (Hájek), L and H are taken from their means.
+L is known only for labelled rows, each with probability π, so their weights are (1 − π)/π². If the
+risk is divided by Σ 1/π rather than n (Hájek), L and H are centred first.
 """
 
 from typing import NamedTuple
@@ -19,12 +19,12 @@ from dessl._checks import ArrayLike
 
 
 class PropensityLambda(NamedTuple):
-    """λ* and what it brings.
+    """λ* and the variance that it leaves.
 
     Attributes:
         lam: The estimate.
-        standard_error: Of the estimate; rows of one weight need not have one variance.
-        variance_ratio: The variance due to the choice of labels at ``lam`` over that at λ = 0.
+        standard_error: Standard error of the estimate, valid if variances differ between rows.
+        variance_ratio: The variance due to the choice of labels at ``lam``, relative to λ = 0.
     """
 
     lam: float
@@ -35,7 +35,7 @@ class PropensityLambda(NamedTuple):
 def inverse_propensity_lambda(
     loss: ArrayLike, h: ArrayLike, propensity: ArrayLike, *, normalise: bool = False
 ) -> PropensityLambda:
-    """Estimate the λ of least variance for :func:`dessl.inverse_propensity_risk`.
+    """Estimate the λ that minimises the variance of :func:`dessl.inverse_propensity_risk`.
 
     Args:
         loss: L of labelled rows, shape (n_l,), n_l ≥ 3: held out, or out of fold.

@@ -18,8 +18,8 @@ def scoring_rule(
     """Return the score S' of each row; minus its mean is the debiased risk.
 
     S' = −( (rn/n_l) L + λ n ((1−r)/n_u − r/n_l) H ) in the main form and
-    S' = −( (rn/n_l) L + λ (1 − rn/n_l) H ) in the all-data form. Where −L is a proper scoring rule
-    and labels are missing completely at random, S' is one as well.
+    S' = −( (rn/n_l) L + λ (1 − rn/n_l) H ) in the all-data form. If −L is a proper scoring rule and
+    labels are missing completely at random, S' is proper as well.
 
     Args:
         loss: L of each row, shape (n,). The entries of unlabelled rows are ignored.

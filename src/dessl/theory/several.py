@@ -3,9 +3,9 @@
     R(λ) = mean_L L + Σ_m λ_m (mean_U H_m − mean_L H_m)
     V(λ) = α V(L) + β λᵀ Cov(H) λ − 2 γ λᵀ Cov(H, L),   least at λ* = (γ/β) Cov(H)⁻¹ Cov(H, L)
 
-with α, β, γ of :func:`dessl.theory.variance.coefficients`: γ/β = n_u/n in the main form. It is as
-good as the best single term or better, 1 − (n_u/n) R² of the complete case's variance, R the
-multiple correlation. Terms that say the same share one λ.
+with α, β, γ of :func:`dessl.theory.variance.coefficients`: γ/β = n_u/n in the main form. The
+variance is 1 − (n_u/n) R² times the complete case's, with R the multiple correlation: never more
+than with the best single term. Collinear terms share one λ.
 """
 
 import math
@@ -23,11 +23,11 @@ from dessl.theory.variance import coefficients
 
 
 class SeveralLambdas(NamedTuple):
-    """Estimates of the λ of least variance of several surrogates.
+    """Estimates of the λ that minimise the variance, one for each of several surrogates.
 
     Attributes:
-        lam: (terms,) shrunk; 0 for a term that is left out.
-        standard_error: (terms,) before shrinking, of the terms that were kept together; infinite
+        lam: (terms,) after shrinking; 0 for a term that is not used.
+        standard_error: (terms,) before shrinking, for the terms that are used together; infinite
             for the others.
         correlation: Multiple correlation R of L with the terms that were kept.
         variance_ratio: Estimated V(lam)/V(0), at least 0: below 1, unlabelled rows pay off.
@@ -47,7 +47,7 @@ def optimal_lambdas_from_moments(
     *,
     on: On = "unlabelled",
 ) -> Tensor:
-    """Return the λ of least variance, (terms,), for known Cov(H) and Cov(H, L).
+    """Return the λ that minimise the variance, (terms,), for known Cov(H) and Cov(H, L).
 
     Args:
         covariance_h: Cov(H), (terms, terms).
@@ -79,21 +79,21 @@ def optimal_lambdas(
     on: On = "unlabelled",
     signed: bool = False,
 ) -> SeveralLambdas:
-    """Estimate a λ for each of several surrogates, for the least variable debiased risk.
+    """Estimate one λ for each of several surrogates, to minimise the variance of the debiased risk.
 
-    Use them as ``Combine(surrogates, weights=lam.tolist())`` with λ = 1. With one surrogate it is
-    :func:`optimal_lambda`.
+    Use them as ``Combine(surrogates, weights=lam.tolist())`` with λ = 1. With one surrogate this
+    is :func:`optimal_lambda`.
 
     Args:
-        loss: L of each labelled row, (n_l,), n_l ≥ terms + 2, of rows not trained on.
+        loss: L of each labelled row, (n_l,), n_l ≥ terms + 2, on rows not used for training.
         h_labelled: H of the same rows, (n_l, terms).
         h_unlabelled: H of the unlabelled rows, (n_u, terms).
-        shrink: ``"james_stein"``: b max(0, 1 − 1/F), F the regression's F statistic, so that no
-            term has a λ if together they do not predict L. ``"lower_bound"``: b − 1.645 se of each
-            term. ``None``: as it is.
+        shrink: ``"james_stein"``: b max(0, 1 − 1/F), F the regression's F statistic, so that all λ
+            are 0 if the terms together do not predict L. ``"lower_bound"``: b − 1.645 se of each
+            term. ``None``: no shrinking.
         on: As in :func:`dessl.debiased_risk`.
-        signed: Whether λ may be negative. If not, terms with a negative slope are left out, the
-            most negative first, and the others fitted again.
+        signed: Whether λ may be negative. If not, terms with a negative slope are removed one by
+            one, the most negative first, and the others are refitted.
 
     >>> h = [[0.5, 1.0], [1.5, 0.0], [2.5, 1.0], [2.0, 0.0], [1.0, 0.5]]
     >>> found = optimal_lambdas([1.0, 2.0, 4.0, 3.0, 1.5], h, h * 2, shrink=None)
@@ -142,7 +142,7 @@ def _fitted(loss: Tensor, h: Tensor) -> _Fit:
 
 
 def _kept(loss: Tensor, h: Tensor, *, signed: bool) -> tuple[list[int], _Fit]:
-    """The terms that stay, and their regression; a term that does not vary never does."""
+    """The terms that are used, and their regression; a constant term is never used."""
     kept = (h.square().sum(0) > 0).nonzero().flatten().tolist()
     fit = _fitted(loss, h[:, kept])
     while not signed and kept and float(fit.slope.min()) < 0:

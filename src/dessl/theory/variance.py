@@ -2,8 +2,8 @@
 
     V(λ) = α V(L) + λ² β V(H) − 2λ γ Cov(L, H)
 
-The three coefficients depend only on how many rows of which kind enter, so that every form of the
-estimator is one line of a table. In the main form α = γ = 1/n_l and β = n/(n_l n_u).
+The three coefficients depend only on the numbers of rows, so that every form of the estimator is
+one line of a table. In the main form α = γ = 1/n_l and β = n/(n_l n_u).
 """
 
 import math
@@ -18,7 +18,7 @@ from dessl._checks import ArrayLike
 from dessl.risk import On
 from dessl.theory.centre import centred
 
-ROUNDING = 1e-14  # share of a number that may be rounding
+ROUNDING = 1e-14  # relative size of rounding errors
 Population = Literal["infinite", "finite"]
 Lambda = TypeVar("Lambda", float, Tensor, NDArray[np.float64])
 
@@ -51,10 +51,10 @@ def coefficients(
         n_unlabelled: n_u, at least 1.
         on: ``"unlabelled"`` or ``"all"``, as in :func:`dessl.debiased_risk`.
         subset: (l, u) for debiasing on l labelled and u unlabelled rows instead of all labelled
-            ones; goes with ``on="unlabelled"``.
-        population: ``"infinite"``: rows are i.i.d. draws. ``"finite"``: the n rows are all there is
-            and only the choice of which are labelled is random; moments are then those of the n
-            rows, with divisor n − 1.
+            ones; only with ``on="unlabelled"``.
+        population: ``"infinite"``: rows are i.i.d. draws. ``"finite"``: the n rows are the whole
+            population, and only the choice of the labelled rows is random; moments are then
+            those of the n rows, with divisor n − 1.
 
     >>> coefficients(4, 12)
     Coefficients(loss=0.25, h=0.3333333333333333, covariance=0.25)
@@ -64,9 +64,9 @@ def coefficients(
     _checks.one_of("on", on, ("unlabelled", "all"))
     _checks.one_of("population", population, ("infinite", "finite"))
     n = n_l + n_u
-    # Every form weighs L by 1/n_l on labelled rows and H by weights that sum to zero. Drawing the
-    # labelled rows from a fixed population centres the weights, which changes only those of L:
-    # 1/n_l − 1/n is left of their squares.
+    # Every form weights L by 1/n_l on labelled rows and H by weights that sum to zero. Drawing the
+    # labelled rows from a fixed population centres the weights, which changes only those of L: the
+    # sum of their squares becomes 1/n_l − 1/n.
     loss = n_u / (n * n_l) if population == "finite" else 1 / n_l
     if subset is not None:
         return _subset_coefficients(loss, n_l, n_u, on, subset)
@@ -108,7 +108,7 @@ def risk_variance(
         n_labelled: n_l.
         n_unlabelled: n_u.
         lam: λ, a number, or an array or tensor of several.
-        on: As in :func:`coefficients`, like the two arguments after it.
+        on: See :func:`coefficients`.
         subset: See :func:`coefficients`.
         population: See :func:`coefficients`.
 
@@ -121,7 +121,7 @@ def risk_variance(
     c = coefficients(n_labelled, n_unlabelled, on=on, subset=subset, population=population)
     quadratic = lam * lam * (c.h * variance_h)
     variance = quadratic - lam * (2 * c.covariance * covariance) + c.loss * variance_loss
-    return (variance + abs(variance)) / 2  # rounding may leave less than none
+    return (variance + abs(variance)) / 2  # rounding may make it negative
 
 
 def optimal_lambda_from_moments(
@@ -133,10 +133,10 @@ def optimal_lambda_from_moments(
     on: On = "unlabelled",
     subset: tuple[int, int] | None = None,
 ) -> float:
-    """Return the λ of least variance, for known V(H) and Cov(L, H).
+    """Return the λ that minimises the variance, for known V(H) and Cov(L, H).
 
-    (n_u/n) b in the main form and b in the all-data form, with b = Cov(L, H)/V(H). It is the same
-    for a finite population. A constant H has no best λ: the answer is then 0.
+    It is (n_u/n) b in the main form and b in the all-data form, with b = Cov(L, H)/V(H), also for
+    a finite population. A constant H has no best λ; the function then returns 0.
 
     >>> optimal_lambda_from_moments(3.0, 1.5, 4, 12)
     0.375
@@ -161,9 +161,9 @@ def variance_ratio(
 
 
 def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
-    """Return Pearson's correlation of L and H over the labelled rows; 0 where either is constant.
+    """Return Pearson's correlation of L and H over the labelled rows; 0 if either is constant.
 
-    Constant but for rounding: sums over classes in another order differ in their last digits.
+    "Constant" means up to rounding: sums over classes in another order differ in the last digits.
 
     >>> round(correlation([1.0, 2.0, 4.0], [0.5, 1.0, 2.0]), 6)
     1.0
@@ -173,7 +173,7 @@ def correlation(loss: ArrayLike, h_labelled: ArrayLike) -> float:
     _checks.same_length("loss", loss_, "h_labelled", h_)
     if _constant(loss_) or _constant(h_):
         return 0.0
-    # Of size one, for the squares of a very sure model's H, 1e-200 and less, are no floats.
+    # Scaled to one: the H of a very confident model, 1e-200 and less, has squares that underflow.
     loss_, h_ = (rows / rows.abs().max() for rows in (centred(loss_), centred(h_)))
     return max(-1.0, min(1.0, float(loss_ @ h_) / float(loss_.norm() * h_.norm())))
 

@@ -18,18 +18,18 @@ from dessl_paper.specification import Cell, Experiment
 
 
 class Kind(Protocol):
-    """What a module of this package has.
+    """What each module of this package must provide.
 
     Attributes:
         PUBLIC_DATA: Whether its cells are trained on a data set of the catalogue.
-        REPEATS: What its means are over: ``"splits"`` or ``"models"``.
+        REPEATS: What its means are taken over: ``"splits"`` or ``"models"``.
     """
 
     PUBLIC_DATA: bool
     REPEATS: Repeats
 
     def check(self, experiment: Experiment, source: str) -> None:
-        """Refuse settings, parts and metrics that the kind does not have."""
+        """Reject settings, parts and metrics that the kind does not have."""
 
     def run_cells(
         self,
@@ -41,13 +41,13 @@ class Kind(Protocol):
         *,
         progress: bool,
     ) -> Iterator[Record]:
-        """Run some cells together; yield a record for each whose key is left to be run."""
+        """Run some cells together; yield a record for each cell whose key is in ``left``."""
 
     def tables(self, results: Results) -> list[Table]:
         """The tables that go with the paper's."""
 
     def figures(self, results: Results) -> dict[str, Pictures]:
-        """Each figure by name; ``figure`` is the one that the paper has."""
+        """Each figure by name; ``figure`` corresponds to the paper's."""
 
     def findings(self, results: Results) -> list[Finding]:
         """How the results compare with the paper."""

@@ -1,4 +1,4 @@
-"""How confident a model is on some rows, and the λ of least gradient variance there.
+"""How confident a model is on some rows, and the λ that minimises the gradient's variance there.
 
 For a calibrated model E[∇L | x] = 0, so no H of x correlates with ∇L: λ = 0. Overconfidence makes λ
 negative, underconfidence positive, and on memorised rows ∇L is the pseudo-labels' ∇H.
@@ -20,22 +20,22 @@ OF_TERMS = ("gradient_lam_opt", "gradient_least_ratio")  # of each term on them
 
 
 def still_term(settings: Mapping[str, Any]) -> Surrogate:
-    """The term on normalised rows: a per-sample gradient can have no random views.
+    """The term on normalised rows: per-sample gradients allow no random views.
 
     Raises:
         ValueError: The term has several views.
     """
     if not has_one_view(settings):
         raise ValueError(
-            "the gradient of a term needs one view without randomness; "
-            f"{SURROGATES[settings['name']].__name__} has several. Use another, such as "
+            "the gradient of a term needs a single view without randomness; "
+            f"{SURROGATES[settings['name']].__name__} has several. Use another term, such as "
             "pseudo_label."
         )
     return named_surrogate(**settings, views={"view": as_is})
 
 
 def has_one_view(settings: Mapping[str, Any]) -> bool:
-    """Whether a term sees one view of a row, which can be the row as it is.
+    """Whether a term sees one view of a row, which can be the unchanged row.
 
     >>> has_one_view({"name": "entropy"}), has_one_view({"name": "fixmatch"})
     (True, False)
@@ -55,12 +55,13 @@ def confidence_on(
     """Accuracy, overconfidence, and λ and variance of each term's gradient, by name.
 
     Args:
-        model: From x to logits, in evaluation mode.
+        model: A map from x to logits, in evaluation mode.
         x: Rows as the model sees them, (n, ...).
         y: Their labels, (n,).
-        terms: By name; without random views.
-        n_labelled: Of the rows, to which all others are unlabelled: λ has the factor n_u/n.
-        at_once: Rows whose gradients are in memory at the same time.
+        terms: Terms by name; without random views.
+        n_labelled: How many rows count as labelled; the rest are unlabelled, and λ has the factor
+            n_u/n.
+        at_once: Number of rows whose gradients are in memory at the same time.
 
     >>> from dessl.surrogates import Entropy
     >>> x, y = torch.randn(9, 2), torch.arange(9) % 2

@@ -1,4 +1,4 @@
-"""λ_opt of unlabelled terms: what a trained model says of it, its table, figure and findings."""
+"""λ_opt of unlabelled terms, computed with a trained model: its table, figure and findings."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,9 +45,9 @@ class LambdaSettings:
 
     Attributes:
         probe: Its name.
-        labelled: Labelled rows of a training.
-        unlabelled: Unlabelled rows of it.
-        terms: The unlabelled terms. ``as`` names one that appears in several ways;
+        labelled: Number of labelled rows in training.
+        unlabelled: Number of unlabelled rows in training.
+        terms: The unlabelled terms. ``as`` renames a term that appears several times;
             ``confident_rows_alone`` leaves out rows below its threshold.
     """
 
@@ -60,7 +60,7 @@ class LambdaSettings:
 def lambdas_on(
     experiment: Experiment, model: nn.Module, test: Part, settings: LambdaSettings
 ) -> dict[str, Any]:
-    """λ_opt of each term, and what belongs to it, as ``lam_opt.entropy``."""
+    """λ_opt of each term and related quantities, named like ``lam_opt.entropy``."""
     metrics: dict[str, Any] = {}
     n_l, n_u = settings.labelled, settings.unlabelled
     for one in settings.terms:
@@ -89,7 +89,7 @@ def lambdas_on(
 
 
 def lambda_names(experiment: Experiment) -> list[str]:
-    """What is measured of each term of an experiment."""
+    """The names of what is measured for each term of an experiment."""
     terms = [str(one.get("as", one.get("name"))) for one in experiment.settings["terms"]]
     return [f"{quantity}.{name}" for name in terms for quantity in QUANTITIES]
 
@@ -135,7 +135,7 @@ def lambda_table(results: Results, block: Block, method: str) -> Table:
 
 
 def _shared_range(runs: Sequence[Record], term: str) -> str:
-    """The λ in every model's range; a model without one, confident in no row, does not count."""
+    """The λ in every model's range; a model that is confident in no row has none and is ignored."""
     low, high = (
         [end for end in values_of(runs, f"regime_{side}.{term}") if not math.isnan(end)]
         for side in ("low", "high")
@@ -183,7 +183,7 @@ def lambda_figure(results: Results, block: Block, method: str) -> Pictures | Non
 
 
 def lambda_findings(results: Results, block: Block, method: str) -> Iterator[Finding]:
-    """λ_opt of each term beside the paper's, and their order."""
+    """λ_opt of each term compared with the paper's, and their order."""
     known: list[Level] = []
     name = f"{results.methods[method]}: " if len(results.methods) > 1 else ""
     for term in terms_of(results, block, method):
@@ -198,8 +198,7 @@ def lambda_findings(results: Results, block: Block, method: str) -> Iterator[Fin
         ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]
         theirs = [one.name for one in sorted(known, key=lambda one: one.paper.mean)]
         text = (
-            f"{name}From the least λ_opt to the largest: {listed(ours)}; in the paper "
-            f"{listed(theirs)}."
+            f"{name}In increasing order of λ_opt: {listed(ours)}; in the paper: {listed(theirs)}."
         )
         same: Outcome = "agrees" if ours == theirs else "differs"
         sure = all(one.ours.half_width is not None for one in known)

@@ -1,4 +1,4 @@
-"""Learning curves: each method's metrics over the steps of training, beside the paper's ends."""
+"""Learning curves: each method's metrics over the training steps, with the paper's final values."""
 
 import math
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ ENOUGH = 20  # values for which hiding some is worth it
 
 
 def learning_figure(results: Results, block: Block) -> Pictures | None:
-    """A panel for each metric that was watched; None if none was, at least twice."""
+    """A panel for each metric evaluated at least twice during training; None if there is none."""
     watched = [metric for metric in results.metrics if _curves(results, block, metric)]
     if not watched:
         return None
@@ -39,7 +39,7 @@ def learning_figure(results: Results, block: Block) -> Pictures | None:
         for panel, metric in zip(axes, watched, strict=True):
             _learning_panel(panel, results, block, metric)
         legend_below(figure, axes[0], list(shown_titles(results).values()), columns=6)
-        headline(figure, title(results), f"{data_title(results, block)}: {part} rows, watched")
+        headline(figure, title(results), f"{data_title(results, block)}: {part} rows, in training")
         return pictures(figure)
 
 

@@ -276,7 +276,7 @@ def _over_labels(axes: "Axes", results: Results, blocks: list[Block], metric: st
 
 
 def findings(results: Results) -> list[Finding]:
-    """The headline, the twins' differences, those to the complete case, and the levels."""
+    """The headline, the differences of twins and to the complete case, and the levels."""
     found = [*_headlines(results)]
     for usual, debiased in results.twins():
         for metric in results.metrics:
@@ -306,7 +306,7 @@ def _headlines(results: Results) -> Iterator[Finding]:
         block, name = results.blocks[0], results.methods[debiased]
         found = level(results, block, debiased, HEADLINE, _lam(results, debiased), name)
         if found:
-            text = f"{name} beside the paper's headline: accuracy {gap(HEADLINE, found)}."
+            text = f"The paper's headline number, {name}: accuracy {gap(HEADLINE, found)}."
             yield Finding("fact", text)
 
 
@@ -334,21 +334,21 @@ def _twins(results: Results, metric: str, usual: str, debiased: str) -> list[Fin
 
 
 def _over_blocks(results: Results, metric: str, known: Mapping[Block, Comparison]) -> Finding:
-    """One sentence over several data sets: where the sign is the paper's, and where not."""
+    """One sentence over several data sets: where the sign agrees with the paper's."""
     both = {block: one for block, one in known.items() if with_sign([one])}
     found = list(both.values())
     names = results.methods
     text = (
-        f"{names[found[0].method]} minus {names[found[0].against]}, {plain(metric)}: the sign is "
-        f"the paper's {agreement_text(found, 'data sets')}"
+        f"{names[found[0].method]} minus {names[found[0].against]}, {plain(metric)}: the sign "
+        f"agrees with the paper's {agreement_text(found, 'data sets')}"
     )
     other = [block.data for block, one in both.items() if not one.same_direction]
-    text += f"; not on {listed(other)}." if other else "."
+    text += f"; it does not on {listed(other)}." if other else "."
     return Finding(agreement(found), text)
 
 
 def _to_the_complete_case(results: Results) -> Iterator[Finding]:
-    """One sentence a method, over all metrics and data sets."""
+    """One sentence per method, over all metrics and data sets."""
     alone = results.complete_case()
     for method, name in results.methods.items():
         if alone is None or method == alone:
@@ -363,9 +363,9 @@ def _to_the_complete_case(results: Results) -> Iterator[Finding]:
             continue
         found = list(cells.values())
         text = (
-            f"{name} minus the complete case: the sign is the paper's "
+            f"{name} minus the complete case: the sign agrees with the paper's "
             f"{agreement_text(found, 'differences')}"
         )
         other = [what for what, one in cells.items() if not one.same_direction]
-        text += f"; not in {listed(other)}." if other else "."
+        text += f"; it does not for {listed(other)}." if other else "."
         yield Finding(agreement(found), text)

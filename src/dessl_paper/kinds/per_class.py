@@ -1,6 +1,6 @@
-"""Class by class: accuracies, and each class's benefit ratio, as means over splits.
+"""Accuracy and benefit ratio of each class, as means over splits.
 
-The benefit ratio of a class is the share of what all labels would bring that a method brings.
+The benefit ratio of a class is a method's gain as a share of the gain from having all labels.
 """
 
 import math
@@ -40,7 +40,7 @@ ALONE, EVERYTHING = COMPLETE_CASE, "supervised"
 
 
 def class_accuracies(results: Results, block: Block) -> dict[str, list[Average]]:
-    """Each method's accuracies by class, (classes,) a method.
+    """Each method's accuracies by class, (classes,) per method.
 
     Empty if no run has any, or if there are too many classes to show.
     """
@@ -208,7 +208,7 @@ def _class_axis(axes: "Axes", block: Block, count: int) -> None:
 
 
 def class_findings(results: Results, block: Block) -> Iterator[Finding]:
-    """For each pair of methods, which benefit is more even; means over splits, no test."""
+    """For each pair of methods, whose benefit is more even; means over splits, no test."""
     accuracies = class_accuracies(results, block)
     ratios = benefit_ratios(accuracies)
     for usual, debiased in results.twins():
@@ -234,4 +234,4 @@ def class_findings(results: Results, block: Block) -> Iterator[Finding]:
         elif (ours[0] < ours[1]) == (paper[0] < paper[1]):
             yield Finding("agrees", f"{text}: the same order.")
         else:
-            yield Finding("differs", f"{text}: the other order.")
+            yield Finding("differs", f"{text}: the opposite order.")

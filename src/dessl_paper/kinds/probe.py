@@ -1,4 +1,4 @@
-"""The probes: what the test rows say of the debiased risk, through a trained model.
+"""The probes: properties of the debiased risk of a trained model, measured on the test rows.
 
 The paper's appendix experiments. The setting ``probe`` names one of ``PROBES``: the risk and its
 gradient over λ (:mod:`dessl_paper.kinds.risk_curves`), λ_opt of several unlabelled terms
@@ -54,18 +54,18 @@ from dessl_paper.training import VIEWS, Measured, check_part, check_training, sh
 from dessl_paper.wording import data_title, heading, ours_text
 
 PUBLIC_DATA = True
-REPEATS: Repeats = "models"  # splits are of the test rows here
+REPEATS: Repeats = "models"  # here, splits divide the test rows
 
 CONTEXT = ("accuracy", "cross_entropy", "ece")  # how good and how confident the model is
 
 
 @dataclass(frozen=True)
 class ConfidenceSettings(LambdaSettings):
-    """The settings of an experiment that looks at test rows and at the rows that were trained on.
+    """The settings of an experiment on both test and training rows.
 
     Attributes:
-        rows: At most this many of each are used for the gradient, the first of them.
-        at_once: Rows whose gradients are taken at once.
+        rows: At most this many of each are used for the gradient; the first ones are taken.
+        at_once: Number of rows whose gradients are computed at once.
     """
 
     rows: int
@@ -73,7 +73,7 @@ class ConfidenceSettings(LambdaSettings):
 
 
 class Parts(NamedTuple):
-    """The rows that a model may be looked at on."""
+    """The rows on which a model can be examined."""
 
     test: Part
     training: Part
@@ -88,12 +88,12 @@ def run_cells(
     *,
     progress: bool,
 ) -> Iterator[Record]:
-    """Train some cells and look at the test rows through each model."""
+    """Train some cells and examine each model on the test rows."""
     return trained_cells(experiment, cells, left, data, folder, progress=progress, measured=probed)
 
 
 def check(experiment: Experiment, source: str) -> None:
-    """Refuse settings that the probe does not have, and metrics that it does not measure."""
+    """Reject settings that the probe does not have, and metrics that it does not measure."""
     check_training(experiment, source)
     check_name(experiment.settings.get("probe"), PROBES, source=source, at="settings.probe")
     probe = PROBES[experiment.settings["probe"]]
@@ -110,17 +110,17 @@ def check(experiment: Experiment, source: str) -> None:
 
 
 def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Measured:
-    """Look at the test rows through a trained model.
+    """Examine a trained model on the test rows.
 
     Args:
-        experiment: Of the kind ``"probe"``.
-        model: From normalised images to logits.
-        data: Where the model is, with a test part whose labels are all known. Its labelled rows are
-            those that the model was trained on.
+        experiment: An experiment of kind ``"probe"``.
+        model: A map from normalised images to logits.
+        data: On the model's device, with a test part whose labels are all known. Its labelled rows
+            are those that the model was trained on.
 
     Returns:
         A few numbers by name, and the curves over λ by name. Both are ready for JSON; None stands
-        for what is not finite.
+        for values that are not finite.
     """
     which = experiment.settings.get("probe")
     check_name(which, PROBES, at=f"the probe of {experiment.name}")
@@ -135,13 +135,13 @@ def probed(experiment: Experiment, model: nn.Module, data: SemiData) -> Measured
 
 
 def measured_lambdas(experiment: Experiment, model: nn.Module, parts: Parts) -> Measured:
-    """λ_opt of each term, for as many labelled and unlabelled rows as a training has."""
+    """λ_opt of each term, for the numbers of labelled and unlabelled rows in training."""
     settings = read_as(LambdaSettings, experiment.settings, at="settings")
     return lambdas_on(experiment, model, parts.test, settings), {}
 
 
 def measured_confidence(experiment: Experiment, model: nn.Module, parts: Parts) -> Measured:
-    """λ_opt of each term on test rows; its gradient's, and confidence, on training rows too."""
+    """λ_opt of each term on test rows; that of its gradient, and confidence, on both parts."""
     settings = read_as(ConfidenceSettings, experiment.settings, at="settings")
     metrics = lambdas_on(experiment, model, parts.test, settings)
     terms = {name: still_term(own) for name, own in _gradient_terms(settings.terms).items()}
@@ -155,7 +155,7 @@ def measured_confidence(experiment: Experiment, model: nn.Module, parts: Parts) 
 
 
 def _gradient_terms(terms: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The terms, by name, that have one view and every row."""
+    """The terms, by name, that use one view and every row."""
     named = {
         str(one.get("as", one["name"])): {key: one[key] for key in one if key not in OWN}
         for one in terms
@@ -165,7 +165,7 @@ def _gradient_terms(terms: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, A
 
 
 class Probe(NamedTuple):
-    """One way to look through a model: its settings, what it measures, and the metrics' names."""
+    """One way to examine a model: its settings, what it measures, and the metrics' names."""
 
     settings: type[RiskSettings | LambdaSettings]
     measured: Callable[[Experiment, nn.Module, Parts], Measured]
@@ -194,7 +194,7 @@ PROBES: dict[str, Probe] = {
 
 
 def tables(results: Results) -> list[Table]:
-    """A table of the model, then one of what was found through it."""
+    """A table of the model's metrics, then one of λ_opt."""
     found = []
     for block in results.blocks:
         for method in results.methods:
@@ -210,12 +210,12 @@ def _quantities(results: Results, block: Block, method: str) -> Table:
     rows = tuple(
         (heading(metric), ours_text(metric, average(values_of(runs, metric)))) for metric in wanted
     )
-    caption = f"{data_title(results, block)}: through the model of the {results.methods[method]}"
+    caption = f"{data_title(results, block)}: with the model of the {results.methods[method]}"
     return Table(caption, ("quantity", "ours"), rows)
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:  # noqa: ARG001
-    """None: a probe looks at one method."""
+    """None: a probe examines one method."""
     return []
 
 
@@ -233,7 +233,7 @@ def figures(results: Results) -> dict[str, Pictures]:
 
 
 def findings(results: Results) -> list[Finding]:
-    """Findings of every run that was looked through, or of λ_opt over all of them."""
+    """Findings of every run that was examined, or of λ_opt over all of them."""
     found: list[Finding] = []
     splits = results.experiment.settings.get("splits", 0)
     for block in results.blocks:

@@ -1,4 +1,4 @@
-"""The debiased risk over λ, through a trained model: is it unbiased, and does its variance fall?
+"""The debiased risk of a trained model over λ: is it unbiased, and does its variance fall?
 
 The paper's appendix on the quality of risk estimation: both estimates of the risk against the
 oracle, and the variance of the risk or of the whole gradient as a share of the complete case's.
@@ -62,15 +62,15 @@ GRADIENT_METRICS = ("parameters", "correlation", "lam_opt_of_the_risk", *LEAST)
 
 @dataclass(frozen=True)
 class RiskSettings:
-    """The settings of an experiment that looks at the risk over λ.
+    """The settings of an experiment on the risk over λ.
 
     Attributes:
         probe: Its name.
-        labelled: Labelled rows of a split of the test rows.
-        splits: How many splits.
+        labelled: Number of labelled rows in a split of the test rows.
+        splits: Number of splits.
         reach: The curves go up to this times λ_opt, which is not known before training.
-        points: λ of a curve.
-        terms: The unlabelled term, one.
+        points: Number of λ on a curve.
+        terms: The unlabelled term, exactly one.
     """
 
     probe: str
@@ -83,10 +83,10 @@ class RiskSettings:
 
 @dataclass(frozen=True)
 class GradientSettings(RiskSettings):
-    """The settings of an experiment that looks at the gradient over λ.
+    """The settings of an experiment on the gradient over λ.
 
     Attributes:
-        at_once: Rows whose gradients are taken at once.
+        at_once: Number of rows whose gradients are computed at once.
     """
 
     at_once: int
@@ -154,7 +154,7 @@ def measured_gradient(experiment: Experiment, model: nn.Module, test: Part) -> M
 
 
 def only_term(terms: Sequence[Mapping[str, Any]], source: str = "") -> Mapping[str, Any]:
-    """The one unlabelled term of an experiment over λ; more or none are refused."""
+    """The one unlabelled term of an experiment over λ; any other number is an error."""
     if len(terms) != 1:
         where = f"{source}: " if source else ""
         raise EntryError(f"{where}settings.terms must have one unlabelled term; got {len(terms)}")
@@ -169,7 +169,7 @@ def _lams(best: float, settings: RiskSettings) -> Tensor:
 
 
 def _largest_bias(estimates: Tensor, oracle: float) -> float:
-    """Of the mean over splits (splits, lams), in its standard errors, at the λ where it is so."""
+    """Largest bias over λ of the mean over splits (splits, lams), in standard errors."""
     error = estimates.std(0) / math.sqrt(len(estimates))
     return _largest((estimates.mean(0) - oracle) / error)
 
@@ -235,10 +235,10 @@ def draw_risk(axes: "Axes", curves: Mapping[str, Sequence[float]], oracle: float
 def draw_variance_ratio(
     axes: "Axes", curves: Mapping[str, Sequence[float]], least: tuple[float, float], *, of: str
 ) -> None:
-    """Draw the variance over λ, of the theorem and of the splits.
+    """Draw the variance over λ, by the theorem and over the splits.
 
     Args:
-        axes: Where.
+        axes: Where to draw.
         curves: ``lams``, ``ratio_theory`` and ``ratio_empirical``; (lams,) each.
         least: λ_opt and the ratio there.
         of: What varies.
@@ -261,7 +261,7 @@ def _bands(name: str) -> tuple[str, str, str]:
 
 
 def curve_findings(record: Record, splits: int) -> Iterator[Finding]:
-    """What a run's curves say: is the estimate unbiased, and is its variance smaller?"""
+    """Findings from a run's curves: is the estimate unbiased, and is its variance smaller?"""
     if "ssl_mean" in record.arrays:
         yield _bias(record)
     if "ratio_theory" in record.arrays:
@@ -282,10 +282,11 @@ def _bias(record: Record) -> Finding:
         for name in ("ssl", "debiased")
     }
     text = (
-        f"The oracle lies in the debiased estimate's band at {inside['debiased']} of {len(lams)} λ "
-        f"and in the semi-supervised one's at {inside['ssl']}; the mean over splits is off by up "
-        f"to {debiased:.1f} standard errors (debiased) and {ssl:.1f} (SSL), where chance gives "
-        f"up to {CHANCE:.1f}. In the paper the debiased one is unbiased and the other is not."
+        f"The oracle lies within the band of the debiased estimate at {inside['debiased']} of "
+        f"{len(lams)} λ and within that of the SSL estimate at {inside['ssl']}. The mean over "
+        f"splits is off by up to {debiased:.1f} standard errors (debiased) and {ssl:.1f} (SSL); "
+        f"chance alone explains up to {CHANCE:.1f}. In the paper the debiased estimate is unbiased "
+        "and the SSL estimate is not."
     )
     if debiased > CHANCE:
         return Finding("differs", text)
@@ -296,23 +297,23 @@ def _variance(record: Record, splits: int) -> Finding:
     """Does debiasing make the estimate less variable, as in the paper for λ > 0?
 
     For splits of these rows theorem 3.1 is exact, and the splits differ from it only by chance.
-    Still the splits are what was measured: if they are on the other side of the complete case, the
-    theorem's number alone claims nothing.
+    But only the splits are a measurement: if they are on the other side of the complete case, the
+    theorem's number alone is not evidence.
     """
     lam, exact, seen = (
         number(record.metrics[name]) for name in ("lam_opt", "least_ratio", LEAST_SEEN)
     )
     if lam == 0 and set(record.arrays["ratio_theory"]) == {1.0}:
-        text = "H is the same for all these rows: the variance is the complete case's at every λ."
+        text = "H is the same for all these rows: the variance equals the complete case's at all λ."
         return Finding("open", text)
     error = ratio_error(exact, splits)
     chance = min(seen, exact) > 0 and abs(math.log(seen / exact)) <= 2 * error
     at_best = (
-        f"At λ_opt = {lambda_text(lam)} the variance is {exact:.3f} of the complete case's by "
-        f"theorem 3.1, which is exact for these rows, and {seen:.3f} over {splits} splits, "
-        f"{'a gap that chance explains' if chance else 'a larger gap than chance explains'} "
-        f"(standard error {exact * error:.3f}, of a normal estimate that correlates with the "
-        "complete case's as the theorem has it)."
+        f"At λ_opt = {lambda_text(lam)} the variance is {exact:.3f} times the complete case's by "
+        f"theorem 3.1, which is exact for these rows, and {seen:.3f} times over {splits} splits. "
+        f"The gap {'may be chance' if chance else 'is larger than chance explains'} "
+        f"(standard error {exact * error:.3f}, for normal estimates with the correlation that the "
+        "theorem gives)."
     )
     over_lambda, shown = _above(record) if lam <= 0 else _below(record, lam, seen)
     text = f"{at_best} {over_lambda}"
@@ -322,30 +323,31 @@ def _variance(record: Record, splits: int) -> Finding:
 
 
 def _below(record: Record, lam: float, at_best: float) -> tuple[str, bool]:
-    """With λ_opt > 0: where the variance is below, and whether the splits have it so at λ_opt."""
+    """With λ_opt > 0: where the variance is below, and whether the splits confirm it at λ_opt."""
     end = 2 * lam
     ratios = _seen(record, lambda at: at < end and not math.isclose(at, end))
     text = (
-        f"By the theorem it is below for λ from 0 to {lambda_text(end)}, as in the paper; over "
-        f"the splits at {sum(ratio < 1 for ratio in ratios)} of {len(ratios)} λ between"
+        f"By the theorem it is below the complete case's for λ from 0 to {lambda_text(end)}, as in "
+        f"the paper; over the splits it is below at {sum(ratio < 1 for ratio in ratios)} of the "
+        f"{len(ratios)} λ in between"
     )
     shown = at_best < 1
     return f"{text}{'' if shown else ', so they do not show a decrease'}.", shown
 
 
 def _above(record: Record) -> tuple[str, bool]:
-    """With λ_opt ≤ 0: that the variance is above for λ > 0, and whether the splits have it so."""
+    """With λ_opt ≤ 0: the variance is above for λ > 0, and whether the splits confirm it."""
     ratios = _seen(record, lambda _: True)
     above = sum(ratio > 1 for ratio in ratios)
     text = (
-        "With λ > 0 it is above the complete case's at every λ by the theorem, and over the splits "
-        f"at {above} of {len(ratios)} λ; the paper has it below."
+        "By the theorem it is above the complete case's at every λ > 0, and over the splits "
+        f"at {above} of {len(ratios)} λ; in the paper it is below."
     )
     return text, above == len(ratios)
 
 
 def _seen(record: Record, chosen: Callable[[float], bool]) -> list[float]:
-    """The ratio of variances over the splits at each positive λ of the curve that is chosen."""
+    """The ratio of variances over the splits at each chosen positive λ of the curve."""
     lams, ratios = record.arrays["lams"], record.arrays["ratio_empirical"]
     zero = 1e-9 * max(lams)  # the middle of a curve that goes both ways is 0 but for rounding
     pairs = zip(lams, ratios, strict=True)

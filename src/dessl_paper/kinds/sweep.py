@@ -62,8 +62,8 @@ REPEATS: Repeats = "splits"
 run_cells = trained_cells
 check = check_trained
 
-LARGE = 1.0  # λ from which the paper's claim about large λ is looked at
-LEAST = -6  # p-values below ten to this are drawn there, and the tick says so
+LARGE = 1.0  # smallest λ for which the paper's claim about large λ is checked
+LEAST = -6  # smaller p-values are drawn at ten to this power, and the tick says so
 
 
 def tables(results: Results) -> list[Table]:
@@ -275,7 +275,7 @@ def _p_values(axes: "Axes", results: Results, block: Block, metric: str) -> None
 
 
 def _say_least(axes: "Axes") -> None:
-    """Let the lowest tick say that p-values there are this small or smaller."""
+    """Label the lowest tick to show that p-values there are this small or smaller."""
     powers = range(LEAST, 1, 2)
     texts = [rf"$\mathdefault{{10^{{{power}}}}}$" for power in powers]
     axes.set_yticks([10.0**power for power in powers], [f"≤ {texts[0]}", *texts[1:]])
@@ -308,7 +308,7 @@ def _complete_case(results: Results, block: Block, metric: str) -> Iterator[Find
     if found is None:
         return
     outcome, why = judged(metric, found)
-    text = f"{plain(metric)} of the complete case is {gap(metric, found)}; {why}."
+    text = f"the {plain(metric)} of the complete case is {gap(metric, found)}; {why}."
     yield Finding(outcome, text)
 
 
@@ -322,12 +322,12 @@ def _level_findings(results: Results, block: Block, method: str, metric: str) ->
 
 
 def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
-    """The largest λ in detail, then all from ``LARGE`` on, which decide the outcome."""
+    """The largest λ in detail, then all λ ≥ ``LARGE``, which decide the outcome."""
     large = [one for one in tests if one.n and one.lam >= LARGE]
     if not large:
         return
     last = large[-1]
-    made = direction_finding(results, last, f"at λ = {lambda_text(last.lam)} ")
+    made = direction_finding(results, last, f"at λ = {lambda_text(last.lam)}, ")
     if made is None:
         return
     known = with_sign(large)
@@ -339,25 +339,25 @@ def _at_large_lambda(results: Results, tests: list[Comparison]) -> Iterator[Find
 
 
 def _signs(known: Sequence[Comparison]) -> str:
-    """At how many large λ the sign is the paper's, and at which it clearly is not."""
-    text = f"For λ ≥ {LARGE:g} the sign is the paper's {agreement_text(known, 'values')}"
+    """At how many large λ the sign agrees with the paper's, and where it significantly does not."""
+    text = f"For λ ≥ {LARGE:g} the sign agrees with the paper's {agreement_text(known, 'values')}"
     other = [lambda_text(one.lam) for one in known if one.clear and not one.same_direction]
-    return f"{text}; clearly not at λ = {listed(other)}." if other else f"{text}."
+    return f"{text}; it significantly differs at λ = {listed(other)}." if other else f"{text}."
 
 
 def _closeness(results: Results, tests: list[Comparison]) -> Iterator[Finding]:
-    """How much the two accuracies differ at most: the paper's claim is that they are alike."""
+    """The largest difference of the two accuracies: the paper claims that they are similar."""
     known = [one for one in tests if not math.isnan(one.difference)]
     if not known:
         return
     far = max(known, key=lambda one: abs(one.difference))
     names = results.methods
     text = (
-        f"over all λ the mean accuracies of {names[far.method]} and {names[far.against]} "
+        f"over all λ, the mean accuracies of {names[far.method]} and {names[far.against]} "
         f"differ by at most {amount('accuracy', far.difference)} "
         f"(at λ = {lambda_text(far.lam)})"
     )
     papers = [abs(one.paper) for one in with_paper(known)]
     if papers:
-        text += f"; in the paper, over the same λ, {amount('accuracy', max(papers))}"
+        text += f"; in the paper, over the same λ, by at most {amount('accuracy', max(papers))}"
     yield Finding("fact", f"{text}.")

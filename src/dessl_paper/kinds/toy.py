@@ -1,4 +1,4 @@
-"""The toy example: what each method makes of two uniform laws, beside the truth and the paper.
+"""The toy example: what each method learns about two uniform distributions.
 
 The paper's figure 1 and appendix A; :mod:`dessl_paper.toy_training` has the training.
 """
@@ -46,7 +46,7 @@ OVERLAP = (1.2, 2.8)  # where the mean posterior is taken
 READ_OFF = 0.03  # the paper's numbers are read off a figure, no better than this
 DIGITS = 5  # of the curves in a record
 BINS = 50
-GIVEN = ("n_labelled", "lam", "seed")  # settings that a cell has itself
+GIVEN = ("n_labelled", "lam", "seed")  # settings that come from the cell
 
 
 def run_cells(
@@ -54,7 +54,7 @@ def run_cells(
     cells: list[Cell],
     left: set[str],
     data: SemiData | None,  # noqa: ARG001 (its points are drawn, not read)
-    folder: Path,  # noqa: ARG001 (it is over too soon for checkpoints)
+    folder: Path,  # noqa: ARG001 (runs are too short for checkpoints)
     *,
     progress: bool,
 ) -> Iterator[Record]:
@@ -67,7 +67,7 @@ def run_cells(
 
 
 def check(experiment: Experiment, source: str) -> None:
-    """Refuse settings that are not the toy example's, and parts that it does not have."""
+    """Reject settings and parts that the toy example does not have."""
     check_metrics(experiment, (METRIC, LOSS), source)
     check_call(ToyPlan, experiment.settings, given=GIVEN, source=source, at="settings")
     for name in ("model", "views", "plan"):
@@ -95,12 +95,12 @@ def toy_plan(experiment: Experiment, cell: Cell) -> ToyPlan:
     return read_as(ToyPlan, {**experiment.settings, **own}, at="settings")
 
 
-# Methods of a split begin where the same warm start ended; a few splits are kept at hand.
+# All methods of a split continue from the same warm start; those of a few splits are cached.
 _start = lru_cache(maxsize=8)(warm_start)
 
 
 def toy_record(experiment: Experiment, cell: Cell, *, progress: bool = False) -> Record:
-    """Train one method of the toy example, on the CPU, and give its record."""
+    """Train one method of the toy example, on the CPU, and return its record."""
     plan = toy_plan(experiment, cell)
     began = time.perf_counter()
     start = _start(plan)
@@ -149,7 +149,7 @@ def _rounded(values: Tensor) -> list[float]:
 
 
 def tables(results: Results) -> list[Table]:
-    """One table a data set: mean posterior with its distance to the truth, and training loss."""
+    """One table per data set: mean posterior, its distance to the truth, and training loss."""
     return [_table(results, block) for block in results.blocks]
 
 
@@ -228,7 +228,7 @@ def _histogram(axes: "Axes", record: Record) -> None:
 
 
 def _means(axes: "Axes", results: Results, block: Block) -> None:
-    """Each method's mean on the overlap, a dot a split, beside the truth and the paper's."""
+    """Each method's mean on the overlap, one dot per split, with the truth and the paper's."""
     looks = styles(results)
     for place, name in enumerate(results.methods):
         values = [record.metrics[METRIC] for record in results.runs(block, name)]
@@ -271,7 +271,7 @@ def _training(axes: "Axes", results: Results, records: dict[str, Record]) -> Non
 
 
 def findings(results: Results) -> list[Finding]:
-    """One sentence a method on the posterior, one on the training loss."""
+    """One sentence per method on the posterior, and one on the training loss."""
     return [one for block in results.blocks for one in _findings(results, block)]
 
 
@@ -290,9 +290,9 @@ def _posterior(found: Level) -> Finding:
     near = abs(found.off) <= READ_OFF
     text = (
         f"{found.name}: the mean posterior on the overlap is {_from_truth(found.ours.mean)}; in "
-        f"the paper's figure it is {_from_truth(found.paper.mean)}. The two are "
-        f"{abs(found.off):.3f} apart, {'within' if near else 'more than'} the {READ_OFF} to which "
-        "a figure can be read."
+        f"the paper's figure it is {_from_truth(found.paper.mean)}. The two differ by "
+        f"{abs(found.off):.3f}, {'within' if near else 'more than'} the {READ_OFF} to which "
+        "the figure can be read."
     )
     return Finding("agrees" if near else "differs", text)
 
@@ -312,5 +312,5 @@ def _training_findings(results: Results, block: Block) -> Iterator[Finding]:
     known = [one for one in levels if one]
     if known:
         far = max(known, key=lambda one: abs(one.off))
-        text = f"Final training cross-entropy: the farthest is {far.name}, {gap(metric, far)}."
+        text = f"Final training cross-entropy, largest difference: {far.name}, {gap(metric, far)}."
         yield Finding("fact", text)

@@ -65,5 +65,5 @@ def test_the_experiment_looks_at_the_rows_that_were_trained_on() -> None:
 
 
 def test_a_term_of_several_views_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs one view without randomness; FixMatch has several"):
+    with pytest.raises(ValueError, match="single view without randomness; FixMatch has several"):
         still_term({"name": "fixmatch"})

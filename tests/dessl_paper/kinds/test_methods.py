@@ -206,5 +206,5 @@ def test_signs_over_several_data_sets_are_counted(record_of: Callable[..., objec
     findings = findings_of(Results(experiment, tuple(jittered)))
     found = about(findings, "DePseudoLabel minus PseudoLabel")
     assert found.outcome == "differs"
-    assert "in 4 of 5 data sets, and in 4 of the 5 where ours is clear" in found.text
+    assert "in 4 of 5 data sets, and in 4 of the 5 where ours is significant" in found.text
     assert found.text.endswith("not on bloodmnist.")

@@ -238,7 +238,7 @@ def test_a_probe_that_cannot_be_is_refused(trained) -> None:
     with pytest.raises(ValueError, match="the probe of gradient-variance must be one of 'risk'"):
         probed(changed(experiment, probe="colour"), model, data)
     several = [{"name": "fixmatch", "threshold": 0.3}]
-    with pytest.raises(ValueError, match="one view without randomness; FixMatch has several"):
+    with pytest.raises(ValueError, match="single view without randomness; FixMatch has several"):
         probed(changed(experiment, terms=several), model, data)
     with pytest.raises(ValueError, match="must have one unlabelled term; got 2"):
         probed(changed(experiment, terms=2 * several), model, data)
@@ -316,4 +316,4 @@ def test_the_order_of_lambdas_is_the_papers_or_not(
     results = results_of(load_experiment("lambda-opt", "paper"), {("complete_case", 0.0): splits})
     found = probe_findings(results)[-1]
     assert found.outcome == outcome
-    assert found.text.endswith("in the paper fixmatch, entropy and pseudo label.")
+    assert found.text.endswith("in the paper: fixmatch, entropy and pseudo label.")

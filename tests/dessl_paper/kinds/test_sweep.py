@@ -163,9 +163,9 @@ def test_a_clear_difference_with_the_papers_sign_agrees(results_of: Callable[...
     found = about(findings_of(swept(results_of, usual, debiased)), "At λ = 10")
     p = stats.ttest_rel(debiased, usual).pvalue
     assert found.outcome == "agrees"
-    assert "0.563 below PseudoLabel's" in found.text
+    assert "0.563 below that of PseudoLabel" in found.text
     assert f"p = {p:.3f}, 3 splits" in found.text
-    assert "the paper has 0.621 below: the same direction" in found.text
+    assert "in the paper it is 0.621 below: the same direction" in found.text
 
 
 def test_a_clear_difference_of_the_other_sign_differs(results_of: Callable[..., Results]) -> None:
@@ -219,7 +219,7 @@ def test_every_large_lambda_has_a_say_in_what_agrees(
         cells["de_pl", lam] = [{"accuracy": 0.94 + gap} for gap in gaps]
     findings = findings_of(results_of(experiment, cells))
     (found,) = [one for one in findings if "For λ ≥ 1" in one.text]
-    assert found.text.startswith("At λ = 10 ")
+    assert found.text.startswith("At λ = 10, ")
     assert found.outcome == outcome
-    clearly_not = "; clearly not at λ = 3.59." in found.text
+    clearly_not = "significantly differs at λ = 3.59." in found.text
     assert clearly_not == (at_3_59 == [-0.010, -0.012, -0.011])
