@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 from dessl import SemiData
 from dessl.recipes import Fitted, PooledPredictor, fit, recipe_for
 from dessl.recipes.held_out import held_out_parts
-from dessl.recipes.pool import FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
 from dessl.teachers import DEFAULT
@@ -203,38 +201,6 @@ class TestFit:
         found = fit(data, recipe_for(data, steps=3), progress=False)
         p = predicted_log_proba(found.model, data.x)
         assert (p.argmax(1) == y).float().mean() > 0.95
-
-
-class TestResume:
-    def recipe(self, data: SemiData) -> object:
-        return recipe_for(data, steps=20, networks=2)
-
-    def test_a_killed_run_ends_bit_for_bit_as_an_unbroken_one(self, tmp_path: Path) -> None:
-        data, x, _ = moons()
-        whole = fit(data, self.recipe(data), out=tmp_path / "whole", progress=False)
-        count = 0
-
-        def kill(_: Event) -> None:
-            nonlocal count
-            count += 1
-            if count == 27:  # in the second network
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            fit(data, self.recipe(data), out=tmp_path / "cut", callbacks=[kill], progress=False)
-        again = fit(data, self.recipe(data), out=tmp_path / "cut", progress=False)
-        assert torch.equal(predicted_log_proba(again.model, x), predicted_log_proba(whole.model, x))
-        assert again.pool == whole.pool
-
-    @pytest.mark.parametrize("damage", [None, b"", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
-    def test_lost_logits_are_computed_again(self, tmp_path: Path, damage: bytes | None) -> None:
-        data, x, _ = moons()
-        first = fit(data, self.recipe(data), out=tmp_path, progress=False)
-        place = tmp_path / "complete_case-1" / FILE
-        place.unlink() if damage is None else place.write_bytes(damage)
-        again = fit(data, self.recipe(data), out=tmp_path, progress=False)
-        assert torch.equal(predicted_log_proba(again.model, x), predicted_log_proba(first.model, x))
-        assert again.pool == first.pool
 
 
 @pytest.mark.parametrize("safe", [True, False])
