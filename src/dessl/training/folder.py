@@ -26,7 +26,7 @@ from dessl.training.checkpoint import (
     usable_checkpoints,
     warn_of_damage,
 )
-from dessl.training.event import Event
+from dessl.training.member import Event
 from dessl.training.sharded import is_wrapped
 
 # What restoring raises where a checkpoint is whole, but its entries are not those of this run.

@@ -12,10 +12,9 @@ from torch import Tensor
 from dessl import _checks
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint, save_checkpoint, save_sharded
-from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, flat_identity
 from dessl.training.guard import DivergenceError
-from dessl.training.member import Member
+from dessl.training.member import Callback, Event, Member
 from dessl.training.progress import progress_bar
 from dessl.training.ranks import check_alike, from_each, from_first, lost_ranks, rank, ranks
 
@@ -30,6 +29,7 @@ class Trainable(ABC):
 
     save_seconds: ClassVar[float] = 0.0  # least time between two checkpoints
     keeps_history: ClassVar[bool] = False  # whether events go to history.jsonl
+    is_sharded = False  # whether the weights are divided among the ranks, which save them together
 
     def __init__(self, members: Sequence[Member], device: torch.device) -> None:
         plan, n_labelled = members[0].plan, members[0].n_labelled
@@ -63,11 +63,6 @@ class Trainable(ABC):
     @abstractmethod
     def put_back(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether the weights are divided among the ranks, which then save them together."""
-        return False
 
     @property
     def finished(self) -> bool:
