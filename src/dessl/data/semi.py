@@ -138,14 +138,15 @@ class SemiData:
     @classmethod
     def from_raw(cls, raw: "RawData", *, name: str = "") -> Self:
         """What a reader of :mod:`dessl.data.formats` gave, over the same memory."""
+        x, y = raw.rows
         data = cls(
-            raw.x,
-            raw.y,
+            x,
+            y,
             class_names=raw.class_names,
             validation=raw.validation,
             test=raw.test,
             name=name,
-            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == torch.uint8 else None,
+            layout="NCHW" if x.ndim == 4 and x.dtype == torch.uint8 else None,
         )
         data.row_names, data.bits = raw.row_names, raw.bits
         return data

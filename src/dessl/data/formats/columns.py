@@ -143,29 +143,18 @@ def as_text(column: Column) -> Column:
 
 
 def missing_marks(
-    table: Table,
-    label: str,
-    given: Collection[str],
-    ask: Callable[[dict[str, int]], Collection[str]] | None,
-) -> tuple[str, ...]:
-    """The texts in the label column that stand for a missing label.
-
-    Args:
-        table: The table.
-        label: The column of the labels.
-        given: Those that the user named.
-        ask: Called with others that look like such a mark, and how often each occurs; returns those
-            that are. None to take them all for classes.
-    """
-    return marks_in(label_counts(table, label, given), given, ask)
-
-
-def marks_in(
     counts: Mapping[str, int],
     given: Collection[str],
     ask: Callable[[dict[str, int]], Collection[str]] | None,
 ) -> tuple[str, ...]:
-    """The same, from how often each label occurs."""
+    """The texts in a label column that stand for a missing label.
+
+    Args:
+        counts: How often each label occurs, but for those given.
+        given: Those that the user named.
+        ask: Called with others that look like such a mark, and how often each occurs; returns those
+            that are. None to take them all for classes.
+    """
     marks = {mark: counts[mark] for mark in marks_among(counts)}
     more = ask(marks) if ask and marks else ()
     return tuple(dict.fromkeys((*given, *more)))

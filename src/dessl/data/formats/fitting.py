@@ -17,6 +17,7 @@ from dessl.data.formats.columns import (
     NumericColumn,
     as_text,
     class_names,
+    label_counts,
     missing_marks,
 )
 from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
@@ -187,7 +188,7 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    missing = missing_marks(table, label, missing_labels, ask)
+    missing = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
     names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
     return TableEncoding(label, names, tuple(columns), left_out, missing)
 
