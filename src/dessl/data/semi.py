@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from dessl._checks import ArrayLike
 from dessl._html import card
-from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
+from dessl.data.draw import LabelDraw, draw_of_mask
 from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
@@ -21,6 +21,7 @@ from dessl.data.parts import (
     Part,
     as_long_as,
     as_pair,
+    check_draw,
     dataset_arrays,
     labelled_part,
     like_rows,

@@ -30,8 +30,7 @@ from dessl.recipes.held_out import (
     weighted_lambda,
 )
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
-from dessl.recipes.networks import Networks, Training
-from dessl.recipes.pool import with_teachers
+from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
 from dessl.risk import COMPLETE_CASE, RISKS
