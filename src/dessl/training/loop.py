@@ -2,8 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -147,14 +146,20 @@ def drive(
     last_saved = time.perf_counter()
     with progress_bar(trained.steps, trained.done, shown=progress) as bar:
         while not trained.finished:
-            with _noted(trained, folder), lost_ranks():
-                began, stop = time.perf_counter(), trained.next_stop()
-                for step in range(trained.done, stop):
-                    trained.take(step)
-                    bar.advance(step + 1)
-                trained.done = stop
-                events = trained.observe(began)
-                trained.random_of_ranks = from_each(torch.get_rng_state())
+            try:
+                with lost_ranks():
+                    began, stop = time.perf_counter(), trained.next_stop()
+                    for step in range(trained.done, stop):
+                        trained.take(step)
+                        bar.advance(step + 1)
+                    trained.done = stop
+                    events = trained.observe(began)
+                    trained.random_of_ranks = from_each(torch.get_rng_state())
+            except DivergenceError as error:
+                if folder and (history := trained.members[0].history):
+                    last = f"The last good checkpoint, of step {history[-1].step},"
+                    error.add_note(f"{last} is in {folder.checkpoints}.")
+                raise
             if folder and trained.keeps_history:
                 folder.append(events)
             due = time.perf_counter() - last_saved >= trained.save_seconds
@@ -193,16 +198,3 @@ def _resume(trained: Trainable, folder: RunFolder | None, *, resume: bool) -> No
             trained.restore(saved)
     if folder and trained.keeps_history:
         folder.rewrite_history(trained.members[0].history)
-
-
-@contextmanager
-def _noted(trained: Trainable, folder: RunFolder | None) -> Iterator[None]:
-    """Say of a diverged run where its last good checkpoint is."""
-    try:
-        yield
-    except DivergenceError as error:
-        if folder and (history := trained.members[0].history):
-            error.add_note(
-                f"The last good checkpoint, of step {history[-1].step}, is in {folder.checkpoints}."
-            )
-        raise

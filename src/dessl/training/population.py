@@ -22,7 +22,7 @@ from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import save_checkpoint
-from dessl.training.division import Groups, divided, part_of
+from dessl.training.division import divided, part_of
 from dessl.training.folder import RunFolder, data_identity, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import TrainResult
@@ -96,38 +96,21 @@ def train_population(
     if ranks() > 1:
         check_alike(data_identity(data), "the data")
 
-    def built(members: list[int]) -> Population:
-        its = [runs[i] for i in members]
-        population = built_population(model, surrogate, data, its, plan, transform)
-        population.keep_logits = keep_logits
-        return population
-
-    def trained(name: str, members: list[int], shown: bool) -> Trained[list[int]]:
-        folder = None if out is None else Path(out) / name
-        with forked(data.device):
-            population = built(members)
-            with locked_folder(folder) as held, _advice(len(members)):
-                drive(population, held, resume=resume, progress=shown)
-        return Trained(tuple(population.results()), members)
-
-    def cut(folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
-        if not RunFolder(folder).checkpoints.is_dir():
-            return
-        with forked(data.device), locked_folder(folder) as held:
-            population = built(members)
-            if held:
-                held.begin(population.identity(), population.restore, resume=True)
-            saved = population.checkpoint()
-            for place, its in parts.items():
-                checkpoints = RunFolder(place).checkpoints
-                save_checkpoint(checkpoints, population.done, *part_of(saved, its))
-
-    def groups() -> Groups:
-        place, risks = None if out is None else Path(out), [run.risk for run in runs]
-        return divided(place, risks, cut, chunk=chunk, shares=size, resume=resume)
-
-    size, shown = ranks(), progress and rank() == 0
-    jobs = [partial(trained, *group, shown) for group in from_first(groups).items()]
+    place = None if out is None else Path(out)
+    training = _Training(model, surrogate, data, runs, plan, transform, place, resume, keep_logits)
+    groups = from_first(
+        partial(
+            divided,
+            place,
+            [run.risk for run in runs],
+            training.cut,
+            chunk=chunk,
+            shares=ranks(),
+            resume=resume,
+        )
+    )
+    shown = progress and rank() == 0
+    jobs = [partial(training.trained, *group, shown) for group in groups.items()]
     found = spread_trainings(jobs, model, data.device)
     results = {
         i: result for one in found for i, result in zip(one.beside, one.results, strict=True)
@@ -166,6 +149,54 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
             "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "
             "Use optimiser='sgd' or 'adamw', or train the runs one by one with dessl.train."
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Training:
+    """Trains groups of runs, each group as one population; arguments of :func:`train_population`.
+
+    A group is given by the numbers of its runs.
+    """
+
+    model: Callable[[], nn.Module]
+    surrogate: Surrogate
+    data: SemiData
+    runs: Sequence[PopulationRun]
+    plan: TrainPlan
+    transform: Callable[[Tensor], Tensor] | None
+    out: Path | None
+    resume: bool
+    keep_logits: bool
+
+    def trained(self, name: str, members: list[int], shown: bool) -> Trained[list[int]]:
+        """Train a group in the folder of this name, and return the results with its runs."""
+        folder = None if self.out is None else self.out / name
+        with forked(self.data.device):
+            population = self._built(members)
+            with locked_folder(folder) as held, _advice(len(members)):
+                drive(population, held, resume=self.resume, progress=shown)
+        return Trained(tuple(population.results()), members)
+
+    def cut(self, folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
+        """Cut the checkpoint of a group into those of its parts, as :func:`divided` asks."""
+        if not RunFolder(folder).checkpoints.is_dir():
+            return
+        with forked(self.data.device), locked_folder(folder) as held:
+            population = self._built(members)
+            if held:
+                held.begin(population.identity(), population.restore, resume=True)
+            saved = population.checkpoint()
+            for place, its in parts.items():
+                checkpoints = RunFolder(place).checkpoints
+                save_checkpoint(checkpoints, population.done, *part_of(saved, its))
+
+    def _built(self, members: list[int]) -> Population:
+        its = [self.runs[i] for i in members]
+        population = built_population(
+            self.model, self.surrogate, self.data, its, self.plan, self.transform
+        )
+        population.keep_logits = self.keep_logits
+        return population
 
 
 def built_population(
