@@ -10,7 +10,7 @@ from dessl._checks import quoted
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
 from dessl.data.errors import did_you_mean, few
-from dessl.data.formats.number_cells import numbers
+from dessl.data.formats.cells import numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 
@@ -71,7 +71,7 @@ def propensity_column(source: str, name: str, n_rows: int) -> NDArray[np.float64
     if kind == "table":
         table = open_table(source)
         there: Sequence[str] = tuple(table.columns)
-        values = numbers(table, table.columns[name]) if name in there else None
+        values = numbers(table.source, table.columns[name]) if name in there else None
     else:
         with open_npz(source) as arrays:
             there = arrays.names

@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError
-from dessl.data.formats.cells import Column, arrow_module
-from dessl.data.formats.number_cells import has_decimal_comma, is_number, numbers
+from dessl.data.formats.cells import (
+    Column,
+    arrow_module,
+    has_decimal_comma,
+    is_number,
+    numbers,
+)
 from dessl.data.formats.tables import Table
 from dessl.data.labels import marks_among, warn_of_doubtful, warn_of_spellings
 
@@ -61,7 +66,7 @@ class NumericColumn:
         """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
         column, known = table.columns[self.name], self.decimal_comma
         comma = has_decimal_comma(column)
-        values = numbers(table, column, comma=comma, known=known)
+        values = numbers(table.source, column, comma=comma, known=known)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
