@@ -312,7 +312,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
 def _write(
     out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
 ) -> None:
-    """Write both models, the facts and the report, in the place of those of an earlier end."""
+    """Write both models, the facts and the report, replacing those of an earlier session."""
     architecture = fitted.recipe.model
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")

@@ -246,7 +246,7 @@ def row_propensity(
     given = shared_tensor("propensity", propensity)
     if given.shape != x.shape[:1] or not given.is_floating_point():
         raise ValueError(
-            f"propensity must hold one number for each row, shape ({len(x)},); got {given.dtype} "
+            f"propensity must have one number for each row, shape ({len(x)},); got {given.dtype} "
             f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
         )
     given = given.to(device=x.device, dtype=torch.float32)

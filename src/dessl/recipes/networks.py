@@ -125,7 +125,7 @@ class Training:
     progress: bool
 
     def members(self, risk: RiskKind, lam: float) -> Networks:
-        """Train one network for each part, watched where its held-out rows are asked for later."""
+        """Train one network for each part, and keep what a pool needs of its held-out rows."""
         jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
         if len(jobs) == 1:  # by all ranks together
             found = [jobs[0]()]
@@ -135,7 +135,7 @@ class Training:
         return Networks(tuple(result for one in found for result in one.results), logits)
 
     def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
-        """Train a network; beside it, logits of its held-out rows if they are asked for later."""
+        """Train a network; return it with the logits of its held-out rows if a pool needs them."""
         part = self.parts[number]
         folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
         if part.propensity is not None and self.recipe.plan.risk == "debiased":

@@ -53,7 +53,7 @@ class RunFolder:
     def begin(
         self, identity: Mapping[str, Any], restore: Callable[[Checkpoint], None], *, resume: bool
     ) -> None:
-        """Resume from the newest checkpoint that can be used, after checking whose it is.
+        """Resume from the newest usable checkpoint, after checking that it belongs to this run.
 
         What a killed process left half written is removed.
 

@@ -120,7 +120,7 @@ def train_population(
 
 def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> None:
     if not runs:
-        raise ValueError("runs must hold at least one PopulationRun; got none.")
+        raise ValueError("runs must have at least one PopulationRun; got none.")
     members: list[tuple[str, object, type]] = [("each of runs", run, PopulationRun) for run in runs]
     for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
         if not isinstance(value, kind):
