@@ -1,8 +1,8 @@
-"""Permutation tests: which rows are labelled is drawn again, and several statistics are compared.
+"""Permutation tests: the labelled rows are redrawn, and several statistics are compared.
 
-Under MCAR every choice of n_l labelled rows is as likely as the one that was made, so the share of
-choices with a statistic at least as large is an exact p-value. Several statistics are each put on
-one scale, and the largest of each choice is compared (Westfall and Young's maxT): the corrected
+Under MCAR every choice of n_l labelled rows is as likely as the observed one, so the share of
+choices with a statistic at least as large is an exact p-value. Several statistics are put on a
+common scale, and the largest of each choice is compared (Westfall and Young's maxT): the corrected
 p-values are exact for any dependence between them.
 """
 
@@ -16,11 +16,11 @@ PERMUTATIONS = 199
 
 
 class MaxTest(NamedTuple):
-    """p-values of several statistics together.
+    """Joint p-values of several statistics.
 
     Attributes:
-        p_value: Of the largest one.
-        corrected: (statistics,), each valid whichever of them is looked at.
+        p_value: p-value of the largest statistic.
+        corrected: (statistics,) p-values corrected for the number of statistics.
     """
 
     p_value: float
@@ -34,11 +34,11 @@ def choices(
     seed: int = 0,
     strata: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the rows that are labelled, and as many other choices of them, (permutations + 1, n).
+    """Return the observed choice of labelled rows and random ones, (permutations + 1, n).
 
     Args:
         labelled: (n,) which rows are labelled: the first choice.
-        permutations: Choices drawn at random.
+        permutations: Number of random choices.
         seed: Seed of the draws.
         strata: (n,) numbers; rows are exchanged only within a stratum.
 
@@ -61,8 +61,8 @@ def max_test(statistics: Floats) -> MaxTest:
     """Compare the first row of statistics with all others.
 
     Args:
-        statistics: (permutations + 1, statistics), large where labelled rows differ; the first row
-            is that of the data.
+        statistics: (permutations + 1, statistics), large if labelled rows differ; the first row is
+            that of the data.
 
     >>> max_test(np.array([[3.0, 0.0], [1.0, 1.0], [0.0, -1.0], [-1.0, 0.0]])).p_value
     0.25

@@ -1,8 +1,9 @@
 """Do labelled and unlabelled rows look alike? Three tests of MCAR that need no model of the label.
 
-A classifier told which rows are labelled, cross-fitted: ridge regression on the columns, the same
-on random features of a Gaussian kernel, and whether labelled rows have labelled neighbours. Each
-column on its own. A model's own outputs. All p-values are by permutation, so their size is exact.
+The first is a cross-fitted classifier of labelled against unlabelled rows: ridge regression on the
+columns, the same on random features of a Gaussian kernel, and whether labelled rows have labelled
+neighbours. The second tests each column separately, the third a model's outputs. All p-values are
+from permutations, so their size is exact.
 """
 
 import math
@@ -23,16 +24,16 @@ FOLDS = 5
 FEATURES = 128  # random features of the kernel
 NEIGHBOURS = 3
 WAYS = ("linear", "kernel", "neighbours")
-LEAST_ROWS = 10  # of each kind: with fewer, no test has power worth having
+LEAST_ROWS = 10  # rows of each kind: with fewer, no test has useful power
 
 
 class ClassifierTest(NamedTuple):
-    """Can a classifier tell labelled rows from unlabelled ones?
+    """Can a classifier distinguish labelled from unlabelled rows?
 
     Attributes:
         p_value: Small if it can.
-        auc: Out of fold, of the better of the two regressions: 0.5 if they look alike.
-        by: The statistic that speaks most clearly: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
+        auc: Out-of-fold AUC of the better of the two regressions: 0.5 if they look alike.
+        by: The most significant statistic: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
     """
 
     p_value: float
@@ -46,9 +47,9 @@ class ColumnShift:
 
     Attributes:
         name: Name of the column.
-        p_value: Corrected for looking at all columns.
+        p_value: Corrected for the number of columns.
         auc: Probability that a labelled row has the larger value, ties counting half.
-        spread: Whether the spread, more than the place, is what differs.
+        spread: Whether the spread differs more than the location.
     """
 
     name: str
@@ -64,12 +65,12 @@ def classifier_test(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> ClassifierTest:
-    """Test whether labelled rows can be told from unlabelled ones.
+    """Test whether labelled rows can be distinguished from unlabelled ones.
 
     Args:
         values: (n, d) columns of the rows.
         labelled: (n,) which are labelled.
-        permutations: Choices of labelled rows to compare with.
+        permutations: Number of random choices of labelled rows.
         seed: Seed of folds, features and choices.
 
     >>> generator = torch.Generator().manual_seed(0)
@@ -106,16 +107,16 @@ def column_tests(
     permutations: int = 499,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
-    """Test each column for a shift in place or spread, corrected for their number.
+    """Test each column for a shift in location or spread, corrected for their number.
 
-    The statistics are Wilcoxon's rank sum and that of the ranks' distances from their middle.
+    The statistics are Wilcoxon's rank sum and the sum of the ranks' distances from their middle.
 
     Args:
         values: (n, d).
         labelled: (n,) which rows are labelled.
         names: One for each column.
         strata: (n,) numbers; rows are ranked and exchanged within a stratum.
-        permutations: Choices of labelled rows to compare with.
+        permutations: Number of random choices of labelled rows.
         seed: Seed of the choices.
 
     >>> values = np.stack([np.arange(40.0), np.arange(40.0) % 7], 1)
@@ -148,15 +149,16 @@ def output_tests(
     *,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
-    """Test whether a model answers labelled and unlabelled rows alike.
+    """Test whether a model's outputs have the same distribution on labelled and unlabelled rows.
 
-    A model is surer of rows whose labels it was trained on: each row's answer must come from a
-    model that did not see its label, and each unlabelled row's from one of the same models.
+    A model is more confident on rows whose labels it was trained on: each labelled row must be
+    predicted by a model that did not see its label, and each unlabelled row by one of the same
+    models.
 
     Args:
         log_p: Log-probabilities (n, classes) of the rows.
         labelled: (n,) which are labelled.
-        folds: (n,) the model that answered.
+        folds: (n,) the model that predicted each row.
         class_names: The classes.
         seed: Seed of the choices.
     """
@@ -203,7 +205,7 @@ def _ridge_scores(
 ) -> Floats:
     """Out-of-fold scores (choices, n) of least squares with a penalty, for every choice at once.
 
-    The penalty makes up for the noise of a direction that n_l n_u / n rows determine.
+    The penalty accounts for the noise of a direction estimated from n_l n_u / n rows.
     """
     n, width = features.shape
     penalty = n * width / least * np.eye(width)
@@ -219,7 +221,7 @@ def _ridge_scores(
 
 
 def _separation(scores: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64]) -> Floats:
-    """How far scores and choices vary together within folds, (choices,)."""
+    """Covariance of scores and choices within folds, (choices,)."""
     total = np.zeros(len(scores))
     for fold in range(FOLDS):
         held = folds == fold
