@@ -109,7 +109,9 @@ def test_a_network_that_cannot_be_traced_is_said(tmp_path: Path) -> None:
     saved = SavedModel(
         Predictor([Odd(3, 2)], torch.zeros(3), torch.ones(3)), ("a", "b"), (3,), image=False
     )
-    with pytest.raises(ExportError, match=r"cannot be exported: .*torch.export must be able to trace"):
+    with pytest.raises(
+        ExportError, match=r"cannot be exported: .*torch.export must be able to trace"
+    ):
         export_model(tmp_path / "model.pt2", saved)
 
 
