@@ -23,7 +23,7 @@ from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns
 
-SAMPLE = 512  # training rows that are looked at
+SAMPLE = 512  # training rows that are checked
 INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
 TIED = 1e-5  # of the squared lengths: distances that differ less are one in float32
 
@@ -37,7 +37,7 @@ class Probabilities(nn.Module):
 
     def __init__(self, log_p: nn.Module) -> None:
         super().__init__()
-        self.log_p = copy.deepcopy(log_p).cpu().requires_grad_(False)  # the model stays as it is
+        self.log_p = copy.deepcopy(log_p).cpu().requires_grad_(False)  # leaves the model as it is
         self.eval()
 
     def forward(self, rows: Tensor) -> Tensor:
