@@ -1,7 +1,7 @@
 """FixMatch's family on CIFAR-10 with few labels and one minute: where each form collapses.
 
-8,000 steps of a small network (about a minute of an H200), five draws, 40 to 4,000 labels. The
-averaged weights of the last step are measured on the test rows: nothing is selected.
+8,000 steps of a small network (about a minute on an H200), five draws, 40 to 4,000 labels. The
+averaged weights of the last step are evaluated on the test rows: nothing is selected.
 
 complete case       labelled rows alone, weak and strong views
 FixMatch            L on weak and strong views, ½ each, and H with λ = ½: the paper's form
@@ -108,7 +108,7 @@ class Run(NamedTuple):
 
 
 def runs_of(options: argparse.Namespace) -> list[Run]:
-    """All runs asked for, draw after draw."""
+    """All requested runs, one draw at a time."""
     if options.smoke:
         return [Run(form, "fast_cifar", 40, 0) for form in options.forms]
     every = [

@@ -1,4 +1,4 @@
-"""The runs of the paper's MNIST figure at once, against the same runs one after another.
+"""The runs of the paper's MNIST figure all at once, compared with one after another.
 
 210 LeNets: 10 splits × (λ = 0, and 10 values of λ for each of SSL and DeSSL), 72 labelled and 400
 unlabelled rows a step, SGD with momentum 0.9 at 0.003, pseudo-labels at τ = 0.95, an evaluation on

@@ -539,7 +539,7 @@ class TestTeachersAnswers:
         self, rows: tuple, answered: np.ndarray, fitted: DeSSLClassifier
     ) -> None:
         X, few, _ = rows
-        with pytest.raises(ValueError, match="at_prediction=True; this one did not"):
+        with pytest.raises(ValueError, match="at_prediction=True; this one was not"):
             fitted.predict_proba(X, [answered])
         alone = DeSSLClassifier(steps=3).fit(X, few, teachers=[answered])
         with pytest.raises(ValueError, match="taught to do without its teacher"):

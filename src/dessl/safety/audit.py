@@ -1,4 +1,4 @@
-"""audit: is it safe to use these unlabelled rows, and what can they bring?"""
+"""audit: is it safe to use these unlabelled rows, and how much can they help?"""
 
 import dataclasses
 import html
@@ -31,24 +31,24 @@ from dessl.safety.two_samples import (
 
 Outcome = Literal["use it", "use it with care", "do not use it"]
 LEVEL = 0.05
-CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows are of another kind
+CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows count as different
 LARGE = 0.65  # AUC of telling labelled rows from unlabelled ones
 FEW_LABELS = 30
 CHEAP_ROWS = 3_000
 SHOWN = 5  # columns
-LEAST_SHARE = 0.01  # of rows that are copies, worth a word
-LEAST_DOUBT = 0.04  # of labels that look wrong, worth a word
+LEAST_SHARE = 0.01  # share of rows that are copies, from which it is reported
+LEAST_DOUBT = 0.04  # share of labels that look wrong, from which it is reported
 
 
 @dataclass(frozen=True)
 class Missingness:
-    """One test of labels missing completely at random.
+    """One test of whether labels are missing completely at random.
 
     Attributes:
         test: Its name.
-        p_value: Of the test alone.
-        corrected: Corrected for the number of tests made (Holm).
-        finding: What it found, in words.
+        p_value: p-value of the single test.
+        corrected: p-value corrected for the number of tests (Holm).
+        finding: The result, in words.
     """
 
     test: str
@@ -59,23 +59,23 @@ class Missingness:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found; ``outcome`` and ``reasons`` say what to do.
+    """The result of an audit; ``outcome`` and ``reasons`` say what to do.
 
     Attributes:
         name: Name of the data.
         outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``: the unlabelled rows.
-        reasons: Why, the gravest first; one sentence each, with what to do.
-        labelled: Rows with a label.
-        unlabelled: Rows without.
-        test: Test rows.
-        tests: Of labels missing completely at random.
+        reasons: The reasons, most serious first; one sentence each, with what to do.
+        labelled: Number of rows with a label.
+        unlabelled: Number of rows without a label.
+        test: Number of test rows.
+        tests: Tests of whether labels are missing completely at random.
         columns: Those that differ most between labelled and unlabelled rows, p-values corrected.
-        auc: Of telling labelled from unlabelled rows, out of fold; 0.5 if they look alike.
+        auc: Out-of-fold AUC of a classifier of labelled against unlabelled rows; 0.5 is chance.
         class_propensity: Estimated share of each class that is labelled; () if not tested.
         copies: Copies between the parts.
         labels: Coverage and doubtful labels.
-        gains: What each term can bring, the best first; () in the cheap part.
-        least_correlation: ρ that a term must pass to pay for estimating λ.
+        gains: The possible gain of each term, the best first; () in the cheap part.
+        least_correlation: The ρ that a term needs to pay for estimating λ.
         seconds: Time taken.
     """
 
@@ -97,18 +97,18 @@ class Audit:
 
     @property
     def sentence(self) -> str:
-        """The verdict in a line."""
+        """The verdict on one line."""
         first = self.reasons[0] if self.reasons else "nothing found that speaks against it."
         return f"{self.outcome.capitalize()}: {first[0].lower()}{first[1:]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the audit as JSON takes it: None for NaN, "Infinity" for ∞."""
+        """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
         ready = json_ready(dataclasses.asdict(self))
         assert isinstance(ready, dict)  # noqa: S101
         return ready
 
     def __str__(self) -> str:
-        """The verdict, the reasons, the tests and what can be gained."""
+        """The verdict, the reasons, the tests and the possible gains."""
         lines = [
             f"{self.name or 'the data'}: {self.outcome}",
             *(f"- {why}" for why in self.reasons),
@@ -135,11 +135,11 @@ def audit(
     teachers: Sequence[str] = TEACHERS,
     seed: int = 0,
 ) -> Audit:
-    """Look whether labels are missing at random, for leaks, and for what can be gained.
+    """Check whether labels are missing at random, look for leaks, and estimate the possible gain.
 
     Args:
-        data: With its labels; its test part is looked at for copies.
-        cheap: Whether to leave out near copies, doubtful labels and gains, as ``dessl fit`` does.
+        data: The data with its labels; its test part is searched for copies.
+        cheap: Whether to skip near copies, doubtful labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
         seed: Seed of samples, folds and permutations.
 
@@ -202,7 +202,7 @@ def _missingness(
     *,
     seed: int,
 ) -> dict[str, Any]:
-    """All tests of MCAR, or none where there are too few rows."""
+    """All tests of MCAR, or none if there are too few rows."""
     nothing: dict[str, Any] = {
         "tests": (), "columns": (), "auc": float("nan"), "class_propensity": (),
     }  # fmt: skip
@@ -246,12 +246,12 @@ def _missingness(
 
 
 def _scale(data: SemiData, n_l: int, n_u: int) -> tuple[float, float]:
-    """How many rows each sampled labelled and unlabelled row stands for."""
+    """How many rows each sampled labelled and unlabelled row represents."""
     return data.n_labelled / n_l, data.n_unlabelled / n_u
 
 
 def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
-    """Propensities in the whole data, from those in a sample of its rows."""
+    """Propensities in the whole data, computed from those in a sample of its rows."""
     known, unknown = scale[0] * phi, scale[1] * (1 - phi)
     found: Floats = known / (known + unknown)
     return found
@@ -263,13 +263,13 @@ def _column_words(shift: ColumnShift) -> str:
 
 
 def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
-    """What speaks against using the unlabelled rows, grave and mild."""
+    """The reasons against using the unlabelled rows, serious and mild."""
     grave: list[str] = []
     mild: list[str] = []
     if not facts.unlabelled:
-        grave.append("No row is without a label: there is nothing to use.")
+        grave.append("Every row has a label: there are no unlabelled rows to use.")
     if len(facts.labels.counts) - len(facts.labels.absent) < 2:
-        grave.append("The labels are of one class. Label rows of the others.")
+        grave.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]
     if shifted:
         worst = min(shifted, key=lambda one: one.corrected)
@@ -279,7 +279,7 @@ def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
         )
         far = facts.auc >= LARGE and worst.corrected <= CLEAR
         if weighed:
-            mild.append(text + "They are weighed by the propensities given.")
+            mild.append(text + "They are weighted by the given propensities.")
         elif far:
             grave.append(text + "Label a random sample, or pass propensities.")
         else:
@@ -304,13 +304,13 @@ def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
         (grave if leaked > LEAST_SHARE * facts.test else mild).append(text)
     if copies.conflicts:
         mild.append(
-            f"{copies.conflicts} labelled rows equal a row with another label. Check these labels."
+            f"{copies.conflicts} labelled rows equal a row with a different label. Check them."
         )
     same = copies.labelled + copies.near_labelled
     if same > LEAST_SHARE * facts.labelled:
         mild.append(
             f"{same} labelled rows are copies of other labelled rows ({copies.labelled} exact, "
-            f"{copies.near_labelled} near): there are fewer labels than it seems."
+            f"{copies.near_labelled} near): there are fewer independent labels than rows."
         )
     if copies.unlabelled > LEAST_SHARE * facts.unlabelled:
         mild.append(
@@ -330,23 +330,23 @@ def _label_reasons(facts: Audit) -> list[str]:
         )
     if facts.labelled < FEW_LABELS:
         found.append(
-            f"Only {facts.labelled} labels: neither a gain nor a loss can be seen. Label more."
+            f"Only {facts.labelled} labels: too few to measure a gain or a loss. Label more rows."
         )
     elif labels.few:
         found.append(
             f"{len(labels.few)} classes have fewer than five labels, such as {labels.few[0]!r}: "
-            "some folds have none of them."
+            "they are missing from some folds."
         )
     if labels.doubtful > LEAST_DOUBT * facts.labelled:
         first = labels.examples[0]
         found.append(
             f"{labels.doubtful} labels look wrong, such as {first.row} ({first.label!r}, "
-            f"likelier {first.suggested!r}). Check them."
+            f"more likely {first.suggested!r}). Check them."
         )
     if facts.gains and not any(one.worth_it for one in facts.gains):
         best = facts.gains[0]
         found.append(
-            f"Little can be gained: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
+            f"Expect little gain: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
             f"and {facts.least_correlation:.2f} is needed to pay for estimating λ."
         )
     return found
