@@ -2,6 +2,7 @@
 
     PYTHONPATH=src python benchmarks/house.py            # the source tree
     PYTHONPATH=src python benchmarks/house.py --runs     # and four runs under a profiler: a minute
+    PYTHONPATH=src python benchmarks/house.py --list     # and the functions that they call
 
 Counts every package under src/. A file has one user if exactly one other file imports it; an
 ``__init__`` counts neither as a file nor as a user. A run's functions are those of src/ that it
@@ -67,8 +68,16 @@ def tree(source: Path) -> dict[str, Any]:
     }
 
 
-def gone_through(run: Callable[[], object], source: Path) -> dict[str, Any]:
-    """How many files and functions of the source tree a run calls; and functions by package."""
+def gone_through(
+    run: Callable[[], object], source: Path, *, listed: bool = False
+) -> dict[str, Any]:
+    """How many files and functions of the source tree a run calls; and functions by package.
+
+    Args:
+        run: What to follow.
+        source: The source tree.
+        listed: Whether to print the functions, each with its file and line.
+    """
     seen: set[CodeType] = set()
 
     def notice(frame: FrameType, event: str, _: object) -> None:
@@ -83,6 +92,9 @@ def gone_through(run: Callable[[], object], source: Path) -> dict[str, Any]:
         sys.setprofile(None)
     ours = {code for code in seen if Path(code.co_filename).is_relative_to(source)}
     functions = [code for code in ours if not code.co_name.startswith("<")]
+    if listed:
+        print(*sorted(f"{c.co_filename}:{c.co_firstlineno} {c.co_qualname}" for c in functions),
+              sep="\n")  # fmt: skip
     places = (Path(code.co_filename).relative_to(source).parts[1] for code in functions)
     return {
         "files": len({code.co_filename for code in ours}),
@@ -135,12 +147,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Count, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", action="store_true", help="follow four runs through the source")
+    parser.add_argument("--list", action="store_true", help="the same, and list what they call")
     parser.add_argument("--source", type=Path, default=SOURCE, help="another checkout's src")
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
     options = parser.parse_args(argv)
     source = options.source.resolve()
     found = tree(source)
-    if options.runs:
+    if options.runs or options.list:
         import dessl
 
         if not Path(dessl.__file__).is_relative_to(source):
@@ -154,7 +167,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "DeSSLClassifier().fit": estimator,
                 "DeSSLClassifier(teachers=None).fit": lambda: estimator(teachers=None),
             }
-            found |= {name: gone_through(run, source) for name, run in runs.items()}
+            for name, run in runs.items():
+                found[name] = gone_through(run, source, listed=options.list)
     print("\n".join(f"{name}: {value}" for name, value in found.items()))
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

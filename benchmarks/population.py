@@ -31,8 +31,9 @@ from dessl.data import SemiData, draw_labels
 from dessl.models import LeNet
 from dessl.surrogates import PseudoLabel
 from dessl.training.plan import TrainPlan
-from dessl.training.population import PopulationRun, built_population
+from dessl.training.population import built_population
 from dessl.training.run import train
+from dessl.training.stacked_runs import PopulationRun
 from machine import machine
 
 EPOCHS = 1024

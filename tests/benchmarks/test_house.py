@@ -52,3 +52,14 @@ def test_what_a_run_goes_through(house: ModuleType, source: Path) -> None:
         "functions": 3,
         "by package": {"cellar": 2, "top": 1},
     }
+
+
+def test_the_functions_are_listed_by_file(
+    house: ModuleType, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from house.top import roof
+
+    house.gone_through(roof, source, listed=True)
+    cellar, top = source / "house" / "cellar.py", source / "house" / "top.py"
+    listed = capsys.readouterr().out.splitlines()
+    assert listed == [f"{cellar}:1 stairs", f"{cellar}:5 lamp", f"{top}:4 roof"]

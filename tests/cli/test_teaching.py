@@ -12,7 +12,7 @@ from dessl.report.decision import advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
 from dessl.teachers.school import School
-from dessl.training.population import Population
+from dessl.training.stacked_runs import Population
 
 Cli = Callable[..., tuple[int, str, str]]
 COLUMNS = ("a", "b", "gold", "llm", "p(no)", "p(yes)")

@@ -10,7 +10,6 @@ from scipy import stats
 
 from dessl.data.draw import (
     LabelDraw,
-    check_draw,
     draw_labels,
     draw_labels_by_class,
     draw_of_mask,
@@ -280,26 +279,3 @@ def test_a_mask_is_a_draw() -> None:
     for mask in ([1, 0, 0], [True, False]):
         with pytest.raises(ValueError, match=r"boolean of shape \(3,\), True where"):
             draw_of_mask(np.array(mask), y)
-
-
-@pytest.mark.parametrize(
-    ("draw", "message"),
-    [
-        (([0, 3], [], []), r"row numbers \(int64\) from 0 to 2; got torch.int64 from 0 to 3"),
-        (([0, -1], [], []), "got torch.int64 from -1 to 0"),
-        (([0], [1], [1]), "has a row twice"),
-        (([0], [2], [1]), "1 rows of the draw have no label"),
-    ],
-)
-def test_a_draw_from_other_data_is_refused(draw, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        check_draw(
-            LabelDraw(*(torch.tensor(rows, dtype=torch.long) for rows in draw)),
-            torch.tensor([0, 1, -1]),
-        )
-
-
-def test_a_draw_that_holds_no_row_numbers_is_refused() -> None:
-    nothing = torch.empty(0)
-    with pytest.raises(ValueError, match=r"got torch\.float32 from no rows"):
-        check_draw(LabelDraw(nothing, nothing, nothing), torch.tensor([0, 1]))

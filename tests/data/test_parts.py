@@ -4,7 +4,8 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from dessl.data.parts import dataset_arrays
+from dessl.data.draw import LabelDraw
+from dessl.data.parts import check_draw, dataset_arrays
 
 
 class Photographs(Dataset):
@@ -70,3 +71,26 @@ class Endless(IterableDataset):
 def test_what_is_no_data_set_of_pairs_is_refused(dataset, error, message) -> None:
     with pytest.raises(error, match=message):
         dataset_arrays(dataset)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (([0, 3], [], []), r"row numbers \(int64\) from 0 to 2; got torch.int64 from 0 to 3"),
+        (([0, -1], [], []), "got torch.int64 from -1 to 0"),
+        (([0], [1], [1]), "has a row twice"),
+        (([0], [2], [1]), "1 rows of the draw have no label"),
+    ],
+)
+def test_a_draw_from_other_data_is_refused(draw, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_draw(
+            LabelDraw(*(torch.tensor(rows, dtype=torch.long) for rows in draw)),
+            torch.tensor([0, 1, -1]),
+        )
+
+
+def test_a_draw_that_holds_no_row_numbers_is_refused() -> None:
+    nothing = torch.empty(0)
+    with pytest.raises(ValueError, match=r"got torch\.float32 from no rows"):
+        check_draw(LabelDraw(nothing, nothing, nothing), torch.tensor([0, 1]))

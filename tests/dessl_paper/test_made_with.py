@@ -50,8 +50,8 @@ def test_every_setting_and_who_has_another_is_said(record_of: Callable[..., Reco
         "and fixmatch star with threshold 0.95 and targets apart."
     )
     assert training_line(results) in foot_lines(results)
-    assert "18,000 steps (all labels: 6,000 steps)" in made_with(results)
-    assert "network fast_cifar with residuals 1, 1 and 1 and width 96;" in made_with(results)
+    assert "8,000 steps (all labels: 3,000 steps)" in made_with(results)
+    assert "network fast_cifar with residuals 1, 1 and 1 and width 64;" in made_with(results)
 
 
 def test_methods_with_options_of_their_own_are_told_apart(

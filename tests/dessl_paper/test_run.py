@@ -23,7 +23,10 @@ from dessl_paper.specification import DataSetting, Experiment, cells_of
 Tiny = Callable[..., Experiment]
 
 
-LIKE_ANOTHER = ("cifar10-pseudo-label", "cifar100-pseudo-label", "mnist-label-noise", "mnist-long")
+LIKE_ANOTHER = (
+    "cifar10-pseudo-label", "cifar100-pseudo-label", "medmnist-long", "mnist-label-noise",
+    "mnist-long",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,14 @@ from scipy import stats
 from dessl.data import SemiData
 from dessl.safety.answers import fold_answers
 from dessl.safety.columns import columns_of, sampled_rows
-from dessl.safety.permutation import choices, max_test
-from dessl.safety.two_samples import auc, classifier_test, column_tests, output_tests
+from dessl.safety.two_samples import (
+    auc,
+    choices,
+    classifier_test,
+    column_tests,
+    max_test,
+    output_tests,
+)
 from dessl.teachers import Linear
 
 

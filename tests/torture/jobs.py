@@ -32,8 +32,8 @@ from dessl.cli.main import main
 from dessl.data import DATASETS, download
 from dessl.data.publishers import RemoteFile
 from dessl.surrogates import Combine, FixMatch, MeanTeacher
-from dessl.training.population import Population
 from dessl.training.ranks import process_group
+from dessl.training.stacked_runs import Population
 
 ARCHIVE = random.Random(0).randbytes(300_000)
 SERVED = "train-images.bin"

@@ -18,8 +18,8 @@ from dessl.data import draw_labels
 from dessl.surrogates import Combine, FixMatch, MeanTeacher
 from dessl.training import PopulationRun, train_population
 from dessl.training.loop import Trainable
-from dessl.training.population import Population
 from dessl.training.run import Run
+from dessl.training.stacked_runs import Population
 
 Kind = Literal["run", "population", "divided"]
 KINDS: dict[Kind, type[Trainable]] = {"run": Run, "population": Population, "divided": Run}

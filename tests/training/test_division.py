@@ -21,7 +21,8 @@ from dessl.surrogates import Entropy
 from dessl.training import loop, population_step
 from dessl.training.checkpoint import load_checkpoint
 from dessl.training.division import FILE, new_groups
-from dessl.training.population import Population, PopulationRun, train_population
+from dessl.training.population import train_population
+from dessl.training.stacked_runs import Population, PopulationRun
 
 
 def broken_off(out: Path, runs: list[PopulationRun], patch: pytest.MonkeyPatch, **more: Any) -> Any:

@@ -1,14 +1,16 @@
-"""Which evaluation of a run is selected."""
+"""What a run tells at its evaluations, and which of them is selected."""
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from dessl import SemiData, evaluate
-from dessl.surrogates import Entropy
-from dessl.training import train
+from dessl.surrogates import Entropy, PseudoLabel
+from dessl.training import Event, train
 from dessl.training.member import Member, Selection
 from dessl.training.plan import TrainPlan
 from dessl.training.totals import NAMES
@@ -72,3 +74,29 @@ def test_patience_ends_a_run(make_data: Any, make_model: Any, make_plan: Any) ->
     plan = make_plan(select="cross_entropy", patience=2, steps=400, learning_rate=0.5)
     result = train(make_model, Entropy(), make_data(), plan)
     assert result.steps == result.step + 2 * 4 < 400
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_events_report_what_happened(
+    precision: str, make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
+) -> None:
+    plan = make_plan(lam=0.5, schedule="linear", ema=0.5, unlabelled_batch=100, precision=precision)
+    events: list[Event] = []
+    data = make_data()
+    result = train(
+        make_model, PseudoLabel(0.7), data, plan, callbacks=iter([events.append]), out=tmp_path
+    )
+    assert tuple(events) == result.history
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [4, 8, 12]
+    last = events[-1]
+    expected = last.loss + 0.5 * (last.h_unlabelled - last.h_labelled)
+    assert last.risk == pytest.approx(expected, rel=1e-6)
+    assert last.learning_rate == pytest.approx(0.1 / 12)
+    assert (last.epoch, last.lam, last.steps) == (6, 0.5, 12)
+    assert 0 < last.mask_labelled <= 1
+    assert 0 < last.mask_unlabelled <= 1
+    assert last.gradient_norm > 0
+    assert last.steps_per_second > 0
+    metrics = evaluate(result.model, data.validation.x, data.validation.y)
+    assert last.validation["cross_entropy"] == pytest.approx(metrics.cross_entropy)

@@ -28,7 +28,6 @@ from dessl.training import (
     train,
     train_population,
 )
-from dessl.training.population import Population
 from dessl.training.ranks import (
     LostRankError,
     check_alike,
@@ -43,6 +42,7 @@ from dessl.training.ranks import (
     _in_one_line as in_one_line,
 )
 from dessl.training.shared_model import share
+from dessl.training.stacked_runs import Population
 
 pytestmark = pytest.mark.skipif(
     not distributed.is_gloo_available(), reason="this PyTorch has no gloo"

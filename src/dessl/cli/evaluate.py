@@ -99,6 +99,7 @@ def evaluate(
 
     Example: dessl evaluate runs/people later.csv --against runs/older --metric wins
     """
+    from dessl.cli.columns import labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
 
@@ -110,10 +111,10 @@ def evaluate(
         metrics=asked,
         positive=_class_number(class_name, model.class_names),
         threshold=threshold,
-        propensity=None if propensity is None else _numbers(data, propensity, rows),
-        strata=None if strata is None else _column(data, strata, rows),
+        propensity=None if propensity is None else labelled_numbers(data, propensity, rows),
+        strata=None if strata is None else text_column(data, strata, rows),
     )
-    groups = None if by is None else _column(data, by, rows)
+    groups = None if by is None else text_column(data, by, rows)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x
@@ -301,59 +302,6 @@ def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:
             + nearest(name, names, otherwise=f"They are {', '.join(names)}.")
         )
     return names.index(name)
-
-
-def _column(source: str, name: str, rows: "Part") -> "NDArray[np.str_]":
-    """A column of a table, or an array of an .npz file, as text."""
-    import numpy as np
-
-    from dessl.cli.sources import kind_of
-    from dessl.data import DataError
-    from dessl.data.errors import did_you_mean
-    from dessl.data.formats.tables import open_table
-    from dessl.data.formats.zipped import open_npz
-
-    kind = kind_of(source)
-    known: list[str] = []
-    values: Any = None
-    if kind == "table":
-        table = open_table(source)
-        known = list(table.columns)
-        if column := table.columns.get(name):
-            values = column.cells.to_pylist() if column.numbers is None else column.numbers
-    elif kind == "npz":
-        with open_npz(source) as arrays:
-            known = list(arrays.names)
-            values = arrays.array(name) if name in known else None
-    if values is None or np.shape(values) != (len(rows.y),):
-        raise DataError.of(
-            source,
-            expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
-            got=f"the columns {', '.join(known)}" if known else "data without columns",
-            do=f"{did_you_mean(name, known)} Columns are read from tables and .npz files.",
-        )
-    return np.asarray(["" if value is None else str(value) for value in values])
-
-
-def _numbers(source: str, name: str, rows: "Part") -> "NDArray[np.float64]":
-    """A column of numbers; the cells of unlabelled rows may be empty."""
-    import numpy as np
-
-    from dessl.data import DataError
-
-    texts = _column(source, name, rows)
-    known = rows.labelled.numpy()
-    values = np.full(len(texts), np.nan)
-    try:
-        values[known] = texts[known].astype(np.float64)
-    except ValueError as error:
-        raise DataError.of(
-            source,
-            expected=f"a number in {name!r} for each labelled row",
-            got=str(error),
-            do="Fill in each labelled row's probability of having been labelled.",
-        ) from error
-    return values
 
 
 def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The folder of ``dessl fit``: whose it is, and how a new model replaces an old one.
+"""The folder of ``dessl fit``: which may be used, and how a new model replaces an old one.
 
 A folder is ours by ``training/settings.json`` alone. Beside it only what has our names and our
 contents is replaced; all else is the user's, and refused before anything is trained.

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from dessl._version import __version__
+from dessl.cli.columns import propensity_column
 from dessl.cli.errors import command, resumable
 from dessl.cli.fit_folder import (
     FINISHED_ALREADY,
@@ -30,7 +31,7 @@ from dessl.cli.fit_folder import (
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.options import HOLD_OUT, device_named
 from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
-from dessl.cli.sources import fingerprint, kind_of, propensity_column, training_data
+from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, Recipe, recipe_for
@@ -311,7 +312,7 @@ def _settings(recipe: Recipe) -> dict[str, object]:
 def _write(
     out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
 ) -> None:
-    """Write both models, the facts and the report, in the place of those of an earlier end."""
+    """Write both models, the facts and the report, replacing those of an earlier session."""
     architecture = fitted.recipe.model
     if not isinstance(architecture, Architecture):
         raise TypeError("a recipe by default has a network of dessl.MODELS.")

@@ -7,19 +7,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import typer
 
 from dessl._checks import quoted
 from dessl.data import DATASETS, DataError, SemiData, load
-from dessl.data.errors import did_you_mean, few
+from dessl.data.errors import did_you_mean
 from dessl.data.formats.excel import SUFFIXES as EXCEL
 from dessl.data.formats.folder import SUFFIXES
-from dessl.data.formats.number_cells import numbers
 from dessl.data.formats.reading import check_name, how_to_convert
-from dessl.data.formats.tables import open_table
-from dessl.data.formats.zipped import open_npz
 from dessl.data.stored.large import (
     ARRAY_BYTES,
     IMAGES,
@@ -28,10 +25,6 @@ from dessl.data.stored.large import (
     unlabelled_folders,
 )
 from dessl.data.stored.tables import SAMPLE
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Kind = Literal["table", "npz", "npy", "images", "catalogue"]
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
@@ -258,41 +251,3 @@ def check_options(kind: Kind, **given: object) -> None:
             what = {"table": "a table", "images": "a folder of images"}[wanted]
             option = name.replace("_", "-")
             raise ValueError(f"--{option} is for {what}, but DATA is not one. Omit it.")
-
-
-def propensity_column(source: str, name: str, n_rows: int) -> "NDArray[np.float64]":
-    """Read the probability of each row to get its label, (n,): a column, or an npz file's array.
-
-    Raises:
-        DataError: There is no such column, or it has something else than numbers.
-    """
-    kind = kind_of(source)
-    if kind not in ("table", "npz"):
-        raise ValueError(
-            f"--propensity {name} names a column of a table or an array of an .npz file, but DATA "
-            "is neither. Use estimate-x or estimate-y, or save the data as .npz."
-        )
-    if kind == "table":
-        table = open_table(source)
-        there: Sequence[str] = tuple(table.columns)
-        values = numbers(table, table.columns[name]) if name in there else None
-    else:
-        with open_npz(source) as arrays:
-            there = arrays.names
-            values = arrays.array(name) if name in there else None
-    if name in there and (values is None or values.dtype.kind != "f" or values.shape != (n_rows,)):
-        raise DataError.of(
-            source,
-            expected=f"a number from 0 to 1 for each of the {n_rows} rows in {quoted(name)}",
-            got="something else",
-            do="Rows without a label may have an empty cell, or NaN.",
-        )
-    if values is None:
-        raise DataError.of(
-            source,
-            expected=f"the column {quoted(name)} that --propensity names, or estimate-x or "
-            "estimate-y",
-            got=few([quoted(one) for one in there], most=20),
-            do=nearest(name, there, otherwise="Check the name."),
-        )
-    return values

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -81,9 +81,15 @@ def stoppable() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
         raise KeyboardInterrupt
 
+    hook = sys.unraisablehook
+
+    def without_interrupts(found: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(found.exc_type, KeyboardInterrupt):  # one is raised again, not printed
+            hook(found)
+
     numbers = (*NUMBERS, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
-    hook, sys.unraisablehook = sys.unraisablehook, _without_interrupts(sys.unraisablehook)
+    sys.unraisablehook = without_interrupts
     try:
         for number in numbers:
             if before[number] != signal.SIG_IGN:
@@ -101,18 +107,6 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
     if _codes:
         raise SystemExit(_codes[0])
-
-
-def _without_interrupts(
-    hook: "Callable[[sys.UnraisableHookArgs], object]",
-) -> "Callable[[sys.UnraisableHookArgs], object]":
-    """Print no traceback of an interrupt where Python ignores exceptions; it is raised again."""
-
-    def quiet(found: "sys.UnraisableHookArgs") -> None:
-        if not issubclass(found.exc_type, KeyboardInterrupt):
-            hook(found)
-
-    return quiet
 
 
 def calm() -> None:

@@ -151,24 +151,6 @@ def draw_of_mask(keep: "Tensor | NDArray[Any]", y: Tensor) -> LabelDraw:
     return LabelDraw(kept, kept.new_empty(0), (~mask).nonzero().flatten())
 
 
-def check_draw(draw: LabelDraw, y: Tensor) -> None:
-    """Refuse a draw that does not match the labels y (n,): of other data, or made by hand."""
-    rows = torch.cat(draw)
-    ends = [int(end) for end in rows.aminmax()] if len(rows) else []
-    if rows.dtype != torch.int64 or not all(0 <= end < len(y) for end in ends):
-        raise ValueError(
-            f"the draw must have row numbers (int64) from 0 to {len(y) - 1}; got {rows.dtype} from "
-            f"{' to '.join(map(str, ends)) or 'no rows'}. Draw from this data's own y."
-        )
-    if len(torch.unique(rows)) < len(rows):
-        raise ValueError("the draw has a row twice; a row may be in one part only.")
-    absent = int((y[torch.cat((draw.labelled, draw.validation))] == MISSING).sum())
-    if absent:
-        raise ValueError(
-            f"{absent} rows of the draw have no label to keep. Draw from this data's own y."
-        )
-
-
 def _class_numbers(y: "Tensor | NDArray[Any]") -> Tensor:
     labels = shared_tensor("y", y)
     if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from dessl.data.draw import LabelDraw
 from dessl.data.features import shared_tensor
 from dessl.data.labels import MISSING
 from dessl.data.stored.rows import StoredRows
@@ -140,6 +141,24 @@ def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
     return y.to(x.device)
 
 
+def check_draw(draw: LabelDraw, y: Tensor) -> None:
+    """Refuse a draw that does not match the labels y (n,): of other data, or made by hand."""
+    rows = torch.cat(draw)
+    ends = [int(end) for end in rows.aminmax()] if len(rows) else []
+    if rows.dtype != torch.int64 or not all(0 <= end < len(y) for end in ends):
+        raise ValueError(
+            f"the draw must have row numbers (int64) from 0 to {len(y) - 1}; got {rows.dtype} from "
+            f"{' to '.join(map(str, ends)) or 'no rows'}. Draw from this data's own y."
+        )
+    if len(torch.unique(rows)) < len(rows):
+        raise ValueError("the draw has a row twice; a row may be in one part only.")
+    absent = int((y[torch.cat((draw.labelled, draw.validation))] == MISSING).sum())
+    if absent:
+        raise ValueError(
+            f"{absent} rows of the draw have no label to keep. Draw from this data's own y."
+        )
+
+
 def row_ids(ids: "Tensor | NDArray[Any] | None", x: Tensor) -> Tensor:
     """The given ids (n,) as int64, all different, from 0; by default 0, ..., n - 1."""
     if ids is None:
@@ -227,7 +246,7 @@ def row_propensity(
     given = shared_tensor("propensity", propensity)
     if given.shape != x.shape[:1] or not given.is_floating_point():
         raise ValueError(
-            f"propensity must hold one number for each row, shape ({len(x)},); got {given.dtype} "
+            f"propensity must have one number for each row, shape ({len(x)},); got {given.dtype} "
             f"of shape {tuple(given.shape)}. Rows without a label may have NaN."
         )
     given = given.to(device=x.device, dtype=torch.float32)

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from dessl._checks import ArrayLike
 from dessl._html import card
-from dessl.data.draw import LabelDraw, check_draw, draw_of_mask
+from dessl.data.draw import LabelDraw, draw_of_mask
 from dessl.data.errors import few
 from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
@@ -21,6 +21,7 @@ from dessl.data.parts import (
     Part,
     as_long_as,
     as_pair,
+    check_draw,
     dataset_arrays,
     labelled_part,
     like_rows,
@@ -138,14 +139,15 @@ class SemiData:
     @classmethod
     def from_raw(cls, raw: "RawData", *, name: str = "") -> Self:
         """What a reader of :mod:`dessl.data.formats` gave, over the same memory."""
+        x, y = raw.rows
         data = cls(
-            raw.x,
-            raw.y,
+            x,
+            y,
             class_names=raw.class_names,
             validation=raw.validation,
             test=raw.test,
             name=name,
-            layout="NCHW" if raw.x.ndim == 4 and raw.x.dtype == torch.uint8 else None,
+            layout="NCHW" if x.ndim == 4 and x.dtype == torch.uint8 else None,
         )
         data.row_names, data.bits = raw.row_names, raw.bits
         return data

@@ -20,9 +20,10 @@ from dessl.data import SemiData
 from dessl.data.formats.encoding import TableEncoding
 from dessl.estimator.callers import warn_of_numbered, warn_of_scored
 from dessl.estimator.inputs import Inputs, new_rows
-from dessl.estimator.stored import class_texts, model_folder, restored, stored_details
+from dessl.estimator.stored import model_folder, restored, stored_details
 from dessl.estimator.targets import (
     UNLABELLED,
+    class_texts,
     codes_and_classes,
     given_propensity,
     labelled_accuracy,

@@ -49,7 +49,17 @@ class Inputs(NamedTuple):
         """Read both, and store the names and the number of columns in the estimator."""
         frame = _frame_to_encode(X, X_unlabelled)
         if frame is None:
-            return cls(*_numbers(estimator, X, X_unlabelled), None)
+            rows = array_rows(estimator, X, reset=True)
+            if X_unlabelled is None:
+                return cls(len(rows), 0, rows, None)
+            more = array_rows(estimator, X_unlabelled, reset=False)
+            if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
+                raise ValueError(
+                    f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
+                    f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
+                    "in the same way as X."
+                )
+            return cls(len(rows), len(more), np.concatenate([rows, more]), None)
         check_columns(estimator, X, reset=True)
         n = frame.arrow.num_rows
         if X_unlabelled is not None:
@@ -133,20 +143,6 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
             f"{type(X_unlabelled).__name__}."
         )
     return read_frame(X)
-
-
-def _numbers(estimator: Any, X: Any, X_unlabelled: Any) -> tuple[int, int, NDArray[Any]]:
-    rows = array_rows(estimator, X, reset=True)
-    if X_unlabelled is None:
-        return len(rows), 0, rows
-    more = array_rows(estimator, X_unlabelled, reset=False)
-    if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
-        raise ValueError(
-            f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
-            f"{rows.shape[1:]}; got {more.dtype} of shape {more.shape[1:]}. Convert them "
-            "in the same way as X."
-        )
-    return len(rows), len(more), np.concatenate([rows, more])
 
 
 def _not_numbers(frame: Frame) -> ValueError:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dessl.estimator.targets import class_texts
 from dessl.saved import SETTINGS, SavedModel, SavedModelError
 
 PLAIN = (str, int, float, bool, type(None), np.generic)
@@ -89,17 +90,6 @@ def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
 def _present_names(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters under their current names: ``networks`` was ``members`` in earlier versions."""
     return {"networks" if name == "members" else name: value for name, value in params.items()}
-
-
-def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
-    """Return the classes as in a table: whole numbers without a decimal point.
-
-    >>> class_texts(np.array([0.0, 1.0, 2.5])), class_texts(np.array([False, True]))
-    (('0', '1', '2.5'), ('False', 'True'))
-    """
-    if classes.dtype.kind == "f":
-        return tuple(np.format_float_positional(value, trim="-") for value in classes)
-    return tuple(str(name) for name in classes)
 
 
 def _of_run(saved: SavedModel) -> dict[str, Any]:

@@ -72,6 +72,17 @@ def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None
     return float(accuracy_score(present, predicted[~missing], sample_weight=sample_weight))
 
 
+def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
+    """Return the classes as in a table: whole numbers without a decimal point.
+
+    >>> class_texts(np.array([0.0, 1.0, 2.5])), class_texts(np.array([False, True]))
+    (('0', '1', '2.5'), ('False', 'True'))
+    """
+    if classes.dtype.kind == "f":
+        return tuple(np.format_float_positional(value, trim="-") for value in classes)
+    return tuple(str(name) for name in classes)
+
+
 def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """Return which rows of y are unlabelled, (n,), and the labels of the others."""
     if np.ma.is_masked(y):

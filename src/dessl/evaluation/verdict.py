@@ -203,9 +203,10 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
     outcome = comparison.outcome(margin)
     found = f"{OUTCOMES[outcome]}: {comparison.change(-margin, margin)}"
     if outcome == "no practical difference":
-        return Verdict(
-            outcome, f"{found}, within the margin of {_margin(comparison, margin)}.", margin
-        )
+        metric = metric_named(comparison.metric)
+        points = " points" if metric.percent else ""
+        within = f"within the margin of ±{metric.unit * margin:g}{points}"
+        return Verdict(outcome, f"{found}, {within}.", margin)
     if outcome != "cannot tell yet":
         return Verdict(outcome, f"{found}.", margin)
     count = comparison.needed(margin)
@@ -266,11 +267,6 @@ def decided(
     room = np.maximum(margin - half, 0.0)
     equal = below(room) - below(-room)
     return np.where(room >= half, 1.0, clear + equal)
-
-
-def _margin(comparison: Comparison, margin: float) -> str:
-    metric = metric_named(comparison.metric)
-    return f"±{metric.unit * margin:g}{' points' if metric.percent else ''}"
 
 
 def _undecidable(comparison: Comparison) -> str:

@@ -1,6 +1,5 @@
 """fit: train a recipe and its complete case, and keep what held-out labels prefer."""
 
-import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -17,7 +16,6 @@ from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
 from dessl.functional import cross_entropy
-from dessl.objective import RiskKind
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.held_out import (
@@ -32,7 +30,7 @@ from dessl.recipes.held_out import (
     weighted_lambda,
 )
 from dessl.recipes.mirrors import Mirrors, probed, with_mirrors
-from dessl.recipes.pool import Networks, StepLogits, with_teachers
+from dessl.recipes.networks import Networks, Training, with_teachers
 from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
 from dessl.risk import COMPLETE_CASE, RISKS
@@ -40,11 +38,9 @@ from dessl.teachers import PoolReport
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
-from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training import Event, TrainResult
 from dessl.training.folder import data_identity
-from dessl.training.progress import doing
 from dessl.training.ranks import check_alike, from_first, rank, ranks
-from dessl.training.spreading import Trained, spread_trainings
 from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
@@ -201,14 +197,17 @@ def fit(
     """
     if ranks() > 1:
         check_alike(data_identity(data), "the data")
-    seen = _seen(data, recipe)
+    seen = data
+    if not data.is_image:  # floats are standardised once, here; uint8 images by their views
+        alone = data.propensity is None and not recipe.trains_unlabelled
+        seen = standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
     _check_logits(seen, recipe)
     mirrors = None
     if recipe.strong:
         mirrors = probed(data, recipe, None if out is None else Path(out), groups=groups)
         recipe = with_mirrors(recipe) if mirrors.safe else recipe
     parts = held_out_parts(seen, groups, members=recipe.networks, seed=recipe.plan.seed)
-    training = _Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
+    training = Training(recipe, parts.data, tuple(callbacks), out, progress and rank() == 0)
     table = data.x.ndim == 2
     with one_thread(when=table):
         training, complete, baseline = _complete_case(training, data, parts)
@@ -223,14 +222,9 @@ def fit(
         pool = with_teachers(predictor, networks.logits, data, parts, recipe)
     if not isinstance(pool, PooledPredictor) or (report := pool.pool.report) is None:
         return fitted
-    if recipe.safe and _worse(_pool_comparison(report)):
+    if recipe.safe and _pool_comparison(report).outcome(margin=0) == "worse":
         return dataclasses.replace(fitted, refused=report)
     return dataclasses.replace(fitted, model=pool)
-
-
-def _worse(compared: Comparison) -> bool:
-    """Whether a method is surely worse than what it is compared with."""
-    return compared.outcome(margin=0) == "worse"
 
 
 def _pool_comparison(report: PoolReport) -> Comparison:
@@ -248,20 +242,9 @@ def _left_out(what: str, compared: Comparison, kept: str) -> str:
     )
 
 
-def _seen(data: SemiData, recipe: Recipe) -> SemiData:
-    """What the networks see: labelled rows alone where no others are trained on, who may be many.
-
-    Floats are standardised once, here; uint8 images by their views.
-    """
-    if data.is_image:
-        return data
-    alone = data.propensity is None and not recipe.trains_unlabelled
-    return standardised_data(data.labelled_alone() if alone else data, recipe.scaling)
-
-
 def _complete_case(
-    training: "_Training", data: SemiData, parts: HeldOutParts
-) -> tuple["_Training", Networks, Baseline | None]:
+    training: Training, data: SemiData, parts: HeldOutParts
+) -> tuple[Training, Networks, Baseline | None]:
     """Train the complete case, again if it failed; what comes after is trained in the same way."""
     references, first = from_first(partial(References.of, data, parts)), training
     complete = training.members(COMPLETE_CASE, 0.0)
@@ -282,9 +265,7 @@ def _complete_case(
     return training, complete, found
 
 
-def _networks(
-    training: "_Training", twins: Networks, parts: HeldOutParts
-) -> tuple[Fitted, Networks]:
+def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple[Fitted, Networks]:
     """Train the recipe's risk beside the complete case, and keep what held-out labels prefer."""
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe, parts)
@@ -309,7 +290,7 @@ def _networks(
     kept = dataclasses.replace(kept, check=check)
     if recipe.lam == "auto" and not (check and check.helped):
         return kept, twins
-    if recipe.safe and check and _worse(check.comparison):
+    if recipe.safe and check and check.comparison.outcome(margin=0) == "worse":
         return kept, twins
     model = _predictor(ours.results, recipe, parts)
     return dataclasses.replace(kept, model=model, lam=lam, results=ours.results), ours
@@ -326,68 +307,6 @@ def _estimated(
         if propensity is None
         else partial(weighted_lambda, loss, h, propensity, _bound(recipe))
     )
-
-
-@dataclass(frozen=True)
-class _Training:
-    recipe: Recipe
-    parts: tuple[SemiData, ...]
-    callbacks: tuple[Callable[[Event], None], ...]
-    out: str | Path | None
-    progress: bool
-
-    def members(self, risk: RiskKind, lam: float) -> Networks:
-        """Train one network for each part, watched where its held-out rows are asked for later."""
-        jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
-        if len(jobs) == 1:  # by all ranks together
-            found = [jobs[0]()]
-        else:
-            found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
-        logits = tuple(one.beside for one in found if one.beside is not None)
-        return Networks(tuple(result for one in found for result in one.results), logits)
-
-    def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
-        """Train a network; beside it, logits of its held-out rows if they are asked for later."""
-        part = self.parts[number]
-        folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
-        if part.propensity is not None and self.recipe.plan.risk == "debiased":
-            risk = "debiased"  # labels count by 1/π in the complete case too: λ = 0
-        seed = self.recipe.plan.seed + number
-        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam, seed=seed)
-        if part.validation is None:
-            plan = dataclasses.replace(plan, select="last", patience=None, patience_after=0)
-        if not self.recipe.teachers or self.parts[0].validation is None:
-            return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
-        steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
-        result = self._train(steps.build, part, plan, (steps,), folder)
-        found = from_first(partial(steps.of, result))  # rank 0 alone was called back
-        if found is None:  # a resumed run that lost one: the same run again, from its start
-            steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
-            again = self._train(steps.build, part, plan, (steps,), None)
-            found = from_first(partial(steps.of, again))
-        return Trained((result,), found)
-
-    def _train(
-        self,
-        build: Callable[[], nn.Module],
-        part: SemiData,
-        plan: TrainPlan,
-        watch: tuple[Callable[[Event], None], ...],
-        folder: Path | None,
-    ) -> TrainResult:
-        number = plan.seed - self.recipe.plan.seed + 1
-        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
-        with doing(f"{method}, network {number} of {len(self.parts)}"):
-            return train(
-                build,
-                copy.deepcopy(self.recipe.surrogate),
-                part,
-                plan,
-                callbacks=(*watch, *self.callbacks),
-                out=folder,
-                transform=self.recipe.transform,
-                progress=self.progress,
-            )
 
 
 def _bound(recipe: Recipe) -> float:

@@ -107,10 +107,14 @@ class Chart:
 
     Attributes:
         axes: To draw in.
+        width: Of the picture.
+        height: Of the picture.
         names: Texts from the user's data by the id of their place: matplotlib never sees them.
     """
 
     axes: "Axes"
+    width: int
+    height: int
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -130,25 +134,18 @@ class Chart:
         )
         axes.set_xlabel(x_label)
         figure.text(2 / width, 1 - 12 / height, y_label)
-        return cls(axes)
+        return cls(axes, width, height)
 
     def label(self, name: str, colour: str) -> None:
         """Put a name above the upper right corner."""
-        x, y = 1.0, 1 + 12 / (self._size[1] - 64)
+        x, y = 1.0, 1 + 12 / (self.height - 64)
         self._name(name, 24, x, y, self.axes.transAxes, color=colour, weight="bold")
 
     def row_label(self, name: str, y: float, left: int) -> None:
         """Put a name left of the frame at a height of the vertical axis."""
         at = self.axes.get_yaxis_transform()
-        inner = self._size[0] - left - 16
+        inner = self.width - left - 16
         self._name(name, (left - 8) // 7, -6 / inner, y, at, color=SOFT, va="center")
-
-    @property
-    def _size(self) -> tuple[float, float]:
-        """Width and height."""
-        figure = self.axes.get_figure(root=True)
-        assert figure is not None  # noqa: S101 (it was made with one)
-        return float(figure.get_figwidth() * 72), float(figure.get_figheight() * 72)
 
     def _name(self, name: str, most: int, x: float, y: float, at: Any, **look: Any) -> None:
         place = f"name-{len(self.names)}"

@@ -110,7 +110,10 @@ def _bars(
     left = min(112, max(44, 16 + 7 * max(len(names[number]) for number in drawn)))
     described = "; ".join(
         f"{names[number]}: "
-        + ", ".join(f"{name} {_briefly(shown.unit * of[number])}" for name, of in found.items())
+        + ", ".join(
+            f"{name} {NONE if math.isnan(of[number]) else f'{shown.unit * of[number]:.3g}'}"
+            for name, of in found.items()
+        )
         for number in drawn
     )
 
@@ -152,7 +155,3 @@ def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[i
 
 def _number(value: float, decimals: int) -> str:
     return NONE if math.isnan(value) else f"{value:.{decimals}f}".replace("-", "−")
-
-
-def _briefly(value: float) -> str:
-    return NONE if math.isnan(value) else f"{value:.3g}"

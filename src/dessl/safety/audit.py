@@ -20,10 +20,10 @@ from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
 from dessl.safety.labels import LabelFacts, label_facts
 from dessl.safety.leaks import CopyFacts, copies_in
-from dessl.safety.permutation import Floats
 from dessl.safety.two_samples import (
     LEAST_ROWS,
     ColumnShift,
+    Floats,
     classifier_test,
     column_tests,
     output_tests,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dessl.safety.permutation import Floats
+from dessl.safety.two_samples import Floats
 
 LEAST_LABELS = 3  # of a class
 

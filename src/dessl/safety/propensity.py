@@ -23,8 +23,7 @@ from dessl.data import SemiData
 from dessl.safety.answers import fold_answers
 from dessl.safety.class_test import class_test
 from dessl.safety.columns import columns_of
-from dessl.safety.permutation import Floats
-from dessl.safety.two_samples import auc
+from dessl.safety.two_samples import Floats, auc
 from dessl.teachers import FromClassifier, Linear, Teacher
 from dessl.teachers.pooling import as_columns
 from dessl.teachers.space import Space

@@ -1,14 +1,14 @@
 """The training engine: from a model, a surrogate, data and a plan to a trained model."""
 
 from dessl.training.checkpoint import CheckpointError
-from dessl.training.event import Event
 from dessl.training.guard import DivergenceError
-from dessl.training.member import TrainResult
+from dessl.training.member import Event, TrainResult
 from dessl.training.plan import TrainPlan
-from dessl.training.population import PopulationRun, train_population
+from dessl.training.population import train_population
 from dessl.training.progress import TensorBoard
 from dessl.training.ranks import FailedRankError, LostRankError, process_group
 from dessl.training.run import train
+from dessl.training.stacked_runs import PopulationRun
 from dessl.training.whole_step import WholeStep
 
 __all__ = [

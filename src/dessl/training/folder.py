@@ -26,7 +26,7 @@ from dessl.training.checkpoint import (
     usable_checkpoints,
     warn_of_damage,
 )
-from dessl.training.event import Event
+from dessl.training.member import Event
 from dessl.training.sharded import is_wrapped
 
 # What restoring raises where a checkpoint is whole, but its entries are not those of this run.
@@ -53,7 +53,7 @@ class RunFolder:
     def begin(
         self, identity: Mapping[str, Any], restore: Callable[[Checkpoint], None], *, resume: bool
     ) -> None:
-        """Resume from the newest checkpoint that can be used, after checking whose it is.
+        """Resume from the newest usable checkpoint, after checking that it belongs to this run.
 
         What a killed process left half written is removed.
 

@@ -2,8 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -12,10 +11,9 @@ from torch import Tensor
 from dessl import _checks
 from dessl.surrogates.base import forked
 from dessl.training.checkpoint import Checkpoint, save_checkpoint, save_sharded
-from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, flat_identity
 from dessl.training.guard import DivergenceError
-from dessl.training.member import Member
+from dessl.training.member import Callback, Event, Member
 from dessl.training.progress import progress_bar
 from dessl.training.ranks import check_alike, from_each, from_first, lost_ranks, rank, ranks
 
@@ -30,6 +28,7 @@ class Trainable(ABC):
 
     save_seconds: ClassVar[float] = 0.0  # least time between two checkpoints
     keeps_history: ClassVar[bool] = False  # whether events go to history.jsonl
+    is_sharded = False  # whether the weights are divided among the ranks, which save them together
 
     def __init__(self, members: Sequence[Member], device: torch.device) -> None:
         plan, n_labelled = members[0].plan, members[0].n_labelled
@@ -63,11 +62,6 @@ class Trainable(ABC):
     @abstractmethod
     def put_back(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether the weights are divided among the ranks, which then save them together."""
-        return False
 
     @property
     def finished(self) -> bool:
@@ -152,14 +146,20 @@ def drive(
     last_saved = time.perf_counter()
     with progress_bar(trained.steps, trained.done, shown=progress) as bar:
         while not trained.finished:
-            with _noted(trained, folder), lost_ranks():
-                began, stop = time.perf_counter(), trained.next_stop()
-                for step in range(trained.done, stop):
-                    trained.take(step)
-                    bar.advance(step + 1)
-                trained.done = stop
-                events = trained.observe(began)
-                trained.random_of_ranks = from_each(torch.get_rng_state())
+            try:
+                with lost_ranks():
+                    began, stop = time.perf_counter(), trained.next_stop()
+                    for step in range(trained.done, stop):
+                        trained.take(step)
+                        bar.advance(step + 1)
+                    trained.done = stop
+                    events = trained.observe(began)
+                    trained.random_of_ranks = from_each(torch.get_rng_state())
+            except DivergenceError as error:
+                if folder and (history := trained.members[0].history):
+                    last = f"The last good checkpoint, of step {history[-1].step},"
+                    error.add_note(f"{last} is in {folder.checkpoints}.")
+                raise
             if folder and trained.keeps_history:
                 folder.append(events)
             due = time.perf_counter() - last_saved >= trained.save_seconds
@@ -198,16 +198,3 @@ def _resume(trained: Trainable, folder: RunFolder | None, *, resume: bool) -> No
             trained.restore(saved)
     if folder and trained.keeps_history:
         folder.rewrite_history(trained.members[0].history)
-
-
-@contextmanager
-def _noted(trained: Trainable, folder: RunFolder | None) -> Iterator[None]:
-    """Say of a diverged run where its last good checkpoint is."""
-    try:
-        yield
-    except DivergenceError as error:
-        if folder and (history := trained.members[0].history):
-            error.add_note(
-                f"The last good checkpoint, of step {history[-1].step}, is in {folder.checkpoints}."
-            )
-        raise

@@ -1,19 +1,84 @@
-"""One run of those that are trained: its plan, history, best evaluation, end and result."""
+"""One run of those that are trained: its plan, events, best evaluation, end and result."""
 
 import dataclasses
+import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
 from dessl import _checks
 from dessl._html import card
+from dessl._json import finite
 from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
-from dessl.training.event import Event, history_from, history_text
 from dessl.training.plan import TrainPlan
+
+
+@dataclass(frozen=True)
+class Event:
+    """A run at one evaluation; means are over the steps since the one before.
+
+    Attributes:
+        step: Steps done.
+        steps: Steps of the whole run.
+        epoch: Passes through the labelled rows.
+        risk: Mean of what was minimised.
+        loss: Mean of L over labelled rows.
+        h_labelled: Mean of the H that debiasing takes back.
+        h_unlabelled: Mean of the H that semi-supervised learning adds.
+        mask_labelled: Share of labelled rows with H ≠ 0.
+        mask_unlabelled: Share of unlabelled rows with H ≠ 0; None where none are drawn.
+        gradient_norm: Mean norm of the gradient.
+        learning_rate: Of the last step.
+        lam: λ of the last step.
+        steps_per_second: Since the evaluation before.
+        validation: Metrics on the validation part, of the averaged weights if the plan has ``ema``.
+        correlation: ρ(L, H) over validation rows.
+        lam_opt: Estimated λ of least variance, from validation rows.
+        best: Whether this is the best evaluation so far by ``plan.select``.
+    """
+
+    step: int
+    steps: int
+    epoch: float
+    risk: float
+    loss: float
+    h_labelled: float
+    h_unlabelled: float
+    mask_labelled: float
+    mask_unlabelled: float | None
+    gradient_norm: float
+    learning_rate: float
+    lam: float
+    steps_per_second: float
+    validation: dict[str, float | None] | None = None
+    correlation: float | None = None
+    lam_opt: float | None = None
+    best: bool = False
+
+    def as_line(self) -> str:
+        """Return one line of JSON; NaN is written as null."""
+        return json.dumps(finite(dataclasses.asdict(self)), allow_nan=False) + "\n"
+
+
+Callback: TypeAlias = Callable[[Event], None]
+
+
+def history_text(events: Iterable[Event]) -> str:
+    """Return events as lines for a checkpoint, NaN as NaN: a resumed history is the unbroken one.
+
+    >>> history_from(history_text([]))
+    []
+    """
+    return "".join(json.dumps(dataclasses.asdict(event)) + "\n" for event in events)
+
+
+def history_from(text: str) -> list[Event]:
+    """Read back what :func:`history_text` gave."""
+    return [Event(**json.loads(line)) for line in text.splitlines()]
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,7 @@ class AdamW(torch.optim.AdamW):
     add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
     state_dict = _undecorated(torch.optim.AdamW.state_dict)
     load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Move all parameters by their gradients."""
-        _undecorated(torch.optim.AdamW.step)(self, closure)
+    step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
 
 
 MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter

@@ -10,68 +10,29 @@ metric. Complete-case runs are a population of their own: they never see an unla
 
 import copy
 import dataclasses
-import hashlib
-import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dessl.data import LabelDraw, SemiData
-from dessl.objective import RiskKind
-from dessl.risk import RISKS
+from dessl.data import SemiData
 from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import forked
-from dessl.training.checkpoint import Checkpoint, save_checkpoint
-from dessl.training.division import Groups, divided, part_of
-from dessl.training.event import Event
-from dessl.training.folder import (
-    RunFolder,
-    data_identity,
-    locked_folder,
-    parts_identity,
-    sha256_of,
-)
-from dessl.training.loop import Trainable, drive
-from dessl.training.member import Member, TrainResult
-from dessl.training.model_state import put_into
-from dessl.training.optimisers import decayed_names
+from dessl.training.checkpoint import save_checkpoint
+from dessl.training.division import divided, part_of
+from dessl.training.folder import RunFolder, data_identity, locked_folder
+from dessl.training.loop import drive
+from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
-from dessl.training.population_step import PopulationStep, RowsAhead, Setting
 from dessl.training.ranks import check_alike, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
-from dessl.training.stacked_model import StackedModel, check_stackable
-from dessl.training.step import check_propensity, plan_for, streams, unlabelled_weights
-from dessl.training.watch import Validation, levels
-
-
-@dataclasses.dataclass(frozen=True)
-class PopulationRun:
-    """What one run of a population has of its own.
-
-    Args:
-        seed: Of its initial weights and its streams.
-        draw: Which rows are labelled, held out for validation, and unlabelled.
-        lam: λ, its peak.
-        risk: A key of ``dessl.risk.RISKS``.
-    """
-
-    seed: int
-    draw: LabelDraw
-    lam: float = 1.0
-    risk: RiskKind = "debiased"
-
-    def plan(self, shared: TrainPlan) -> TrainPlan:
-        """The plan of this run alone, for :func:`dessl.train`."""
-        own: dict[str, Any] = {"seed": self.seed, "lam": self.lam, "risk": self.risk}
-        if "on" not in RISKS[self.risk].options:
-            own |= {"on": "unlabelled", "bound": None}
-        return dataclasses.replace(shared, **own)
+from dessl.training.stacked_model import check_stackable
+from dessl.training.stacked_runs import Population, PopulationRun
+from dessl.training.step import check_propensity, plan_for
+from dessl.training.watch import levels
 
 
 def train_population(
@@ -135,38 +96,21 @@ def train_population(
     if ranks() > 1:
         check_alike(data_identity(data), "the data")
 
-    def built(members: list[int]) -> Population:
-        its = [runs[i] for i in members]
-        population = built_population(model, surrogate, data, its, plan, transform)
-        population.keep_logits = keep_logits
-        return population
-
-    def trained(name: str, members: list[int], shown: bool) -> Trained[list[int]]:
-        folder = None if out is None else Path(out) / name
-        with forked(data.device):
-            population = built(members)
-            with locked_folder(folder) as held, _advice(len(members)):
-                drive(population, held, resume=resume, progress=shown)
-        return Trained(tuple(population.results()), members)
-
-    def cut(folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
-        if not RunFolder(folder).checkpoints.is_dir():
-            return
-        with forked(data.device), locked_folder(folder) as held:
-            population = built(members)
-            if held:
-                held.begin(population.identity(), population.restore, resume=True)
-            saved = population.checkpoint()
-            for place, its in parts.items():
-                checkpoints = RunFolder(place).checkpoints
-                save_checkpoint(checkpoints, population.done, *part_of(saved, its))
-
-    def groups() -> Groups:
-        place, risks = None if out is None else Path(out), [run.risk for run in runs]
-        return divided(place, risks, cut, chunk=chunk, shares=size, resume=resume)
-
-    size, shown = ranks(), progress and rank() == 0
-    jobs = [partial(trained, *group, shown) for group in from_first(groups).items()]
+    place = None if out is None else Path(out)
+    training = _Training(model, surrogate, data, runs, plan, transform, place, resume, keep_logits)
+    groups = from_first(
+        partial(
+            divided,
+            place,
+            [run.risk for run in runs],
+            training.cut,
+            chunk=chunk,
+            shares=ranks(),
+            resume=resume,
+        )
+    )
+    shown = progress and rank() == 0
+    jobs = [partial(training.trained, *group, shown) for group in groups.items()]
     found = spread_trainings(jobs, model, data.device)
     results = {
         i: result for one in found for i, result in zip(one.beside, one.results, strict=True)
@@ -176,7 +120,7 @@ def train_population(
 
 def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> None:
     if not runs:
-        raise ValueError("runs must hold at least one PopulationRun; got none.")
+        raise ValueError("runs must have at least one PopulationRun; got none.")
     members: list[tuple[str, object, type]] = [("each of runs", run, PopulationRun) for run in runs]
     for name, value, kind in [("data", data, SemiData), ("plan", plan, TrainPlan), *members]:
         if not isinstance(value, kind):
@@ -207,6 +151,54 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Training:
+    """Trains groups of runs, each group as one population; arguments of :func:`train_population`.
+
+    A group is given by the numbers of its runs.
+    """
+
+    model: Callable[[], nn.Module]
+    surrogate: Surrogate
+    data: SemiData
+    runs: Sequence[PopulationRun]
+    plan: TrainPlan
+    transform: Callable[[Tensor], Tensor] | None
+    out: Path | None
+    resume: bool
+    keep_logits: bool
+
+    def trained(self, name: str, members: list[int], shown: bool) -> Trained[list[int]]:
+        """Train a group in the folder of this name, and return the results with its runs."""
+        folder = None if self.out is None else self.out / name
+        with forked(self.data.device):
+            population = self._built(members)
+            with locked_folder(folder) as held, _advice(len(members)):
+                drive(population, held, resume=self.resume, progress=shown)
+        return Trained(tuple(population.results()), members)
+
+    def cut(self, folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
+        """Cut the checkpoint of a group into those of its parts, as :func:`divided` asks."""
+        if not RunFolder(folder).checkpoints.is_dir():
+            return
+        with forked(self.data.device), locked_folder(folder) as held:
+            population = self._built(members)
+            if held:
+                held.begin(population.identity(), population.restore, resume=True)
+            saved = population.checkpoint()
+            for place, its in parts.items():
+                checkpoints = RunFolder(place).checkpoints
+                save_checkpoint(checkpoints, population.done, *part_of(saved, its))
+
+    def _built(self, members: list[int]) -> Population:
+        its = [self.runs[i] for i in members]
+        population = built_population(
+            self.model, self.surrogate, self.data, its, self.plan, self.transform
+        )
+        population.keep_logits = self.keep_logits
+        return population
+
+
 def built_population(
     factory: Callable[[], nn.Module],
     surrogate: Surrogate,
@@ -214,7 +206,7 @@ def built_population(
     runs: Sequence[PopulationRun],
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
-) -> "Population":
+) -> Population:
     """Return runs of one batch shape before their first step, equal risks beside each other."""
     models = [_built(factory, run.seed).to(data.device).train() for run in runs]
     check_stackable(surrogate, models, data, fast=data.device.type == "cuda")
@@ -243,183 +235,3 @@ def _advice(runs: int) -> Iterator[None]:
             f"{runs} runs at a time do not fit in memory: pass chunk={max(1, runs // 2)}."
         )
         raise
-
-
-class Population(Trainable):
-    """Runs of one architecture, one plan except for seed, λ and risk, and one kind of batch.
-
-    Args:
-        models: One for each run, on the data's device.
-        surrogate: Without state.
-        data: With all labels that any draw uses.
-        runs: What each run has of its own, equal risks beside each other.
-        plan: What they share.
-        transform: What the models see of a row in evaluation.
-    """
-
-    save_seconds = 60.0
-    keep_logits = False  # of validation rows, at every evaluation
-
-    def __init__(
-        self,
-        models: Sequence[nn.Module],
-        surrogate: Surrogate,
-        data: SemiData,
-        runs: Sequence[PopulationRun],
-        plan: TrainPlan,
-        transform: Callable[[Tensor], Tensor] | None,
-    ) -> None:
-        self.plan, self.data, self.originals = plan, data, list(models)
-        self.parts = [data.with_labels(run.draw) for run in runs]
-        plans = [run.plan(plan) for run in runs]
-        n_labelled = self.parts[0].n_labelled
-        super().__init__([Member(its, n_labelled) for its in plans], data.device)
-        self.validation = Validation.of(self.parts, transform)
-        if plan.select != "last" and self.validation is None:
-            raise ValueError(
-                f"select={plan.select!r} needs validation rows, and the draws have none. Hold rows "
-                "out with draw_labels(..., n_validation=...), or keep select='last'."
-            )
-        fast = data.device.type == "cuda"
-        self.models = StackedModel(models, fast=fast)
-        if plan.compile == "on" or (plan.compile == "auto" and fast):
-            self.models.compile(strict=plan.compile == "on")
-        self.rows = RowsAhead(list(map(streams, self.parts, plans)), steps=self.steps)
-        self.step = PopulationStep(
-            self.models,
-            surrogate,
-            data,
-            plans[0],
-            _setting(self.parts, plans),
-            self.rows,
-            steps=self.steps,
-            decayed=decayed_names(models[0]),
-        )
-        self.kept = {name: value.detach().clone() for name, value in self._state().items()}
-        self.logits: list[Tensor] = []  # (K, n, classes) of each evaluation
-
-    def _state(self) -> dict[str, Tensor]:
-        """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
-        return {**self.step.evaluated, **self.models.buffers}
-
-    def take(self, step: int) -> None:
-        """Take a step of every run."""
-        self.step(step)
-
-    def observe(self, began: float) -> list[Event]:
-        """Evaluate all runs, select, and end those that diverged or are out of patience."""
-        means, troubles = self.step.totals.means(), self.step.totals.troubles()
-        before = (self.done - 1) // self.interval * self.interval
-        self.step.totals.restart()
-        pace = self.pace(began)
-        metrics: Sequence[dict[str, float | None] | None] = [None] * len(self.members)
-        if self.validation:
-            logits = self.validation.logits(self.models, self.step.evaluated)
-            metrics = self.validation.metrics(logits, self.plan.select)
-            if self.keep_logits:
-                self.logits.append(logits.detach().float().cpu())
-        events, keep = [], []
-        for member, its, trouble, seen in zip(self.members, means, troubles, metrics, strict=True):
-            overflows = self.validation is not None and seen is None
-            if member.ended is None and (trouble or overflows):
-                self._end_diverged(member, before + trouble.step if trouble else self.done)
-            if member.ended is not None:
-                keep.append(False)
-                continue
-            event = member.evaluated(self.done, its, pace, validation=seen)
-            keep.append(event.best or not member.selection.step)  # the last, until one is selected
-            events.append(event)
-        self._keep(torch.tensor(keep, device=self.device))
-        return events
-
-    @staticmethod
-    def _end_diverged(member: Member, step: int) -> None:
-        member.ended, member.diverged = step, True
-        plan = member.plan
-        warnings.warn(
-            f"the run of seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
-            f"step {step} and was ended; the other runs continue. Its last good state is kept.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-    @torch.no_grad()
-    def _keep(self, chosen: Tensor) -> None:
-        """Copy the state of the chosen runs, (K,), and leave the others alone."""
-        for name, value in self._state().items():
-            mask = chosen.view(-1, *(1,) * (value.ndim - 1))
-            self.kept[name].copy_(torch.where(mask, value, self.kept[name]))
-
-    def results(self) -> list[TrainResult]:
-        """Return one result for each run, its model with the selected weights."""
-        mode = "population" + (" compiled" if self.models.is_compiled else "")
-        mode += " graph" if self.step.is_graph else ""
-        share, found = self.seconds / len(self.members), []
-        for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
-            put_into(model, {name: value[k] for name, value in self.kept.items()})
-            result = member.result(model, self.done, mode, share)
-            seen = [logits[k] for logits in self.logits[: len(member.history)]]
-            found.append(
-                dataclasses.replace(result, validation_logits=torch.stack(seen)) if seen else result
-            )
-        return found
-
-    def identity(self) -> dict[str, Any]:
-        """Return the fields that must match to resume."""
-        data, validation = self.data, self.validation
-        own = [[member.plan.seed, member.plan.lam, member.plan.risk] for member in self.members]
-        rows = [
-            rows
-            for part in self.parts
-            for rows in (part.labelled_rows, part.validation_rows, part.unlabelled_rows)
-        ]
-        seen = [validation.x, validation.y] if validation else []
-        seen += [] if data.propensity is None else [data.propensity]
-        return {
-            "plan": self.plan.as_dict(),
-            "data": {
-                "name": data.name,
-                "shape": list(data.x.shape),
-                "rows_sha256": sha256_of(data.ids, data.y, data.x, *rows, *seen),
-            },
-            "runs": len(self.members),
-            "runs_sha256": hashlib.sha256(json.dumps(own).encode()).hexdigest(),
-            **parts_identity(self.step.surrogate, self.originals[0]),
-        }
-
-    def _weights(self) -> dict[str, dict[str, Tensor]]:
-        return {
-            "parameters": dict(self.models.parameters),
-            "buffers": dict(self.models.buffers),
-            "average": dict(self.step.average),
-            "kept": dict(self.kept),
-        }
-
-    def own_state(self) -> Checkpoint:
-        """Return the weights and other state that the next step depends on."""
-        state: dict[str, Any] = {
-            "optimiser": self.step.optimiser.state_dict(),
-            "rows": self.rows.state_dict(),
-        }
-        if self.logits:
-            state["logits"] = torch.stack(self.logits)
-        return Checkpoint(self._weights(), state)
-
-    def put_back(self, saved: Checkpoint) -> None:
-        """Resume from what :meth:`own_state` returned."""
-        with torch.no_grad():
-            for part, tensors in self._weights().items():
-                for name, tensor in tensors.items():
-                    tensor.copy_(saved.weights[part][name])
-        self.step.restore(saved.state["optimiser"])
-        self.rows.load_state_dict(saved.state["rows"])
-        self.logits = list(saved.state["logits"]) if self.keep_logits and self.validation else []
-
-
-def _setting(parts: Sequence[SemiData], plans: Sequence[TrainPlan]) -> Setting:
-    weights = {}
-    for risk in {plan.risk for plan in plans}:
-        its = [pair for pair in zip(plans, parts, strict=True) if pair[0].risk == risk]
-        known = [w for w in (unlabelled_weights(*pair) for pair in its) if w is not None]
-        weights[risk] = torch.stack(known) if known else None
-    return Setting([plan.lam for plan in plans], [plan.risk for plan in plans], weights)

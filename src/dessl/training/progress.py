@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
-from dessl.training.event import Event
+from dessl.training.member import Event
 
 SECONDS = 0.2  # between two moves of the bar
 

@@ -14,11 +14,10 @@ from dessl.surrogates import Surrogate, as_surrogate
 from dessl.surrogates.base import Rows, forked
 from dessl.training.accelerate import Accelerated
 from dessl.training.checkpoint import PLACE, Checkpoint
-from dessl.training.event import Callback, Event
 from dessl.training.folder import RunFolder, data_identity, locked_folder, parts_identity
 from dessl.training.guard import DivergenceError, NotFiniteError, divergence, past_bound
 from dessl.training.loop import Trainable, drive
-from dessl.training.member import Member, TrainResult
+from dessl.training.member import Callback, Event, Member, TrainResult
 from dessl.training.model_state import (
     check_all_in_tensors,
     check_initialised,
@@ -156,6 +155,7 @@ class Run(Trainable):
         self.member = Member(plan, data.n_labelled)
         super().__init__([self.member], data.device)
         self.plan, self.data, self.transform = plan, data, transform
+        self.is_sharded = is_sharded(model)
         surrogate.restart_draws()
         model.to(data.device).train()
         if data.device.type == "cuda" and data.x.ndim == 4 and not is_wrapped(model):
@@ -182,11 +182,6 @@ class Run(Trainable):
         peak = self.plan.lam_at(step, self.steps)
         return min(self.online_lam, peak) if self.plan.online else peak
 
-    @property
-    def evaluated(self) -> nn.Module:
-        """The model that is measured and kept: the averaged one, where there is one."""
-        return self.step.average.model if self.step.average else self.step.model
-
     def take(self, step: int) -> None:
         """Draw rows and take a step; look for divergence where the plan says so."""
         rows = torch.cat(self.batches.draw())
@@ -208,9 +203,10 @@ class Run(Trainable):
         pace = self.pace(began)
         self.step.totals.restart()
         step = self.step
+        evaluated = step.average.model if step.average else step.model
         try:
             watch = watched(
-                self.evaluated, step.model, step.surrogate, self.data, self.plan, self.transform
+                evaluated, step.model, step.surrogate, self.data, self.plan, self.transform
             )
         except NotFiniteError as error:
             raise self._diverged(self.done, error.values) from error
@@ -230,7 +226,7 @@ class Run(Trainable):
             divide_again(step.model)
             self.online_lam = from_first(lambda: lam)
         if event.best:
-            now = state_of(self.evaluated)
+            now = state_of(evaluated)
             self.selected = {name: value.detach().clone() for name, value in now.items()}
         return [event]
 
@@ -295,11 +291,6 @@ class Run(Trainable):
             self.stored.load_state_dict(state["stored"])
         if self.plan.online:
             self.online_lam = float(state["online_lam"])
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether the weights are divided among the ranks."""
-        return is_sharded(self.step.model)
 
     def _gathered(self, saved: Checkpoint) -> Checkpoint:
         """The checkpoint with its shards read, as the model needs them: divided, or whole."""

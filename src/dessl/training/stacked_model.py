@@ -134,7 +134,7 @@ def _twins(model: nn.Module) -> dict[str, str]:
 
 def _check_alike(models: Sequence[nn.Module]) -> None:
     if not models:
-        raise ValueError("models must hold at least one model; got none.")
+        raise ValueError("models must have at least one model; got none.")
     shapes = [
         {name: (value.shape, value.dtype) for name, value in state_of(model).items()}
         for model in models

@@ -11,9 +11,8 @@ import pytest
 
 from dessl.data import SemiData
 from dessl.data.errors import DataError
-from dessl.data.formats.cells import COMMA_NUMBER, NUMBER
+from dessl.data.formats.cells import COMMA_NUMBER, NUMBER, is_number
 from dessl.data.formats.excel import _Styles
-from dessl.data.formats.number_cells import is_number
 from dessl.data.formats.tables import PANDAS_INDEX, likely_delimiter
 
 LONG = 10**6

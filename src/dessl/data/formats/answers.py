@@ -7,8 +7,8 @@ import numpy as np
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
+from dessl.data.formats.cells import has_decimal_comma, numbers
 from dessl.data.formats.columns import as_text
-from dessl.data.formats.number_cells import has_decimal_comma, numbers
 from dessl.data.formats.tables import Table
 
 
@@ -98,5 +98,6 @@ def _probabilities(
             do="Rename the columns that are not the teacher's probabilities.",
         )
     return np.stack(
-        [numbers(table, column, comma=has_decimal_comma(column)) for column in ordered], axis=1
+        [numbers(table.source, column, comma=has_decimal_comma(column)) for column in ordered],
+        axis=1,
     )

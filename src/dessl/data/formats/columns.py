@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError
-from dessl.data.formats.cells import Column, arrow_module
-from dessl.data.formats.number_cells import has_decimal_comma, is_number, numbers
+from dessl.data.formats.cells import (
+    Column,
+    arrow_module,
+    has_decimal_comma,
+    is_number,
+    numbers,
+)
 from dessl.data.formats.tables import Table
 from dessl.data.labels import marks_among, warn_of_doubtful, warn_of_spellings
 
@@ -61,7 +66,7 @@ class NumericColumn:
         """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
         column, known = table.columns[self.name], self.decimal_comma
         comma = has_decimal_comma(column)
-        values = numbers(table, column, comma=comma, known=known)
+        values = numbers(table.source, column, comma=comma, known=known)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
@@ -143,29 +148,18 @@ def as_text(column: Column) -> Column:
 
 
 def missing_marks(
-    table: Table,
-    label: str,
-    given: Collection[str],
-    ask: Callable[[dict[str, int]], Collection[str]] | None,
-) -> tuple[str, ...]:
-    """The texts in the label column that stand for a missing label.
-
-    Args:
-        table: The table.
-        label: The column of the labels.
-        given: Those that the user named.
-        ask: Called with others that look like such a mark, and how often each occurs; returns those
-            that are. None to take them all for classes.
-    """
-    return marks_in(label_counts(table, label, given), given, ask)
-
-
-def marks_in(
     counts: Mapping[str, int],
     given: Collection[str],
     ask: Callable[[dict[str, int]], Collection[str]] | None,
 ) -> tuple[str, ...]:
-    """The same, from how often each label occurs."""
+    """The texts in a label column that stand for a missing label.
+
+    Args:
+        counts: How often each label occurs, but for those given.
+        given: Those that the user named.
+        ask: Called with others that look like such a mark, and how often each occurs; returns those
+            that are. None to take them all for classes.
+    """
     marks = {mark: counts[mark] for mark in marks_among(counts)}
     more = ask(marks) if ask and marks else ()
     return tuple(dict.fromkeys((*given, *more)))

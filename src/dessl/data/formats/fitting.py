@@ -10,18 +10,8 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, did_you_mean, few
-from dessl.data.formats.cells import Column
-from dessl.data.formats.columns import (
-    MAX_CATEGORIES,
-    CategoricalColumn,
-    NumericColumn,
-    as_text,
-    class_names,
-    missing_marks,
-)
-from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
-from dessl.data.formats.encoding import EncodedColumn, TableEncoding
-from dessl.data.formats.number_cells import (
+from dessl.data.formats.cells import (
+    Column,
     WrongCells,
     has_decimal_comma,
     nearly_numbers,
@@ -30,6 +20,17 @@ from dessl.data.formats.number_cells import (
     numeric_share,
     wrong_cells,
 )
+from dessl.data.formats.columns import (
+    MAX_CATEGORIES,
+    CategoricalColumn,
+    NumericColumn,
+    as_text,
+    class_names,
+    label_counts,
+    missing_marks,
+)
+from dessl.data.formats.dates import dates_of_unknown_order, fitted_dates
+from dessl.data.formats.encoding import EncodedColumn, TableEncoding
 from dessl.data.formats.reading import MAX_BYTES
 from dessl.data.formats.tables import Table, open_table, warn_of_empty_rows
 from dessl.data.formats.texts import fitted_text, is_free_text
@@ -187,7 +188,7 @@ def fit_encoding(
             UserWarning,
             stacklevel=3,
         )
-    missing = missing_marks(table, label, missing_labels, ask)
+    missing = missing_marks(label_counts(table, label, missing_labels), missing_labels, ask)
     names = class_names(table, label, missing=missing, asked=ask is not None, stacklevel=3)
     return TableEncoding(label, names, tuple(columns), left_out, missing)
 
@@ -258,7 +259,7 @@ def counts_rows(values: NDArray[np.float64]) -> bool:
 
 
 def _numeric(table: Table, column: Column, comma: bool) -> EncodedColumn | str:
-    values = numbers(table, column, comma=comma)
+    values = numbers(table.source, column, comma=comma)
     observed = values[~np.isnan(values)]
     missing = len(values) - len(observed)
     if not len(observed):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError, few
+from dessl.data.formats.cells import numbers
 from dessl.data.formats.columns import class_names as names_in_column
-from dessl.data.formats.columns import missing_marks
+from dessl.data.formats.columns import label_counts, missing_marks
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.npz import coded_labels, new_coded_labels
-from dessl.data.formats.number_cells import numbers
 from dessl.data.formats.reading import (
     FETCH_AGAIN,
     MAX_BYTES,
@@ -118,7 +118,7 @@ def sparse_labels(
     else:
         table = open_table(source)
         column = _label_column(table, label)
-        marks = missing_marks(table, column, missing_labels, ask)
+        marks = missing_marks(label_counts(table, column, missing_labels), missing_labels, ask)
         names = names_in_column(table, column, missing=marks, asked=ask is not None)
         y = TableEncoding(column, names, (), missing_labels=marks).labels(table)
         rows = _places(table, n_rows)
@@ -271,7 +271,7 @@ def _places(table: Table, n_rows: int) -> Labels:
     if ROW not in table.columns:
         _check_count(table.source, len(table), n_rows)
         return np.arange(n_rows)
-    rows = numbers(table, table.columns[ROW])
+    rows = numbers(table.source, table.columns[ROW])
     right = (rows >= 0) & (rows < n_rows) & (rows == np.floor(rows))
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True

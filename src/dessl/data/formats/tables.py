@@ -298,32 +298,27 @@ def as_table(source: Path, table: Any) -> Table:
 
 
 def _column(name: str, values: Any) -> Column | None:
-    """A column of numbers or of text; None for any other type."""
-    arrow = arrow_module()
-    types = arrow.types
-    values = _simplified(values)
-    kind = values.type
-    if types.is_floating(kind):
-        numbers = arrow.compute.cast(values, arrow.float64(), safe=False).to_numpy()
-        return Column.of_numbers(name, numbers.astype(np.float64))
-    if not _is_text(kind.value_type if types.is_dictionary(kind) else kind):
-        return None
-    return Column(name, None, values)
+    """A column of numbers or of text; None for any other type.
 
-
-def _simplified(values: Any) -> Any:
-    """Whole numbers and decimals as float64; truth values, dates and times as a CSV has them."""
+    Whole numbers and decimals become float64; truth values, dates and times are as a CSV has them.
+    """
     arrow = arrow_module()
     types, compute, kind = arrow.types, arrow.compute, values.type
     if types.is_integer(kind):
         try:
-            return compute.cast(values, arrow.float64())
+            values = compute.cast(values, arrow.float64())
         except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become one number
-            return compute.cast(values, arrow.string())
-    if types.is_decimal(kind):
-        return compute.cast(values, arrow.float64())
-    if types.is_boolean(kind):
-        return compute.if_else(values, "True", "False")
-    if types.is_null(kind) or types.is_temporal(kind):
-        return compute.cast(values, arrow.string())
-    return values
+            values = compute.cast(values, arrow.string())
+    elif types.is_decimal(kind):
+        values = compute.cast(values, arrow.float64())
+    elif types.is_boolean(kind):
+        values = compute.if_else(values, "True", "False")
+    elif types.is_null(kind) or types.is_temporal(kind):
+        values = compute.cast(values, arrow.string())
+    kind = values.type
+    if types.is_floating(kind):
+        numbers = compute.cast(values, arrow.float64(), safe=False).to_numpy()
+        return Column.of_numbers(name, numbers.astype(np.float64))
+    if not _is_text(kind.value_type if types.is_dictionary(kind) else kind):
+        return None
+    return Column(name, None, values)

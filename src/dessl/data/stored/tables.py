@@ -25,11 +25,10 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl._files import alone, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError, did_you_mean, few
-from dessl.data.formats.cells import arrow_module
-from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, marks_in
+from dessl.data.formats.cells import arrow_module, numeric_share
+from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, missing_marks
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import COUNTS, counts_rows, encoded_table, fit_encoding
-from dessl.data.formats.number_cells import numeric_share
 from dessl.data.formats.tables import Table, as_table, table_blocks
 from dessl.data.parts import RawData
 from dessl.data.stored.arrays import npy_files
@@ -87,7 +86,7 @@ def read_large_table(
     """
     path = Path(path)
     counts = _label_counts(path, label, delimiter)
-    marks = marks_in({k: n for k, n in counts.items() if k}, missing_labels, ask)
+    marks = missing_marks({k: n for k, n in counts.items() if k}, missing_labels, ask)
     missing = {"", *marks}
     unlabelled = sum(counts[mark] for mark in missing)
     labelled = counts.total() - unlabelled

@@ -24,8 +24,12 @@ from dessl.evaluation.debiased.calibration_bounds import Gaps, binomial, gap_bou
 from dessl.evaluation.debiased.inputs import ALTERNATIVES, checked_confidence
 from dessl.evaluation.debiased.intervals import Alternative, tail_of, within
 from dessl.evaluation.debiased.proxies import METRICS, Sample, sampled
-from dessl.evaluation.metrics.calibration import Spacing, bin_edges, bin_index
-from dessl.evaluation.metrics.debiased_bins import folded_normal_mean
+from dessl.evaluation.metrics.calibration import (
+    Spacing,
+    bin_edges,
+    bin_index,
+    folded_normal_mean,
+)
 
 
 class ECEEstimate(NamedTuple):

@@ -29,8 +29,7 @@ from dessl.evaluation.metrics.scoring import (
     sample_brier,
     sample_cross_entropy,
 )
-from dessl.evaluation.metrics.streaming import StreamingMetrics
-from dessl.evaluation.metrics.summary import Metrics
+from dessl.evaluation.metrics.summary import Metrics, StreamingMetrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
 
 __all__ = [

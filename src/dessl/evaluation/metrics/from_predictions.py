@@ -16,8 +16,7 @@ from dessl.evaluation.metrics.predictions import (
     checked_probabilities,
 )
 from dessl.evaluation.metrics.ranking import ROUNDING, class_auc, log_odds, macro_auc
-from dessl.evaluation.metrics.streaming import StreamingMetrics
-from dessl.evaluation.metrics.summary import Metrics
+from dessl.evaluation.metrics.summary import Metrics, StreamingMetrics
 from dessl.evaluation.metrics.temperature import fitted_temperature, temperature_scaled
 
 
@@ -132,18 +131,15 @@ def predicted_logits(
         outputs = []
         for first in range(0, len(x), batch_size):
             batch = x[first : first + batch_size].to(device)
-            outputs.append(_of_rows(model(transform(batch) if transform else batch), len(batch)))
+            logits: object = model(transform(batch) if transform else batch)
+            if not isinstance(logits, Tensor) or logits.shape[:1] != (len(batch),):
+                came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+                raise ValueError(
+                    "the model must return logits, a tensor with one row for each of the "
+                    f"{len(batch)} input rows; got {came}. Wrap it in a function that does."
+                )
+            outputs.append(logits)
         return torch.cat(outputs)
-
-
-def _of_rows(logits: object, rows: int) -> Tensor:
-    if not isinstance(logits, Tensor) or logits.shape[:1] != (rows,):
-        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ValueError(
-            f"the model must return logits, a tensor with one row for each of the {rows} input "
-            f"rows; got {came}. Wrap it in a function that does."
-        )
-    return logits
 
 
 def evaluate(

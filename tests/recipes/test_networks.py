@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dessl import SemiData
 from dessl.recipes import Fitted, PooledPredictor, fit, recipe_for
 from dessl.recipes.held_out import held_out_parts
-from dessl.recipes.pool import FILE
+from dessl.recipes.networks import FILE
 from dessl.recipes.predictor import predicted_log_proba
 from dessl.recipes.scaling import standardised_data
 from dessl.teachers import DEFAULT
@@ -128,7 +128,7 @@ class TestFit:
             given.update(folds=folds, oof=oof)
             return fitted.model.pool
 
-        monkeypatch.setattr("dessl.recipes.pool.pooled", caught)
+        monkeypatch.setattr("dessl.recipes.networks.pooled", caught)
         fit(data, recipe, progress=False)
         seen = standardised_data(data, recipe.scaling)
         parts = held_out_parts(seen, None, members=5, seed=0)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dessl.evaluation import StreamingMetrics, metrics_from_logits, metrics_from_probabilities
-from dessl.evaluation.metrics import streaming as module
+from dessl.evaluation.metrics import summary as module
 
 EXACT = (
     "n",

@@ -1,12 +1,14 @@
-"""A pool of the networks and teachers, judged on the labels held out of each of them.
+"""The networks of a recipe, trained one for each part of the data, and their pool with teachers.
 
 The step that a network keeps is the one with the lowest loss on its held-out rows, so its
 predictions of them are optimistic. With their logits at every step, each row's step can be chosen
 by the other rows instead (:mod:`dessl.teachers.crossfit`).
 """
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +19,17 @@ from torch import Tensor, nn
 from dessl._files import write_whole
 from dessl.data import SemiData
 from dessl.evaluation.metrics import predicted_logits
+from dessl.objective import RiskKind
 from dessl.recipes.defaults import Recipe
 from dessl.recipes.held_out import HeldOutParts
 from dessl.recipes.predictor import PooledPredictor, Predictor
+from dessl.risk import RISKS
 from dessl.teachers import pooled, selected_by_others
 from dessl.teachers.pooling import as_columns
-from dessl.training import Event, TrainResult
+from dessl.training import Event, TrainPlan, TrainResult, train
+from dessl.training.progress import doing
 from dessl.training.ranks import from_first
+from dessl.training.spreading import Trained, spread_trainings
 
 FILE = "held_out.safetensors"
 
@@ -65,7 +71,7 @@ class StepLogits:
         self._transform = transform
         self._place = None if folder is None else folder / FILE
         self._model: nn.Module | None = None
-        self._found: dict[int, Tensor] | None = None
+        self._kept = {} if self._place is None else _read(self._place, len(self._x))
 
     def build(self) -> nn.Module:
         """Build the network whose logits are stored from now on."""
@@ -77,12 +83,12 @@ class StepLogits:
         if self._model is None:
             raise RuntimeError("train with build= this object's .build.")
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
-        earlier = {step: kept for step, kept in self._kept().items() if step < event.step}
-        self._found = earlier | {event.step: logits}
+        earlier = {step: kept for step, kept in self._kept.items() if step < event.step}
+        self._kept = earlier | {event.step: logits}
         if self._place is not None:
             from safetensors.torch import save
 
-            tensors = {str(step): kept.contiguous() for step, kept in self._found.items()}
+            tensors = {str(step): kept.contiguous() for step, kept in self._kept.items()}
             write_whole(self._place, save(tensors))
 
     def of(self, result: TrainResult) -> Tensor | None:
@@ -94,16 +100,82 @@ class StepLogits:
         if result.plan.select == "last" or result.plan.ema:
             logits = predicted_logits(result.model, self._x, transform=self._transform)
             return logits.float().cpu()[None]
-        found = self._kept()
         steps = [event.step for event in result.history]
-        if not steps or any(step not in found for step in steps):
+        if not steps or any(step not in self._kept for step in steps):
             return None
-        return torch.stack([found[step] for step in steps])
+        return torch.stack([self._kept[step] for step in steps])
 
-    def _kept(self) -> dict[int, Tensor]:
-        if self._found is None:
-            self._found = {} if self._place is None else _read(self._place, len(self._x))
-        return self._found
+
+@dataclass(frozen=True)
+class Training:
+    """Trains the networks of a recipe, one for each part of the data.
+
+    Attributes:
+        recipe: How.
+        parts: The data of each network, with the rows held out of its training.
+        callbacks: As in :func:`dessl.train`, for each network.
+        out: Folder for resumable runs, one subfolder for each network; None to keep nothing.
+        progress: Whether to show progress, where there is a terminal.
+    """
+
+    recipe: Recipe
+    parts: tuple[SemiData, ...]
+    callbacks: tuple[Callable[[Event], None], ...]
+    out: str | Path | None
+    progress: bool
+
+    def members(self, risk: RiskKind, lam: float) -> Networks:
+        """Train one network for each part, and keep what a pool needs of its held-out rows."""
+        jobs = [partial(self._network, risk, lam, number) for number in range(len(self.parts))]
+        if len(jobs) == 1:  # by all ranks together
+            found = [jobs[0]()]
+        else:
+            found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
+        logits = tuple(one.beside for one in found if one.beside is not None)
+        return Networks(tuple(result for one in found for result in one.results), logits)
+
+    def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:
+        """Train a network; return it with the logits of its held-out rows if a pool needs them."""
+        part = self.parts[number]
+        folder = None if self.out is None else Path(self.out) / f"{risk}-{number}"
+        if part.propensity is not None and self.recipe.plan.risk == "debiased":
+            risk = "debiased"  # labels count by 1/π in the complete case too: λ = 0
+        seed = self.recipe.plan.seed + number
+        plan = dataclasses.replace(self.recipe.plan, risk=risk, lam=lam, seed=seed)
+        if part.validation is None:
+            plan = dataclasses.replace(plan, select="last", patience=None, patience_after=0)
+        if not self.recipe.teachers or self.parts[0].validation is None:
+            return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
+        steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
+        result = self._train(steps.build, part, plan, (steps,), folder)
+        found = from_first(partial(steps.of, result))  # rank 0 alone was called back
+        if found is None:  # a resumed run that lost one: the same run again, from its start
+            steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
+            again = self._train(steps.build, part, plan, (steps,), None)
+            found = from_first(partial(steps.of, again))
+        return Trained((result,), found)
+
+    def _train(
+        self,
+        build: Callable[[], nn.Module],
+        part: SemiData,
+        plan: TrainPlan,
+        watch: tuple[Callable[[Event], None], ...],
+        folder: Path | None,
+    ) -> TrainResult:
+        number = plan.seed - self.recipe.plan.seed + 1
+        method = RISKS[plan.risk].titled(type(self.recipe.surrogate).__name__)
+        with doing(f"{method}, network {number} of {len(self.parts)}"):
+            return train(
+                build,
+                copy.deepcopy(self.recipe.surrogate),
+                part,
+                plan,
+                callbacks=(*watch, *self.callbacks),
+                out=folder,
+                transform=self.recipe.transform,
+                progress=self.progress,
+            )
 
 
 def with_teachers(
