@@ -1,8 +1,8 @@
 """The runs of the paper's MNIST figure all at once, compared with one after another.
 
 210 LeNets: 10 splits × (λ = 0, and 10 values of λ for each of SSL and DeSSL), 72 labelled and 400
-unlabelled rows per step, SGD with momentum 0.9 at 0.003, pseudo-labels at τ = 0.95, an evaluation on
-100 held-out labels after each epoch of 12 steps. Rows are random levels: the time of a step does
+unlabelled rows per step, SGD with momentum 0.9 at 0.003, pseudo-labels at τ = 0.95, an evaluation
+on 100 held-out labels after each epoch of 12 steps. Rows are random levels: the time of a step does
 not depend on them. A model-step is one step of one model. Three ways:
 
     population   train_population's own steps: compiled, in a CUDA graph
