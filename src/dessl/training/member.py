@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -65,20 +65,6 @@ class Event:
 
 
 Callback: TypeAlias = Callable[[Event], None]
-
-
-def history_text(events: Iterable[Event]) -> str:
-    """Return events as lines for a checkpoint, NaN as NaN: a resumed history is the unbroken one.
-
-    >>> history_from(history_text([]))
-    []
-    """
-    return "".join(json.dumps(dataclasses.asdict(event)) + "\n" for event in events)
-
-
-def history_from(text: str) -> list[Event]:
-    """Read back what :func:`history_text` gave."""
-    return [Event(**json.loads(line)) for line in text.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -240,8 +226,9 @@ class Member:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of the run, in numbers and text."""
+        lines = [json.dumps(dataclasses.asdict(event)) + "\n" for event in self.history]
         return {
-            "history": history_text(self.history),
+            "history": "".join(lines),  # NaN as NaN: a resumed history is the unbroken one
             "selection": dataclasses.asdict(self.selection),
             "ended": self.ended,
             "diverged": self.diverged,
@@ -251,7 +238,7 @@ class Member:
         """Resume from what :meth:`state_dict` returned."""
         ended, found = state["ended"], state["selection"]
         counts = (_checks.whole_number(name, found[name]) for name in ("step", "waited"))
-        self.history = history_from(state["history"])
+        self.history = [Event(**json.loads(line)) for line in state["history"].splitlines()]
         self.selection = Selection(float(found["value"]), *counts)
         self.ended = None if ended is None else _checks.whole_number("ended", ended, low=1)
         self.diverged = _checks.true_or_false("diverged", state["diverged"])
