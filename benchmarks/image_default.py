@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure what has no file yet, then print all that there is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--runs", type=Path, required=True, help="folder of one file a run")
+    parser.add_argument("--runs", type=Path, required=True, help="folder with one file per run")
     parser.add_argument("--out", type=Path, help="Markdown file; records beside it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
     parser.add_argument("--draws", type=int, default=DRAWS)

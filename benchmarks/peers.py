@@ -103,7 +103,7 @@ def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
     }
     if task.name.endswith("as images"):
         return {f"{name}, images": found[name] for name in ("DeSSL complete case", "DeSSL")}
-    if task.name == "mnist":  # they would take many minutes a seed on one core
+    if task.name == "mnist":  # they would take many minutes per seed on one core
         for name in ("MLP self-training", "DeSSL usual SSL, λ = 1", "DeSSL debiased, λ = 1"):
             del found[name]
     return found

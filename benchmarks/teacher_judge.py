@@ -7,7 +7,7 @@ for the same reasons. The gate's one standard error was chosen by the first 25 r
 
     PYTHONPATH=src python benchmarks/teacher_judge.py --first 0 --runs 50 --file RUNS --out FOLDER
 
-One line of JSON a run, added to RUNS; runs that are there are not made again.
+Appends one line of JSON per run to RUNS; runs that are already there are skipped.
 """
 
 import argparse

@@ -48,8 +48,7 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
     ),
     "reproduce": (
         "dessl_paper.command:reproduce",
-        "Run an experiment of the paper again; write tables and figures beside the paper's "
-        "numbers.",
+        "Rerun an experiment of the paper; write tables and figures next to the paper's numbers.",
     ),
     "datasets": ("dessl.cli.datasets:datasets_app", "List or download public data sets."),
 }

@@ -73,7 +73,7 @@ def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None
 
 
 def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
-    """Return the classes as a table has them: whole numbers without a decimal point.
+    """Return the classes as in a table: whole numbers without a decimal point.
 
     >>> class_texts(np.array([0.0, 1.0, 2.5])), class_texts(np.array([False, True]))
     (('0', '1', '2.5'), ('False', 'True'))
