@@ -49,13 +49,13 @@ LINES = (
     ),
     Line("Is it safe to use the unlabelled rows?", "dessl audit patients.csv --label diagnosis"),
     Line(
-        "Intervals first, one verdict of five, the winner trained again on all labels",
+        "Intervals first, one verdict of five, the winner retrained on all labels",
         "dessl fit patients.csv --label diagnosis --out runs/patients",
     ),
     Line(
         "The same command again",
         "dessl fit patients.csv --label diagnosis --out runs/patients",
-        "finished already",
+        "already finished",
     ),
     Line(
         "Predictions beside the user's columns, with an option to abstain",

@@ -29,7 +29,7 @@ class TestFit:
         assert len(fitted.results) == len(fitted.complete_results) == 5
         assert (fitted.model(x).argmax(1) == y).float().mean() > 0.85
         assert not torch.equal(fitted.model(x), fitted.complete_case(x))
-        assert "n = 30;" in fitted.verdict.sentence
+        assert "30 held-out labels;" in fitted.verdict.sentence
 
     def test_auto_falls_back_where_the_unlabelled_rows_hurt(self, blobs: Callable) -> None:
         data, x, _ = blobs(200, 30)

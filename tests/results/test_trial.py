@@ -128,7 +128,7 @@ def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
     assert (len(kept.methods), kept.comparisons) == (1, ())
     assert kept.verdict.outcome == "not used"
-    assert "the complete case is what you get" in kept.verdict.sentence
+    assert "this model is the complete case" in kept.verdict.sentence
     assert kept.model == ModelFacts("complete case", kept.data.labelled, refitted=False)
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
     assert "Every row has a label" in whole.verdict.sentence
@@ -197,7 +197,7 @@ def test_without_a_baseline_that_trained_there_is_no_verdict() -> None:
         dataclasses.replace(done, fitted=fitted), surrogate="pseudo_label", command="", seconds=1.0
     )
     assert facts.verdict.outcome == "no verdict"
-    assert "the complete case did not train. It predicts 'a'" in facts.verdict.sentence
+    assert "the complete case failed to train. It predicts 'a'" in facts.verdict.sentence
     assert facts.baseline == bad
     assert RunFacts.from_dict(json.loads(json.dumps(facts.as_dict()))).baseline == bad
 

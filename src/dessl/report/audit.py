@@ -119,7 +119,7 @@ def _gains(found: Audit) -> Markup | None:
     headings = (
         "term H",
         "ρ(L, H), 95 % interval",
-        "variance left",
+        "remaining variance",
         f"{found.labelled:,} labels are worth",
         f"ρ above {found.least_correlation:.2f}",
     )

@@ -247,7 +247,8 @@ def _verdict(
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
     if found.outcome == "worse" and fitted.recipe.safe:
-        instead = not_used(f"{primary.change()}. {account}")
+        change = primary.change()
+        instead = not_used(f"{change[0].upper()}{change[1:]}. {account}")
         return dataclasses.replace(instead, margin=margin)
     return dataclasses.replace(found, sentence=f"{found.sentence} {account}")
 
