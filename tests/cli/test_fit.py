@@ -259,12 +259,12 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
         "fit", tmp_path / "rows.npz", "--out", tmp_path / "pool", "--steps", 5, "--no-refit"
     )
     assert code == 0, err
-    assert "Every row has a label" in shown
+    assert "All rows are labelled" in shown
     assert "no unlabelled row played a part" in shown
     alone = ("--steps", 5, "--no-pool", "--no-refit")
     code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", *alone)
     assert code == 0, err
-    assert "Every row has a label" in shown
+    assert "All rows are labelled" in shown
     model, twin = (load_model(tmp_path / "run" / name) for name in ("model", "complete-case"))
     assert model.predict_proba(x).equal(twin.predict_proba(x))
 

@@ -244,7 +244,7 @@ class TestWeights:
         weights = 1 + spread * np.random.default_rng(0).random(200)
         for case in (None, weights, np.where(few >= 0, 3.0, 1.0)):
             clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=case)
-            assert "8 held-out labels;" in clf.verdict_
+            assert "8 labels held out in training;" in clf.verdict_
 
     def test_training_is_sized_for_the_rows_that_came(
         self, rows: tuple, monkeypatch: pytest.MonkeyPatch

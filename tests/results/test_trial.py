@@ -131,7 +131,7 @@ def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     assert "this model is the complete case" in kept.verdict.sentence
     assert kept.model == ModelFacts("complete case", kept.data.labelled, refitted=False)
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
-    assert "Every row has a label" in whole.verdict.sentence
+    assert "All rows are labelled" in whole.verdict.sentence
     (accuracy,) = (one for one in whole.estimates if one.metric == "accuracy")
     right = round(whole.runs[0].metrics["accuracy"] * whole.data.test)
     wilson = stats.binomtest(right, whole.data.test).proportion_ci(method="wilson")
@@ -159,7 +159,7 @@ def test_what_is_worse_is_given_only_to_who_asked_for_it() -> None:
     asked = dataclasses.replace(done, logits=wrong)
     facts = trial_facts(asked, surrogate="pseudo_label", command="", seconds=1.0)
     assert (facts.verdict.outcome, facts.model.method) == ("not used", "complete case")
-    assert "changed Brier score by +" in facts.verdict.sentence
+    assert "changed the Brier score by +" in facts.verdict.sentence
     recipe = dataclasses.replace(done.fitted.recipe, safe=False)
     bold = dataclasses.replace(asked, fitted=dataclasses.replace(done.fitted, recipe=recipe))
     facts = trial_facts(bold, surrogate="pseudo_label", command="", seconds=1.0)

@@ -52,7 +52,6 @@ STEP = 1.02  # ratio between successive numbers of labels tried
 OVER_SEEDS = "paired t-test over seeds"
 OVER_ROWS = "debiased, paired over rows"
 OVER_LABELS = "paired over labels held out in training"
-NEED_ARTICLE = ("pool", "student", "complete case", "Brier score", "ECE", "AUC")
 
 
 @dataclass(frozen=True)
@@ -158,10 +157,13 @@ class Comparison:
         )
         points = " points" if metric_named(metric).percent else ""
         direction = "higher" if higher_is_better(metric) else "lower"
+        words = metric_named(metric).words
+        words = f"the {words}" if words[0].isupper() else words
+        method = f"the {self.method}" if self.method in ("pool", "student") else self.method
         return (
-            f"{_article(self.method)} changed {_article(metric_named(metric).words)} by "
-            f"{estimate}{points} ({100 * self.confidence:g} % interval {low} to {high}, "
-            f"{shown_p(self.p_value)}, {self.n} {_unit(self)}; {direction} is better)"
+            f"{method} changed {words} by {estimate}{points} "
+            f"({100 * self.confidence:g} % interval {low} to {high}, {shown_p(self.p_value)}, "
+            f"{self.n} {_unit(self)}; {direction} is better)"
         )
 
 
@@ -280,15 +282,6 @@ def _unit(comparison: Comparison) -> str:
     return {OVER_SEEDS: "seeds", OVER_LABELS: "labels held out in training"}.get(
         comparison.test, "held-out labels"
     )
-
-
-def _article(name: str) -> str:
-    """Put "the" before the names that need it.
-
-    >>> _article("pool"), _article("Brier score"), _article("accuracy")
-    ('the pool', 'the Brier score', 'accuracy')
-    """
-    return f"the {name}" if name in NEED_ARTICLE else name
 
 
 def _rounded_up(count: int) -> int:
