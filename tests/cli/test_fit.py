@@ -260,7 +260,7 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
     )
     assert code == 0, err
     assert "All rows are labelled" in shown
-    assert "no unlabelled row played a part" in shown
+    assert "unlabelled rows were not used" in shown
     alone = ("--steps", 5, "--no-pool", "--no-refit")
     code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", *alone)
     assert code == 0, err

@@ -500,7 +500,7 @@ class TestTeachersAnswers:
             ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
             ({"class_names": ["0", "1", "7"]}, "other classes"),
             ({"report": {}}, "cannot be loaded"),
-            ({"format": 9}, "of a taught student"),
+            ({"format": 9}, "of a student"),
         ],
     )
     def test_damage_is_said(
@@ -542,7 +542,7 @@ class TestTeachersAnswers:
         with pytest.raises(ValueError, match="at_prediction=True; this one did not"):
             fitted.predict_proba(X, [answered])
         alone = DeSSLClassifier(steps=3).fit(X, few, teachers=[answered])
-        with pytest.raises(ValueError, match="taught to do without its teacher"):
+        with pytest.raises(ValueError, match="trained without its teacher"):
             alone.predict(X, [answered])
 
 
