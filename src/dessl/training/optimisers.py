@@ -54,7 +54,11 @@ class AdamW(torch.optim.AdamW):
     add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
     state_dict = _undecorated(torch.optim.AdamW.state_dict)
     load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
-    step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters by their gradients."""
+        _undecorated(torch.optim.AdamW.step)(self, closure)
 
 
 MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
