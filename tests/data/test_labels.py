@@ -143,7 +143,7 @@ def test_the_warning_is_about_the_line_that_called_the_caller() -> None:
         warn_of_marks(class_names, where="y", do="ask")
 
     with pytest.warns(
-        UserWarning, match=r"^y: 'nan' is taken for a class\. .* label, ask\.$"
+        UserWarning, match=r"^y: 'nan' is treated as a class\. .* label, ask\.$"
     ) as caught:
         read(["a", "nan"])
     assert caught[0].filename == __file__

@@ -119,9 +119,9 @@ class TestFit:
     def test_nan_that_became_text_is_warned_of_where_fit_is_called(self, rows: tuple) -> None:
         X, few, _ = rows
         text = np.array(["nan", "a", "b", "c"])[few + 1]
-        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as caught:
+        with pytest.warns(UserWarning, match="y: 'nan' is treated as a class") as caught:
             clf = DeSSLClassifier(**FAST).fit(X, text)
-        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as again:
+        with pytest.warns(UserWarning, match="y: 'nan' is treated as a class") as again:
             clf.score(X, text)
         assert {caught[0].filename, again[0].filename} == {__file__}
 
@@ -203,7 +203,10 @@ class TestFit:
     @pytest.mark.parametrize(
         ("images", "message"),
         [
-            (np.zeros((100, 8, 8, 4), np.uint8), r"elsewhere drop an alpha channel, x\[..., :3\]"),
+            (
+                np.zeros((100, 8, 8, 4), np.uint8),
+                r"elsewhere, drop an alpha channel with x\[..., :3\]",
+            ),
             (
                 np.zeros((100, 8, 8), np.int64),
                 r"module=.*0 to 255 are converted with .astype\('uint8'\)",

@@ -41,7 +41,7 @@ def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_minus_one_is_warned_of_among_whole_numbers(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="column 'y': '-1' is taken for a class"):
+    with pytest.warns(UserWarning, match="column 'y': '-1' is treated as a class"):
         data, _ = read_table(table(tmp_path / "a.csv", [0, 1, -1] * 4), label="y")
     assert data.class_names == ("-1", "0", "1")
 
