@@ -209,7 +209,7 @@ class TestFit:
             ),
             (
                 np.zeros((100, 8, 8), np.int64),
-                r"module=.*0 to 255 are converted with .astype\('uint8'\)",
+                r"module=.*0 to 255 with .astype\('uint8'\)",
             ),
         ],
     )
@@ -392,7 +392,7 @@ class TestImagesAndModules:
     ) -> None:
         X, few, _ = rows
         wanted = (
-            rf"must take torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
+            rf"must accept torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
         )
         with pytest.raises(ValueError, match=wanted):
             DeSSLClassifier(module=network, **FAST).fit(X, few)
@@ -542,7 +542,7 @@ class TestTeachersAnswers:
         self, rows: tuple, answered: np.ndarray, fitted: DeSSLClassifier
     ) -> None:
         X, few, _ = rows
-        with pytest.raises(ValueError, match="at_prediction=True; this one did not"):
+        with pytest.raises(ValueError, match="at_prediction=True; this one was not"):
             fitted.predict_proba(X, [answered])
         alone = DeSSLClassifier(steps=3).fit(X, few, teachers=[answered])
         with pytest.raises(ValueError, match="trained without its teacher"):
@@ -650,7 +650,7 @@ def test_the_package_offers_it_without_importing_scikit_learn() -> None:
 def test_times_in_seconds_are_not_rounded_away_in_silence() -> None:
     x = np.column_stack([1_700_000_000 + 10.0 * np.arange(40), np.arange(40.0)])
     y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
-    with pytest.warns(UserWarning, match="digits that float32 does not keep"):
+    with pytest.warns(UserWarning, match="digits that float32 drops"):
         DeSSLClassifier(steps=2).fit(x, y)
 
 

@@ -54,7 +54,7 @@ def test_another_run_s_folder_is_refused(
     ):
         with pytest.raises(ValueError, match="data rows_sha256"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
-    with pytest.raises(FileExistsError, match=r"has a run already. Pass resume=True"):
+    with pytest.raises(FileExistsError, match=r"already has a run. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 

@@ -25,7 +25,7 @@ def test_a_label_that_may_stand_for_none_is_warned_of(
 ) -> None:
     path = table(tmp_path / "a.csv", [*others, word] * 4)
     with pytest.warns(
-        UserWarning, match=f"column 'y': '{re.escape(word)}' is taken .* empty the cell"
+        UserWarning, match=f"column 'y': '{re.escape(word)}' is treated .* empty the cell"
     ) as caught:
         data, _ = read_table(path, label="y")
     assert caught[0].filename == __file__
