@@ -92,7 +92,7 @@ def test_a_run_that_noted_less_is_refused(
     noted = json.loads((tmp_path / "run.json").read_text())
     del noted["model_repr_sha256"]
     (tmp_path / "run.json").write_text(json.dumps(noted | {"dessl": "0.0.1"}))
-    words = r"\(model_repr_sha256: missing there, '\w+' now\).* started with, by version 0\.0\.1"
+    words = r"\(model_repr_sha256: missing there, '\w+' now\).* that run and version 0\.0\.1"
     with pytest.raises(ValueError, match=words):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
 

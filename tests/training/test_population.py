@@ -499,7 +499,7 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
         (Mixing(), "Mixing gives other values.*rows depend on one another"),
         (Smooth(MeanTeacher()), "MeanTeacher has state"),
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
-        (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
+        (UPS(), "UPS makes passes that must not change.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm different batches"),
         (Smooth(APART), "FixMatch with targets='apart' gives BatchNorm different batches"),
         (Combine([Entropy(), APART]), "FixMatch with targets='apart' gives BatchNorm different"),

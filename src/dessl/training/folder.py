@@ -224,7 +224,7 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
     ]
     if different:
         version = found.get("dessl", "unknown")
-        other = "" if version == __version__ else f", by version {version!s:.40} of dessl"
+        other = "" if version == __version__ else f" and version {version!s:.40} of dessl"
         raise ValueError(
             f"{path} has a different run ({'; '.join(different)}). Choose another folder, or train "
             f"with the settings of that run{other}."
