@@ -55,7 +55,7 @@ LINES = (
     Line(
         "The same command again",
         "dessl fit patients.csv --label diagnosis --out runs/patients",
-        "finished already",
+        "already finished",
     ),
     Line(
         "Predictions next to your own columns, with an option to abstain",

@@ -26,7 +26,7 @@ def test_a_place_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Pa
     assert result.stdout == ""
     assert result.stderr.startswith("dessl: ")
     assert result.stderr.count("\n") == 1
-    assert "A file is in the way: choose another folder." in result.stderr
+    assert "A file with this name exists: choose another folder." in result.stderr
 
 
 def test_version() -> None:
@@ -38,7 +38,7 @@ def test_version() -> None:
 def test_a_terminal_without_greek_letters_gets_the_rest() -> None:
     result = run("fit", "--help", PYTHONIOENCODING="cp1252", COLUMNS="200")
     assert result.returncode == 0, result.stderr
-    assert "?, or 'auto': chosen on held-out labels." in result.stdout
+    assert "Weight ? of the unlabelled rows" in result.stdout
 
 
 @pytest.mark.slow

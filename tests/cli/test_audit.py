@@ -87,9 +87,9 @@ def test_rows_to_label_have_no_formulas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("plan", "--label", "sick"), "Pass --width, --difference or --rows"),
-        (("plan", "--label", "sick", "--rows", "5"), "--rows and --out belong together"),
-        (("plan", "--label", "sick", "--width", "1", "--difference", "1"), "two questions"),
+        (("plan", "--label", "sick"), "nothing to plan. Pass --width"),
+        (("plan", "--label", "sick", "--rows", "5"), "--rows needs --out"),
+        (("plan", "--label", "sick", "--width", "1", "--difference", "1"), "cannot be combined"),
         (("audit", "--label", "sick", "--out", "x.pdf"), "must be an .html file"),
     ],
 )
@@ -115,8 +115,8 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1")
     run("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chance", *few)
     said = capsys.readouterr()
-    assert "labels are worth" in said.err
-    assert "weigh the held-out labels by 1/π" in " ".join(said.err.split())
+    assert "equivalent labels" in said.err
+    assert "weight the held-out labels by 1/π" in " ".join(said.err.split())
     assert "Audit:" in said.out
     facts = json.loads((out / "facts.json").read_text())
     assert facts["data"]["feature_names"] == ["age", "pulse"]

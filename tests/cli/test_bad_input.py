@@ -100,7 +100,7 @@ CASES = {
         lambda folder: ["digits", "--label", "x"], "--label is for a table, but DATA is not one."
     ),
     "a run among the classes": Case(
-        lambda folder: [folder], "where every folder is a class. Choose one elsewhere."
+        lambda folder: [folder], "where every folder is a class. Choose a folder elsewhere."
     ),
     "unknown surrogate": Case(
         lambda folder: [*table(good_rows())(folder), "--surrogate", "magic"],
@@ -155,8 +155,12 @@ def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str
 def test_a_file_in_the_way_of_the_folder(cli: Cli, tmp_path: Path) -> None:
     """Stands for a folder that may not be written; root may write anywhere."""
     (tmp_path / "run").write_text("mine")
-    refused(fit(cli, tmp_path, tmp_path / "run"), "A file is in the way: choose another folder.")
-    refused(fit(cli, tmp_path, tmp_path / "run" / "a"), "A file is in the way: choose another")
+    refused(
+        fit(cli, tmp_path, tmp_path / "run"), "A file with this name exists: choose another folder."
+    )
+    refused(
+        fit(cli, tmp_path, tmp_path / "run" / "a"), "A file with this name exists: choose another"
+    )
     assert (tmp_path / "run").read_text() == "mine"
 
 
@@ -165,7 +169,7 @@ def test_a_folder_without_write_permission(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     refused(
         fit(cli, tmp_path, tmp_path / "locked" / "run"),
-        "you may read and write",
+        "you can read and write",
     )
 
 
@@ -176,7 +180,7 @@ def test_a_read_only_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    refused(fit(cli, tmp_path, tmp_path / "run"), "you may read and write")
+    refused(fit(cli, tmp_path, tmp_path / "run"), "you can read and write")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's names of open files")
@@ -236,7 +240,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     (tmp_path / "folder.csv").mkdir()
     refused(
         cli("predict", run, people, "--out", tmp_path / "folder.csv"),
-        f"dessl: {tmp_path / 'folder.csv'}: Is a directory. A folder is in the way: give the name",
+        f"dessl: {tmp_path / 'folder.csv'}: Is a directory. A folder with this name exists",
     )
     refused(cli("predict", tmp_path, people, "--out", out), "got no model. Pass the folder")
     refused(cli("predict", run, people, "--out", tmp_path / "p.txt"), "must end in .csv, .parquet")
@@ -245,9 +249,9 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
     (tmp_path / "other.csv").write_text("height\n1\n2\n")
     refused(cli("predict", run, tmp_path / "other.csv", "--out", out), "the column(s) 'age'")
     np.savez(tmp_path / "rows.npz", x=np.eye(3))
-    refused(cli("predict", run, tmp_path / "rows.npz", "--out", out), "expected a table, as the")
+    refused(cli("predict", run, tmp_path / "rows.npz", "--out", out), "expected a table, like the")
     (tmp_path / "new.csv").write_text("age,outcome\n30,\n41,\n")
-    refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 rows with a label; got 0.")
+    refused(cli("evaluate", run, tmp_path / "new.csv"), "at least 3 labelled rows; got 0.")
     (tmp_path / "renamed.csv").write_text("age,Outcome\n30,ill\n41,well\n52,ill\n")
     says = "expected the labels in the column 'outcome'; got 'age', 'Outcome'. If one of them has"
     refused(cli("evaluate", run, tmp_path / "renamed.csv"), says)
@@ -266,7 +270,7 @@ def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path)
 def test_the_rows_that_are_trained_on_are_no_test_rows(cli: Cli, tmp_path: Path, name: str) -> None:
     rows = "\n".join(good_rows())
     (tmp_path / name).write_text(rows.replace(",", "\t") if name.endswith("tsv") else rows)
-    says = "got the rows of DATA, which they are trained on"
+    says = "got the rows of DATA, the training rows"
     refused(fit(cli, tmp_path, tmp_path / "run", "--test-file", tmp_path / name), says)
     assert not (tmp_path / "run").exists()
 
@@ -282,7 +286,7 @@ def test_a_folder_or_a_set_without_a_test_part_is_no_test_file_of_itself(
     for data in (tmp_path / "pets", "toy"):
         refused(
             cli("fit", data, "--out", tmp_path / "run", "--test-file", data),
-            "got the rows of DATA, which they are trained on.",
+            "got the rows of DATA, the training rows.",
         )
 
 

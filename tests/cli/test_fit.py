@@ -58,7 +58,7 @@ def test_a_table_with_gaps_and_text_labels(cli: Cli, people: Path, tmp_path: Pat
     assert code == 0, err
     facts = read_facts(run)
     assert facts.pool is not None
-    assert "Pool, judged on" in shown
+    assert "Pool, evaluated on" in shown
     assert facts.verdict.sentence in shown
     assert facts.verdict.sentence in (run / "report.html").read_text(encoding="utf-8")
     assert (facts.data.labelled, facts.data.test) == (77, 19)  # a fifth of 96 held out
@@ -239,8 +239,11 @@ def test_a_share_to_hold_out_where_nothing_is_held_out_is_refused(
 ) -> None:
     others = write_people(tmp_path / "others.csv", seed=1)
     for data, judges in (
-        ((people, "--label", "outcome", "--test-file", others), "judged by --test-file. Omit it"),
-        (("digits", "--labels", 100), "judged by a test part of their own. Omit it"),
+        (
+            (people, "--label", "outcome", "--test-file", others),
+            "evaluated on --test-file. Omit it",
+        ),
+        (("digits", "--labels", 100), "evaluated on a test part of their own. Omit it"),
     ):
         code, _, err = cli("fit", *data, "--out", tmp_path / "run", "--hold-out", 0.3)
         assert code == 2
@@ -256,12 +259,12 @@ def test_rows_that_all_have_a_label_train_the_complete_case_and_say_so(
         "fit", tmp_path / "rows.npz", "--out", tmp_path / "pool", "--steps", 5, "--no-refit"
     )
     assert code == 0, err
-    assert "Every row has a label" in shown
-    assert "no unlabelled row played a part" in shown
+    assert "All rows are labelled" in shown
+    assert "unlabelled rows were not used" in shown
     alone = ("--steps", 5, "--no-pool", "--no-refit")
     code, shown, err = cli("fit", tmp_path / "rows.npz", "--out", tmp_path / "run", *alone)
     assert code == 0, err
-    assert "Every row has a label" in shown
+    assert "All rows are labelled" in shown
     model, twin = (load_model(tmp_path / "run" / name) for name in ("model", "complete-case"))
     assert model.predict_proba(x).equal(twin.predict_proba(x))
 
@@ -289,7 +292,7 @@ def test_a_finished_run_is_gone_on_with_or_refused(cli: Cli, people: Path, tmp_p
     ):
         code, _, err = cli(*command, *other)
         assert code == 2
-        assert "another run" in err
+        assert "a different run" in err
         assert told in err
     assert read_facts(tmp_path).runs == first.runs
 
@@ -308,7 +311,7 @@ def test_the_winner_is_refitted_on_all_labels_and_judged_before(
     assert after.verdict == before.verdict
     assert before.model == ModelFacts(after.model.method, 77, refitted=False)
     assert after.model == ModelFacts(after.model.method, 96, refitted=True)
-    assert "trained again on all 96 labels" in shown
+    assert "retrained on all 96 labels" in shown
     one, two = (load_model(run / "model") for run in (plain, again))
     rows = torch.randn(20, *one.shape)
     assert not torch.equal(one.predict_proba(rows), two.predict_proba(rows))
@@ -378,7 +381,7 @@ def test_a_finished_run_says_so_and_trains_nothing(
         patch.setattr("dessl.cli.fit_run.training_data", None)  # nothing is read
         code, again, err = cli(*command)
         assert (code, again) == (0, first)
-        assert "is finished already: nothing was trained" in err
+        assert "is already finished: nothing was trained" in err
         assert json.loads(cli(*command, "--json")[1]) == json.loads(
             (run / "facts.json").read_text()
         )

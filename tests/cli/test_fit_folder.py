@@ -53,11 +53,11 @@ def left_alone(cli: Cli, folder: Path, out: Path, says: str, *more: object) -> N
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        (("model/mine.bin", "training/a.txt", "report.html"), "model, report.html, training that"),
-        (("complete-case/mine.bin",), "has complete-case that dessl fit did not"),
-        (("facts.json",), "has facts.json that dessl fit did not"),
-        (("report.html",), "has report.html that dessl fit did not"),
-        (("training",), "has training that dessl fit did not"),
+        (("model/mine.bin", "training/a.txt", "report.html"), "model, report.html, training not"),
+        (("complete-case/mine.bin",), "has complete-case not written by dessl fit"),
+        (("facts.json",), "has facts.json not written by dessl fit"),
+        (("report.html",), "has report.html not written by dessl fit"),
+        (("training",), "has training not written by dessl fit"),
         (
             ("training/run-1/log.txt",),
             "there is no training/settings.json). Choose another folder.",
@@ -97,11 +97,11 @@ def test_what_the_user_put_into_a_run_is_left_alone(cli: Cli, tmp_path: Path) ->
     run = tmp_path / "run"
     assert fit(cli, tmp_path, run)[0] == 0
     write(run, "notes.txt", "model/mine.bin")
-    left_alone(cli, tmp_path, run, "and settings.json, which the run may replace; got")
+    left_alone(cli, tmp_path, run, "and settings.json; got other files")
     (run / "model" / "mine.bin").unlink()
     (run / "model").rename(tmp_path / "elsewhere")
     (run / "model").symlink_to(tmp_path / "elsewhere")
-    left_alone(cli, tmp_path, run, "Move it, or choose another folder.")
+    left_alone(cli, tmp_path, run, "Move them, or choose another folder.")
     (run / "model").unlink()
     assert fit(cli, tmp_path, run)[0] == 0  # a model that is missing is written again
     assert (run / "notes.txt").read_text() == "mine"

@@ -41,7 +41,7 @@ def test_without_a_terminal_a_doubtful_label_is_refused_with_both_ways_out(
     code, _, err = cli("fit", answered, "--label", "y", "--out", tmp_path / "run")
     assert code == 2
     assert "got 'NA' in 20 rows" in err
-    assert "--missing-label NA; if these are classes, pass --no-missing-label" in err
+    assert "--missing-label NA. If these are classes, pass --no-missing-label" in err
     assert not (tmp_path / "run").exists()
     named = training_data(str(answered), label="y", missing_labels=["NA"])
     assert (named.class_names, named.n_labelled) == (("no", "yes"), 40)

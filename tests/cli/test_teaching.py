@@ -58,7 +58,7 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     }.items():
         low, high = (qualities[name]["accuracy"][end] for end in ("low", "high"))
         assert low < np.mean(right) < high
-    assert "finished already" in cli(*command)[2]
+    assert "already finished" in cli(*command)[2]
     facts = read_facts(run)
     accuracy = {one.method: one for one in facts.estimates if one.metric == "accuracy"}
     assert accuracy["student"].n_labelled == facts.data.test == 60
@@ -79,7 +79,7 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     alone.write_text("\n".join(",".join(row) for row in rows))
     code, _, err = cli("predict", run, alone, "--out", out)
     assert code == 0
-    assert "the student answers without its teacher" in err
+    assert "the student predicts alone" in err
     assert out.read_text() != heard
     assert cli("evaluate", run, answers)[0] == 0
 
@@ -117,7 +117,7 @@ def test_a_killed_run_is_resumed_where_it_was(
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
         (("--teacher", "llm"), "has 'not sure', which is not among the class names"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
-        (("--teacher-at-prediction",), "needs a teacher"),
+        (("--teacher-at-prediction",), "needs --teacher"),
     ],
 )
 def test_what_cannot_be_is_refused(

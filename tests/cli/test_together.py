@@ -98,7 +98,7 @@ def test_an_error_of_rank_0_ends_the_others_too(tmp_path: Path) -> None:
     out.mkdir()
     (out / "report.html").touch()
     ran = run_launched(2, ["fit", people, *OPTIONS, "--out", out], tmp_path)
-    assert "dessl fit did not write" in only_line(ran)
+    assert "not written by dessl fit" in only_line(ran)
 
 
 def test_ranks_that_read_other_rows_are_refused(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_one_that_fails_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> No
     assert code == 1
     assert "toy, 500 labels" in out
     assert err.splitlines()[-1].startswith("dessl: mnist-label-noise failed. ")
-    assert "A file is in the way" in err
+    assert "A file with this name exists" in err
     assert (tmp_path / "all" / "toy" / "report.html").exists()
 
 
@@ -156,7 +156,7 @@ def test_one_that_fails_does_not_stop_the_others(cli: Cli, tmp_path: Path) -> No
         (("minst",), "got 'minst'. Did you mean 'mnist'?"),
         (("xyzzy",), "got 'xyzzy'. See dessl reproduce list."),
         (("toy", "--device", "gpu7"), "--device must be usable here; got gpu7: "),
-        (("toy", "--out", "file/toy"), "A file is in the way: choose another folder."),
+        (("toy", "--out", "file/toy"), "A file with this name exists: choose another folder."),
     ],
 )
 def test_what_can_be_mended_is_one_line(cli: Cli, arguments: tuple[str, ...], says: str) -> None:

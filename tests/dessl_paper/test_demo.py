@@ -60,7 +60,7 @@ def test_the_page_can_be_written_again(cli: Cli, folder: Path) -> None:
     assert cli("report", folder, "--json")[0] == 0
     code, _, err = cli("report", folder, folder / "digits", "--out", folder / "both.html")
     assert code == 2
-    assert "reported alone" in err
+    assert "alone, without --out" in err
 
 
 def test_files_of_something_else_are_left_alone(cli: Cli, tmp_path: Path) -> None:

@@ -368,7 +368,10 @@ def test_what_is_only_seen_in_use_names_the_folders_files(
     for file in (folder / "runs").glob("*.json"):
         change_file(file, lambda entries: entries["arrays"].pop("grid"))
     said = said_of(folder, capsys)
-    assert f"{folder / 'experiment.json'} or {folder / 'runs'}: expected what dessl wrote" in said
+    assert (
+        f"{folder / 'experiment.json'} or {folder / 'runs'}: expected a file written by dessl"
+        in said
+    )
     assert "KeyError: 'grid'" in said
 
 

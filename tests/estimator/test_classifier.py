@@ -244,7 +244,7 @@ class TestWeights:
         weights = 1 + spread * np.random.default_rng(0).random(200)
         for case in (None, weights, np.where(few >= 0, 3.0, 1.0)):
             clf = DeSSLClassifier(lam=0.5, **FAST).fit(X, few, sample_weight=case)
-            assert "n = 8;" in clf.verdict_
+            assert "8 labels held out in training;" in clf.verdict_
 
     def test_training_is_sized_for_the_rows_that_came(
         self, rows: tuple, monkeypatch: pytest.MonkeyPatch
@@ -500,7 +500,7 @@ class TestTeachersAnswers:
             ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
             ({"class_names": ["0", "1", "7"]}, "other classes"),
             ({"report": {}}, "cannot be loaded"),
-            ({"format": 9}, "of a taught student"),
+            ({"format": 9}, "of a student"),
         ],
     )
     def test_damage_is_said(
@@ -542,7 +542,7 @@ class TestTeachersAnswers:
         with pytest.raises(ValueError, match="at_prediction=True; this one was not"):
             fitted.predict_proba(X, [answered])
         alone = DeSSLClassifier(steps=3).fit(X, few, teachers=[answered])
-        with pytest.raises(ValueError, match="taught to do without its teacher"):
+        with pytest.raises(ValueError, match="trained without its teacher"):
             alone.predict(X, [answered])
 
 

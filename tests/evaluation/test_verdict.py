@@ -73,7 +73,7 @@ def test_words_never_contradict_the_numbers_beside_them(
     low, high = (end / 1e9 for end in sorted((first, second)))
     one = comparison(metric, low, high)
     words = verdict(one).sentence.split(" changed ")[1]
-    shown = words.split(" by ")[1].split(" (")[0].removesuffix(" points").split(" to ")
+    shown = words.split(" interval ")[1].split(",")[0].split(" to ")
     unit = 100 if metric == "accuracy" else 1
     ends = [float(end.replace("−", "-")) / unit for end in shown]
     again = Comparison(metric, "a", "b", sum(ends) / 2, *ends, 0.1, 0.95, OVER_ROWS, 50)
@@ -118,8 +118,8 @@ def test_what_is_needed_is_in_labels_or_seeds_and_counts_those_held_out() -> Non
     rows, seeds = (comparison("brier", -0.1, 0.09, test=test) for test in (OVER_ROWS, OVER_SEEDS))
     alone = verdict(rows)
     assert alone.needed is not None
-    assert f"About {alone.needed:,} more labels would decide it" in alone.sentence
-    assert "more seeds would decide it" in verdict(seeds).sentence
+    assert f"About {alone.needed:,} more labels would settle it" in alone.sentence
+    assert "more seeds would settle it" in verdict(seeds).sentence
     fifth = verdict(rows, share=0.2)
     assert fifth.needed is not None
     assert 5 * alone.needed <= fifth.needed < 5.6 * alone.needed
@@ -137,7 +137,7 @@ def test_where_no_number_of_labels_decides_it_is_said() -> None:
 def test_what_was_not_used_says_what_one_gets() -> None:
     found = not_used("It did not help.")
     assert found.outcome == "not used"
-    assert "the complete case is what you get. It did not help." in found.sentence
+    assert "this model is the complete case. It did not help." in found.sentence
 
 
 def test_p_values_show_their_side_of_a_twentieth() -> None:

@@ -29,7 +29,7 @@ class TestFit:
         assert len(fitted.results) == len(fitted.complete_results) == 5
         assert (fitted.model(x).argmax(1) == y).float().mean() > 0.85
         assert not torch.equal(fitted.model(x), fitted.complete_case(x))
-        assert "n = 30;" in fitted.verdict.sentence
+        assert "30 labels held out in training;" in fitted.verdict.sentence
 
     def test_auto_falls_back_where_the_unlabelled_rows_hurt(self, blobs: Callable) -> None:
         data, x, _ = blobs(200, 30)
@@ -93,9 +93,9 @@ class TestFit:
         data, _, _ = blobs(60, 20)
         asked = fit(data, recipe_for(data, lam=0, steps=5, networks=1), progress=False)
         assert asked.verdict.outcome == "not used"
-        assert "as λ = 0 asks" in asked.verdict.sentence
+        assert "because λ = 0" in asked.verdict.sentence
         debiased = fit(data, recipe_for(data, surrogate="vat", steps=5, networks=1), progress=False)
-        assert "not bounded below at any λ above 0" in debiased.verdict.sentence
+        assert "not bounded below for any λ > 0" in debiased.verdict.sentence
         assert debiased.lam == 0
         usual = recipe_for(
             data, surrogate="vat", risk="ssl", steps=5, networks=1
@@ -286,6 +286,6 @@ def test_a_lam_that_held_out_labels_show_to_be_worse_is_left_out_unless_asked_fo
     assert found[True].lam == 0
     assert found[True].model is found[True].complete_case
     assert found[True].verdict.outcome == "not used"
-    assert "The λ of 20 was left out for the complete case" in found[True].account
+    assert "The λ of 20 was dropped in favour of the complete case" in found[True].account
     assert found[False].lam == 20
     assert found[False].verdict.outcome == "worse"

@@ -255,4 +255,4 @@ def test_a_pool_that_held_out_labels_show_to_be_worse_is_left_out(
     assert (found.pool is None) is safe
     assert (found.model is found.complete_case) is safe
     assert found.verdict.outcome == ("not used" if safe else "worse")
-    assert ("The pool was left out for the networks alone" in found.account) is safe
+    assert ("The pool was dropped in favour of the networks alone" in found.account) is safe

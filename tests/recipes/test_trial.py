@@ -64,7 +64,7 @@ def test_a_test_part_takes_the_place_of_held_out_rows() -> None:
 def test_test_rows_that_are_trained_on_are_warned_of() -> None:
     data = rows()
     both = Part(data.x[45:75], data.y[45:75])
-    with pytest.warns(UserWarning, match="15 of the 15 labelled test rows are among"):
+    with pytest.warns(UserWarning, match="15 of the 15 labelled test rows are also"):
         split(data, test=both)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -93,7 +93,7 @@ def test_too_few_labels_are_refused() -> None:
     with pytest.raises(ValueError, match="labels must be between 1 and 60; got 61"):
         split(rows(), labels=61)
     two = Part(torch.full((4, 1), -1.0), torch.tensor([0, 1, -1, -1]))
-    with pytest.raises(DataError, match="at least 3 with a label; got 2"):
+    with pytest.raises(DataError, match="at least 3 labelled rows; got 2"):
         split(rows(), test=two)
     with pytest.raises(ValueError, match=r"share must lie in \(0, 1\)"):
         split(rows(), share=1.0)
@@ -128,14 +128,14 @@ def test_a_class_with_a_single_label_is_trained_on_and_said() -> None:
     y = torch.full((50,), -1)
     y[:20], y[20] = torch.arange(20) % 2, 2
     data = SemiData(torch.arange(50.0)[:, None], y, class_names=["a", "b", "rare"])
-    with pytest.warns(UserWarning, match="rare have one label each"):
+    with pytest.warns(UserWarning, match="rare have only one label each"):
         train, _, _ = split(data)
     assert 20 in train.labelled_rows.tolist()
     y[20] = 0
-    with pytest.warns(UserWarning, match=r"no label of the class\(es\) rare"):
+    with pytest.warns(UserWarning, match=r"no training label is left of class\(es\) rare"):
         split(SemiData(data.x, y, class_names=["a", "b", "rare"]))
     one = SemiData(torch.rand(40, 1), torch.arange(40) // 20 - 1, class_names=["a", "b"])
-    with pytest.raises(DataError, match="labels of two classes at least to train on; got only 'a'"):
+    with pytest.raises(DataError, match="training labels of at least two classes; got only 'a'"):
         split(one)
 
 

@@ -30,8 +30,8 @@ def test_benefit_ratios_need_a_run_with_all_labels(facts: RunFacts) -> None:
         assert ratio == pytest.approx(gain / room, nan_ok=True) if room else math.isnan(ratio)
     page = report_html([more])
     assert page.count("<title>benefit ratio of each class</title>") == 2
-    assert "Parts of the risk of PseudoLabel" in page
-    assert "Parts of the risk of all labels" not in page  # it has no history
+    assert "Terms of the risk of PseudoLabel" in page
+    assert "Terms of the risk of all labels" not in page  # it has no history
     assert "<title>benefit ratio" not in report_html([facts])
     hurt = [0.0] * 10
     runs = tuple(
@@ -64,7 +64,7 @@ def test_of_many_classes_those_that_differ_most_are_drawn_and_all_are_listed(
         ),
     )
     page = report_html([many])
-    assert "The 24 classes with the largest differences of 59." in page
+    assert "Shown: the 24 of 59 classes with the largest differences." in page
     drawn = re.findall(r"<text[^>]*><title>(kind \d+)</title>", page)
     assert len(drawn) == 24
     assert set(drawn) >= {f"kind {number}" for number in range(40, 60)}
@@ -87,6 +87,6 @@ def test_of_many_classes_of_one_method_the_worst_are_drawn(facts: RunFacts) -> N
         comparisons=(),
     )
     page = report_html([alone])
-    assert "The 24 classes with the lowest accuracies of 60." in page
+    assert "Shown: the 24 of 60 classes with the lowest accuracies." in page
     drawn = re.findall(r"<text[^>]*><title>(kind \d+)</title>", page)
     assert set(drawn) >= {f"kind {number}" for number in range(40, 60)}

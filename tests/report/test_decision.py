@@ -46,7 +46,7 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     main = page.index("</h2>")
     first = re.sub("<[^>]*>", " ", page[main : main + 2000]).split()
     assert " ".join(first).startswith(f"? {advice(facts)} Because {facts.verdict.sentence}")
-    assert "About 350, to tell it from the complete case." in page
+    assert "About 350, to settle the comparison with the complete case." in page
     assert "trained with 80 labels." in decision(facts)
 
 
@@ -55,9 +55,9 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     [
         ("better", None, "None for this decision."),
         ("no practical difference", None, "None for this decision."),
-        ("cannot tell yet", 1200, "About 1,200, to tell"),
-        ("cannot tell yet", None, "No number that can be given"),
-        ("no verdict", None, "Not known"),
+        ("cannot tell yet", 1200, "About 1,200, to settle"),
+        ("cannot tell yet", None, "No realistic number"),
+        ("no verdict", None, "Unknown"),
     ],
 )
 def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, text: str) -> None:
@@ -68,4 +68,4 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
 
 def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
     again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
-    assert "trained again on all 100 labels after it was judged" in decision(again)
+    assert "retrained on all 100 labels after the evaluation" in decision(again)

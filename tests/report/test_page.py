@@ -148,7 +148,7 @@ def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> N
     assert "± " not in page
     assert "71 to 90" in page
     assert "60 labelled and 940 unlabelled held-out rows" in page
-    for absent in ("Choice of λ", "Warnings", "Difference to the complete case"):
+    for absent in ("Choice of λ", "Warnings", "Difference from the complete case"):
         assert absent not in page
 
 

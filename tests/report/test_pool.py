@@ -34,8 +34,8 @@ def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> No
     page = report_html([dataclasses.replace(facts, pool=POOL)])
     text = text_of(page[page.index("<h3>Pool") : page.index("<h3>Learning")])
     assert "networks alone 0.500 –" in text
-    assert "with other predictors of the labelled rows 0.460 −0.040 ± 0.010" in text
-    assert "and with the unlabelled rows: the pool 0.410 −0.050 ± 0.020" in text
+    assert "with other predictors, trained on the labelled rows 0.460 −0.040 ± 0.010" in text
+    assert "with the unlabelled rows too (the pool) 0.410 −0.050 ± 0.020" in text
     assert "networks 0.40 0.500 – –" in text
     assert "graph α=0.5 s=0.1 0.70 0.450 −0.050 ± 0.020 used" in text
     assert "&lt;b&gt;mine&lt;/b&gt;" in page
@@ -45,4 +45,4 @@ def test_words_follow_the_interval() -> None:
     assert "clearly lowered" in brought(POOL)
     worse = dataclasses.replace(POOL, unlabelled=Gain(-0.05, 0.02))
     assert "clearly raised" in brought(worse)
-    assert "no clear difference" in brought(dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03)))
+    assert "no clear effect" in brought(dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03)))

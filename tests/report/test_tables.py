@@ -27,7 +27,7 @@ def unescaped(sign: str, line: str) -> int:
 
 
 def test_a_row_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="must have 2 cells, one a heading; got 1"):
+    with pytest.raises(ValueError, match="must have 2 cells, one per heading; got 1"):
         Table("t", ("a", "b"), (("x",),))
 
 

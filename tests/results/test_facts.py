@@ -66,7 +66,7 @@ def test_wrong_entries_are_named(
 
 
 def test_a_folder_without_facts_and_damaged_facts_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no facts\.json\. Give the --out folder"):
+    with pytest.raises(DataError, match=r"no facts\.json\. Pass the --out folder"):
         read_facts(tmp_path)
     (tmp_path / "facts.json").write_text("{")
     with pytest.raises(DataError, match="expected JSON"):

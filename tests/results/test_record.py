@@ -47,7 +47,7 @@ def test_a_record_is_the_same_after_a_trip_through_its_file(tmp_path: Path) -> N
 def test_a_damaged_record_is_named(tmp_path: Path, content: str, says: str) -> None:
     write_record(tmp_path, record())
     (tmp_path / "runs" / "bad.json").write_text(content)
-    with pytest.raises(DataError, match=f"bad.json: .*{says}.* remove it, run again"):
+    with pytest.raises(DataError, match=f"bad.json: .*{says}.* Remove it, and run again"):
         read_records(tmp_path)
 
 
@@ -95,7 +95,9 @@ def test_a_copy_of_a_record_is_no_further_split(tmp_path: Path) -> None:
     write_record(tmp_path, record())
     (file,) = (tmp_path / "runs").iterdir()
     file.with_name("a-1-x-lam1-seed0 (copy).json").write_bytes(file.read_bytes())
-    with pytest.raises(DataError, match=r"\(copy\)\.json: .* that of 'a-1-x-lam1-seed0'.* remove"):
+    with pytest.raises(
+        DataError, match=r"\(copy\)\.json: .* the record of 'a-1-x-lam1-seed0'.* Remove"
+    ):
         read_records(tmp_path)
 
 
@@ -104,5 +106,5 @@ def test_a_record_is_of_the_run_that_its_key_names(tmp_path: Path, other: dict[s
     """A copy with another key would count as one more split, or at another λ."""
     write_record(tmp_path, record(**other))
     own = "{method}-lam{lam:g}-seed{seed}".format(**{"method": "x", "lam": 1, "seed": 0} | other)
-    with pytest.raises(DataError, match=f"lam1-seed0.json: expected .* got that of '{own}'"):
+    with pytest.raises(DataError, match=f"lam1-seed0.json: expected .* got the record of '{own}'"):
         read_records(tmp_path)

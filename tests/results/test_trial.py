@@ -128,10 +128,10 @@ def test_where_the_complete_case_is_kept_there_is_nothing_to_compare() -> None:
     kept = trial_facts(trial(0.0), surrogate="pseudo_label", command="", seconds=1.0)
     assert (len(kept.methods), kept.comparisons) == (1, ())
     assert kept.verdict.outcome == "not used"
-    assert "the complete case is what you get" in kept.verdict.sentence
+    assert "this model is the complete case" in kept.verdict.sentence
     assert kept.model == ModelFacts("complete case", kept.data.labelled, refitted=False)
     whole = trial_facts(trial(0.5, 0), surrogate="pseudo_label", command="", seconds=1.0)
-    assert "Every row has a label" in whole.verdict.sentence
+    assert "All rows are labelled" in whole.verdict.sentence
     (accuracy,) = (one for one in whole.estimates if one.metric == "accuracy")
     right = round(whole.runs[0].metrics["accuracy"] * whole.data.test)
     wilson = stats.binomtest(right, whole.data.test).proportion_ci(method="wilson")
@@ -159,7 +159,7 @@ def test_what_is_worse_is_given_only_to_who_asked_for_it() -> None:
     asked = dataclasses.replace(done, logits=wrong)
     facts = trial_facts(asked, surrogate="pseudo_label", command="", seconds=1.0)
     assert (facts.verdict.outcome, facts.model.method) == ("not used", "complete case")
-    assert "changed Brier score by +" in facts.verdict.sentence
+    assert "changed the Brier score by +" in facts.verdict.sentence
     recipe = dataclasses.replace(done.fitted.recipe, safe=False)
     bold = dataclasses.replace(asked, fitted=dataclasses.replace(done.fitted, recipe=recipe))
     facts = trial_facts(bold, surrogate="pseudo_label", command="", seconds=1.0)
@@ -197,7 +197,7 @@ def test_without_a_baseline_that_trained_there_is_no_verdict() -> None:
         dataclasses.replace(done, fitted=fitted), surrogate="pseudo_label", command="", seconds=1.0
     )
     assert facts.verdict.outcome == "no verdict"
-    assert "the complete case did not train. It predicts 'a'" in facts.verdict.sentence
+    assert "the complete case failed to train. It predicts 'a'" in facts.verdict.sentence
     assert facts.baseline == bad
     assert RunFacts.from_dict(json.loads(json.dumps(facts.as_dict()))).baseline == bad
 
@@ -234,7 +234,7 @@ def test_the_verdict_of_a_pool_tells_apart_what_brought_what(pooled: Trial) -> N
     assert "Unlabelled data helped" not in facts.verdict.sentence
     pool = pooled.fitted.pool
     assert f"The unlabelled rows changed it by {pool.unlabelled.change}" in facts.verdict.sentence
-    assert f"of the labelled rows by {pool.ensembling.change}" in facts.verdict.sentence
+    assert f"trained on the labelled rows, by {pool.ensembling.change}" in facts.verdict.sentence
 
 
 def test_a_pool_goes_through_facts_json(pooled: Trial, tmp_path: Path) -> None:

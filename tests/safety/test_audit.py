@@ -35,7 +35,7 @@ def test_shifted_rows_are_not_to_be_used_and_propensities_change_that() -> None:
     found = audit(SemiData(x, y), cheap=True)
     assert found.outcome == "do not use it"
     assert "not missing at random" in found.reasons[0]
-    assert found.sentence.startswith("Do not use it: labels are not missing at random")
+    assert found.sentence.startswith("Do not use it. Labels are not missing at random")
     weighed = audit(SemiData(x, y, propensity=torch.full((500,), 0.2)), cheap=True)
     assert weighed.outcome == "use it with care"
 
@@ -46,7 +46,7 @@ def test_leaks_coverage_and_few_labels_are_said(tmp_path: Path) -> None:
     data = SemiData(x, y, class_names=["a", "b", "<c>"], test=test, name="leaky")
     found = audit(data, teachers=())
     assert found.outcome == "do not use it"
-    assert "4 of 4 test rows are copies" in found.reasons[0]
+    assert "4 of 4 test rows are duplicates" in found.reasons[0]
     assert any("No label of '<c>'" in why for why in found.reasons)
     assert any("Only 20 labels" in why for why in found.reasons)
     assert "<c>" not in found._repr_html_()

@@ -31,7 +31,7 @@ def test_another_run_s_folder_is_refused(
     make_data: Any, make_model: Any, make_plan: Any, tmp_path: Path
 ) -> None:
     train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"has another run \(lam: 1.0 there, 0.5 now\)"):
+    with pytest.raises(ValueError, match=r"has a different run \(lam: 1.0 there, 0.5 now\)"):
         train(make_model, Entropy(), make_data(), make_plan(lam=0.5), out=tmp_path)
     surrogate = r"'Entropy\(seed=0\)' there, 'MeanTeacher\(decay=0.9, seed=0\)' now"
     with pytest.raises(ValueError, match=surrogate):
@@ -81,7 +81,7 @@ def test_a_model_of_the_same_class_and_size_is_known_by_what_it_prints(
     assert repr(Activated()) != repr(kept[0])
     train(kept[0], Entropy(), make_data(), make_plan(), out=tmp_path)
     train(Activated, Entropy(), make_data(), make_plan(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"has another run \(model_repr_sha256: "):
+    with pytest.raises(ValueError, match=r"has a different run \(model_repr_sha256: "):
         train(Activated(0.5), Entropy(), make_data(), make_plan(), out=tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_terms_of_terms_are_known_again(
     plan = make_plan(lam=0.1, bound="nonnegative")
     train(make_model, there, make_data(), plan, out=tmp_path)
     train(make_model, there, make_data(), plan, out=tmp_path)  # a used one is the same
-    with pytest.raises(ValueError, match=r"has another run \(surrogate: "):
+    with pytest.raises(ValueError, match=r"has a different run \(surrogate: "):
         train(make_model, now, make_data(), plan, out=tmp_path)
 
 

@@ -463,7 +463,7 @@ def test_a_broken_off_sweep_goes_on_where_it_stopped(
         (other_rate, Entropy(), data, runs, "model_repr_sha256: "),
         (wider, Entropy(), data, runs, "parameters: 111 there, 120 now"),
     ):
-        with pytest.raises(ValueError, match=rf"has another run \(.*{complaint}"):
+        with pytest.raises(ValueError, match=rf"has a different run \(.*{complaint}"):
             train_population(network, surrogate, its, some, plan, out=tmp_path)
     with pytest.raises(FileExistsError, match="resume=True"):
         train_population(model, Entropy(), data, runs, plan, out=tmp_path, resume=False)

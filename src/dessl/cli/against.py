@@ -28,10 +28,10 @@ def other_probabilities(
     """The other model's probabilities, with the classes in the order of ``model``'s.
 
     Args:
-        run: The folder of the run that is evaluated.
-        against: The folder of the other run, or ``"complete-case"`` for this run's own.
-        model: The model that is evaluated.
-        read: A model → its probabilities of the rows of DATA.
+        run: Folder of the run to evaluate.
+        against: Folder of the other run, or ``"complete-case"`` for this run's complete case.
+        model: The model to evaluate.
+        read: Returns a model's probabilities for the rows of DATA.
     """
     from dessl.cli.predict import run_model
     from dessl.data import DataError
@@ -42,8 +42,8 @@ def other_probabilities(
         raise DataError.of(
             against,
             expected=f"a model with the classes {', '.join(model.class_names)}",
-            got=f"the classes {', '.join(other.class_names)}",
-            do="Compare two models of the same classes.",
+            got=f"a model with the classes {', '.join(other.class_names)}",
+            do="Compare models with the same classes.",
         )
     return read(other)[:, [other.class_names.index(name) for name in model.class_names]]
 
@@ -55,7 +55,7 @@ def compared(
     metrics: tuple[str, ...],
     options: "Callable[[str], Mapping[str, Any]]",
 ) -> "dict[str, ModelComparison]":
-    """Every metric of the first model minus that of the other."""
+    """The metrics of the first model minus those of the other."""
     from dessl.evaluation import compare_models
 
     known = rows.labelled
@@ -86,4 +86,7 @@ def show_differences(differences: "Mapping[str, ModelComparison]", against: str)
         table.add_row(metric_text(name), middle, f"{low} to {high}", f"{one.p_value:.3f}", verdict)
     Console().print(table)
     if "wins" in differences:
-        show("A model wins a row if it gives its label more probability than the other does.")
+        show(
+            "A model wins a row if it gives the row's label a higher probability than the other "
+            "model."
+        )

@@ -1,7 +1,7 @@
-"""The commands by name. Only the one that was typed is imported, and none of them imports torch.
+"""The commands by name. Only the command that was typed is imported, and none imports torch.
 
-``dessl --help`` must answer at once, and so must ``dessl fit --help``: a command's module imports
-what is heavy inside its functions. A new command is an entry of COMMANDS.
+``dessl --help`` and ``dessl fit --help`` must answer at once: a command's module imports
+heavy packages inside its functions. To add a command, add an entry to COMMANDS.
 """
 
 import importlib
@@ -55,14 +55,14 @@ COMMANDS = {  # the function, or the Typer of several, and the first line of its
 
 
 def app_for(typed: Sequence[str]) -> typer.Typer:
-    """Return the command line, with the command that is among the words imported."""
+    """Return the command line app, and import only the command that was typed."""
     wanted = next((word for word in typed if not word.startswith("-")), None)
     app = typer.Typer(
         help=HELP,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # boxes would take half of the time that help takes
+        rich_markup_mode=None,  # boxes would double the time of --help
     )
     app.callback(help=HELP)(_root)
     for name, (place, words) in COMMANDS.items():

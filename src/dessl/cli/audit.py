@@ -1,4 +1,4 @@
-"""``dessl audit``: is it safe to use the unlabelled rows, and what can they bring?"""
+"""``dessl audit``: is it safe to use the unlabelled rows, and what can be gained?"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from dessl.safety import Audit
 
 Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
-TestFile = Annotated[str | None, Option(help="File of test rows, to check for copies.")]
-Cheap = Annotated[bool, Option(help="Skip near copies, doubtful labels and possible gains.")]
-Out = Annotated[Path | None, Option(metavar="FILE", help="Write a page, an .html file.")]
+TestFile = Annotated[str | None, Option(help="File of test rows, to check for duplicates of DATA.")]
+Cheap = Annotated[
+    bool, Option(help="Skip the slow checks: near duplicates, suspicious labels, possible gains.")
+]
+Out = Annotated[
+    Path | None, Option(metavar="FILE", help="Also write the result to this .html file.")
+]
 
 
 def audit(
@@ -30,9 +34,9 @@ def audit(
 ) -> None:
     """Check whether the unlabelled rows can be used, before anything is trained.
 
-    It tests whether labels are missing at random, looks for copies, leaks and
-    doubtful labels, and estimates what unlabelled rows can bring. The verdict
-    is to use them, to use them with care, or not to use them.
+    Tests whether labels are missing at random, looks for duplicates, leaks and
+    suspicious labels, and estimates what can be gained. The verdict is "use it",
+    "use it with care" or "do not use it".
 
     Example: dessl audit people.csv --label outcome
 
@@ -47,14 +51,14 @@ def audit(
     from dessl.safety import audit as audited
 
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"--out must be an .html file; got {out}. For JSON use --json.")
+        raise ValueError(f"--out must be an .html file; got {out}. For JSON, pass --json.")
     with noted_warnings():
         rows = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
         if test_file is not None:
             rows.test = new_rows(test_file, Expected.of(rows))[0]
-    # So many small products: a second thread mostly waits, and on a busy machine for long.
+    # The products are small: a second thread would mostly wait, and for long on a busy machine.
     torch.set_num_threads(1)
     found = audited(rows, cheap=cheap, seed=seed)
     if out is not None:
@@ -84,8 +88,8 @@ def _show(found: "Audit") -> None:
             table.add_row(one.test, f"{one.p_value:.3f}", f"{one.corrected:.3f}", one.finding)
         console.print(table)
     if found.gains:
-        table = Table(title=Text(f"What can be gained from {found.labelled} labels"))
-        for heading in ("term", "ρ", "95 % interval", "variance left", "worth labels"):
+        table = Table(title=Text(f"Possible gain with {found.labelled} labels"))
+        for heading in ("term", "ρ", "95 % interval", "remaining variance", "equivalent labels"):
             table.add_column(heading, justify="left" if heading == "term" else "right")
         for gain in found.gains:
             table.add_row(
@@ -96,4 +100,4 @@ def _show(found: "Audit") -> None:
                 f"{gain.equivalent_labels:.0f}",
             )
         console.print(table)
-        show(f"A term pays for itself if ρ is above {found.least_correlation:.2f}.")
+        show(f"A term helps only if its ρ is above {found.least_correlation:.2f}.")

@@ -1,4 +1,4 @@
-"""Columns of DATA that are read beside its rows: strata, groups, probabilities of a label."""
+"""Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def text_column(source: str, name: str, rows: Part) -> NDArray[np.str_]:
             source,
             expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
             got=f"the columns {', '.join(known)}" if known else "data without columns",
-            do=f"{did_you_mean(name, known)} Columns are read from tables and .npz files.",
+            do=f"{did_you_mean(name, known)} Only tables and .npz files have columns.",
         )
     return np.asarray(["" if value is None else str(value) for value in values])
 
@@ -51,22 +51,22 @@ def labelled_numbers(source: str, name: str, rows: Part) -> NDArray[np.float64]:
             source,
             expected=f"a number in {name!r} for each labelled row",
             got=str(error),
-            do="Fill in each labelled row's probability of having been labelled.",
+            do="Enter each labelled row's probability of being labelled.",
         ) from error
     return values
 
 
 def propensity_column(source: str, name: str, n_rows: int) -> NDArray[np.float64]:
-    """Read the probability of each row to get its label, (n,): a column, or an npz file's array.
+    """Read each row's probability of being labelled, (n,), from a column or an npz array.
 
     Raises:
-        DataError: There is no such column, or it has something else than numbers.
+        DataError: There is no such column, or it is not numeric.
     """
     kind = kind_of(source)
     if kind not in ("table", "npz"):
         raise ValueError(
-            f"--propensity {name} names a column of a table or an array of an .npz file, but DATA "
-            "is neither. Use estimate-x or estimate-y, or save the data as .npz."
+            f"--propensity {name} must be a column of a table or an array of an .npz file, but "
+            "DATA is neither. Use estimate-x or estimate-y, or save the data as .npz."
         )
     if kind == "table":
         table = open_table(source)
@@ -80,14 +80,13 @@ def propensity_column(source: str, name: str, n_rows: int) -> NDArray[np.float64
         raise DataError.of(
             source,
             expected=f"a number from 0 to 1 for each of the {n_rows} rows in {quoted(name)}",
-            got="something else",
-            do="Rows without a label may have an empty cell, or NaN.",
+            got="other values",
+            do="Unlabelled rows may have an empty cell or NaN.",
         )
     if values is None:
         raise DataError.of(
             source,
-            expected=f"the column {quoted(name)} that --propensity names, or estimate-x or "
-            "estimate-y",
+            expected=f"the column {quoted(name)} of --propensity, or estimate-x or estimate-y",
             got=few([quoted(one) for one in there], most=20),
             do=nearest(name, there, otherwise="Check the name."),
         )

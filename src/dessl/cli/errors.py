@@ -15,14 +15,14 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", de
 REMEDIES = {
     errno.ENOSPC: "Free some space, or choose a folder on another disk.",
     errno.EDQUOT: "Free some space, or choose a folder on another disk.",
-    errno.EFBIG: "Raise the limit for the size of files (ulimit -f), or choose another disk.",
-    errno.EACCES: "Choose a folder that you may read and write.",
-    errno.EPERM: "Choose a folder that you may read and write.",
-    errno.EROFS: "Choose a folder that you may read and write.",
-    errno.ENOTDIR: "A file is in the way: choose another folder.",
-    errno.EEXIST: "A file is in the way: choose another folder.",
+    errno.EFBIG: "Raise the file size limit (ulimit -f), or choose another disk.",
+    errno.EACCES: "Choose a folder that you can read and write.",
+    errno.EPERM: "Choose a folder that you can read and write.",
+    errno.EROFS: "Choose a folder that you can read and write.",
+    errno.ENOTDIR: "A file with this name exists: choose another folder.",
+    errno.EEXIST: "A file with this name exists: choose another folder.",
     errno.ENOENT: "Check the path.",
-    errno.EISDIR: "A folder is in the way: give the name of a file.",
+    errno.EISDIR: "A folder with this name exists: choose another file name.",
 }
 
 
@@ -35,9 +35,9 @@ def complaint(error: BaseException) -> str:
     """
     notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, MemoryError):
-        return f"there is not enough memory. {error}".rstrip() + notes
+        return f"not enough memory. {error}".rstrip() + notes
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
-        named = error.filename2 or error.filename  # of a rename, the target: the name the user gave
+        named = error.filename2 or error.filename  # of a rename, the target
         place = f"{named}: " if named is not None else ""
         remedy = REMEDIES.get(error.errno, "")
         return f"{place}{error.strerror}. {remedy}".rstrip() + notes
@@ -45,7 +45,7 @@ def complaint(error: BaseException) -> str:
 
 
 def writable_folder(folder: Path) -> Path:
-    """Make a folder and write into it once, so that an unusable one fails before the work."""
+    """Create a folder and test that it is writable, so that errors show before the work."""
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".write-probe"
     with probe.open("w"):
@@ -55,16 +55,16 @@ def writable_folder(folder: Path) -> Path:
 
 
 def resumable(folder: Path) -> AbstractContextManager[None]:
-    """Let the last line after Ctrl-C say how to resume."""
+    """After Ctrl-C, print how to resume."""
     return saying(f"Interrupted. Finished steps are kept in {folder}; to resume: {command()}")
 
 
 def command() -> str:
-    """Return the command line as it can be typed again."""
+    """Return the command line, quoted for the shell."""
     return shlex.join(["dessl", *TYPED.get()])
 
 
 def from_home(argument: str) -> str:
-    """Expand a ~ that the shell does not, as in --out=~/runs and "~/my scans"."""
+    """Expand a ~ that the shell leaves alone, as in --out=~/runs and "~/my scans"."""
     home = re.match(r"(--[\w-]+=)?~(?=[/\\]|$)", argument)
     return argument if home is None else f"{home[1] or ''}{Path.home()}{argument[home.end() :]}"

@@ -26,46 +26,50 @@ if TYPE_CHECKING:
     from dessl.saved import SavedModel
 
 LEAST_LABELS = 3
-LEAST_IN_GROUP = 10  # labelled rows, for an interval worth showing
-LabelsFile = Annotated[str | None, Option(help="File of the labels, for .npy files.")]
-Label = Annotated[str | None, Option(help="Column of the labels in that file, if it has several.")]
+LEAST_IN_GROUP = 10  # fewest labelled rows for a useful interval
+LabelsFile = Annotated[str | None, Option(help="File with the labels, for .npy files.")]
+Label = Annotated[
+    str | None, Option(help="Column with the labels in that file, if it has several.")
+]
 MetricNames = Annotated[
     list[str] | None,
     Option(
         "--metric",
-        help="Estimate this metric: auc, macro_f1, recall, precision, ... Repeat for several.",
+        help="Metric to estimate: auc, macro_f1, recall, precision, ...; repeatable.",
     ),
 ]
 ClassName = Annotated[
-    str | None, Option("--class", help="The class of recall, precision, tpr, fpr and auc.")
+    str | None, Option("--class", help="Class for recall, precision, tpr, fpr and auc.")
 ]
 Threshold = Annotated[
-    float | None, Option(help="Probability from which a row counts as positive, for tpr and fpr.")
+    float | None, Option(help="Probability above which a row is positive, for tpr and fpr.")
 ]
 Propensity = Annotated[
     str | None,
-    Option(help="Column with each labelled row's probability of having been labelled."),
+    Option(help="Column with each labelled row's probability of being labelled."),
 ]
 Strata = Annotated[
-    str | None, Option(help="Column of strata, if fixed numbers of rows were labelled in each.")
+    str | None, Option(help="Column of strata, if a fixed number of rows was labelled in each.")
 ]
-By = Annotated[str | None, Option("--by", help="Estimate the metrics for each value of a column.")]
+By = Annotated[
+    str | None, Option("--by", help="Also report the metrics for each value of this column.")
+]
 Sets = Annotated[
     float | None,
-    Option("--sets", help="Find prediction sets with this coverage, for example 0.9."),
+    Option("--sets", help="Compute prediction sets with this coverage, such as 0.9."),
 ]
 
 Against = Annotated[
     str | None,
     Option(
         metavar="RUN",
-        help="Another run to compare with, or complete-case for this run's own complete case.",
+        help="Another run to compare with, or complete-case for this run's complete case.",
     ),
 ]
 
 
 class Question(NamedTuple):
-    """What to estimate, with the columns read from DATA; columns have one entry a row."""
+    """What to estimate, and the columns read from DATA, with one entry per row."""
 
     metrics: tuple[str, ...] = ("accuracy", "cross_entropy", "brier")
     positive: int | None = None
@@ -93,7 +97,8 @@ def evaluate(
 ) -> None:
     """Evaluate a model on rows it was not trained on, with 95 % intervals.
 
-    If only some rows have a label, the others make the estimates more precise without bias.
+    If only some rows are labelled, the unlabelled ones make the estimates more precise without
+    bias.
 
     Example: dessl evaluate runs/people later.csv --metric auc --metric recall --class ill
 
@@ -157,7 +162,7 @@ def _labelled_rows(
     if n_labelled < LEAST_LABELS:
         raise DataError.of(
             data,
-            expected=f"at least {LEAST_LABELS} rows with a label",
+            expected=f"at least {LEAST_LABELS} labelled rows",
             got=f"{n_labelled}",
             do="Label some rows, or use dessl predict.",
         )
@@ -165,7 +170,7 @@ def _labelled_rows(
 
 
 class Measured(NamedTuple):
-    """Metrics of the labelled rows, and estimates for all rows and for each group."""
+    """Metrics on the labelled rows, and estimates for all rows and for each group."""
 
     metrics: "Metrics"
     estimates: "dict[str, MetricEstimate]"
@@ -213,7 +218,7 @@ def _measured(
     for name in sorted(set(groups.tolist())) if groups is not None else ():
         inside = torch.as_tensor(groups == name)
         if int((inside & known).sum()) < LEAST_IN_GROUP:
-            say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and is left out.")
+            say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
         by_group[name] = _estimates(p, rows, question, inside)
     rule, size = None, 0.0
@@ -247,7 +252,7 @@ def _estimates(
 def _options(
     rows: "Part", question: Question, inside: "NDArray[np.bool_] | slice", name: str
 ) -> dict[str, Any]:
-    """The class, threshold and design for a metric over some of the rows."""
+    """The class, threshold and sampling design for a metric over some of the rows."""
     from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
 
     known = rows.labelled.numpy()
@@ -278,16 +283,17 @@ def _check_complete(
 
     for metric in metrics:
         if metric == "wins" and not against:
-            raise ValueError("wins compares two models. Pass --against RUN, the other model's run.")
+            raise ValueError(
+                "wins compares two models. Pass --against RUN with the other model's run."
+            )
         if metric in OF_ONE_CLASS and class_name is None and len(names) > 2:
             raise ValueError(
-                f"{metric} is of one class. Pass --class NAME; the model's classes are "
-                f"{', '.join(names)}."
+                f"{metric} is computed for one class. Pass --class NAME, one of {', '.join(names)}."
             )
         if metric in AT_A_THRESHOLD and threshold is None and len(names) > 2:
             raise ValueError(
                 f"{metric} needs a threshold with more than two classes. Pass --threshold T, the "
-                "probability of the class from which on a row counts as positive."
+                "probability above which a row counts as positive."
             )
 
 
@@ -299,7 +305,7 @@ def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:
 
         raise ValueError(
             f"--class must be one of the model's classes; got {name!r}. "
-            + nearest(name, names, otherwise=f"They are {', '.join(names)}.")
+            + nearest(name, names, otherwise=f"The classes are {', '.join(names)}.")
         )
     return names.index(name)
 
@@ -309,9 +315,9 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
 
     metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
-    beside = f" and {n_unlabelled} without" if n_unlabelled else ""
-    table = Table(title=Text(visible(f"{source}: {n} rows with a label{beside}")))
-    headings = ("metric", "on the labelled rows", "estimate", "95 % interval")
+    beside = f" and {n_unlabelled} unlabelled" if n_unlabelled else ""
+    table = Table(title=Text(visible(f"{source}: {n} labelled rows{beside}")))
+    headings = ("metric", "labelled rows only", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")
     for name in dict.fromkeys((*MAIN, *estimates)):
@@ -323,13 +329,13 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
     if measured.groups:
         _show_groups(measured.groups, by or "")
     if capped := estimates.get("cross_entropy"):
-        show(f"The estimate of the cross-entropy caps each row's loss at {capped.clip:.1f}.")
+        show(f"For the cross-entropy estimate, dessl caps each row's loss at {capped.clip:.1f}.")
     if n_unlabelled:
-        show("The estimates are debiased: they also use the rows without a label.")
+        show("The estimates also use the unlabelled rows, with their bias removed.")
     if rule := measured.sets:
         show(
-            f"Prediction sets with coverage {rule.coverage:.0%}: all classes with a probability of "
-            f"at least {1 - rule.threshold:.3f}, {measured.set_size:.2f} on average."
+            f"Prediction sets with coverage {rule.coverage:.0%}: all classes with probability of "
+            f"at least {1 - rule.threshold:.3f}; {measured.set_size:.2f} classes on average."
         )
 
 

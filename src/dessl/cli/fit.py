@@ -1,4 +1,4 @@
-"""``dessl fit``: from a file to a trained model, its twin, and whether unlabelled data helped."""
+"""``dessl fit``: train with and without unlabelled data, and report whether it helped."""
 
 import inspect
 from pathlib import Path
@@ -22,29 +22,34 @@ MOST_NETWORKS = 5  # dessl.recipes.defaults.NETWORKS
 MARGIN = 0.01  # dessl.evaluation.verdict.MARGIN
 
 Out = Annotated[Path, Option(metavar="RUN", help="Folder for the run.")]
-Label = Annotated[str | None, Option(help="Column of the labels, for a table or a file of labels.")]
+Label = Annotated[
+    str | None, Option(help="Column with the labels, in a table or a file of labels.")
+]
 MissingLabel = Annotated[
     list[str] | None,
-    Option(metavar="MARK", help="Marks a missing label, besides an empty cell; repeatable."),
+    Option(
+        metavar="MARK",
+        help="Text that marks a missing label, in addition to an empty cell; repeatable.",
+    ),
 ]
 AllClasses = Annotated[
     bool,
-    Option("--no-missing-label", help="Labels such as NA and ? are classes: do not ask."),
+    Option("--no-missing-label", help="Treat labels such as NA and ? as classes, without asking."),
 ]
 Labels = Annotated[
     str | None,
     Option(
         metavar="N|FILE",
-        help="A number: keep this many labels, drawn at random; hide the rest. A file: the labels "
-        "of .npy files.",
+        help="A number: keep this many labels, drawn at random, and hide the rest. A file: the "
+        "labels of .npy files.",
     ),
 ]
 SurrogateName = Annotated[
     str | None,
     Option(
-        help="Train on the debiased risk of this term, without a pool: a name of "
+        help="Train on the debiased risk with this surrogate, without a pool: a name in "
         "dessl.SURROGATES, except combine, smooth and teacher, which need more than a name. "
-        "Where a term is needed, the default is pseudo_label.",
+        "If a surrogate is needed, the default is pseudo_label.",
         show_default=False,
     ),
 ]
@@ -52,26 +57,31 @@ Teacher = Annotated[
     list[str] | None,
     Option(
         metavar="COLUMN",
-        help="A teacher's answers to all rows, which may be wrong: a column of classes, or the "
-        "beginning of columns of probabilities named COLUMN(class) or COLUMN_class; repeatable.",
+        help="Column with a teacher's answers to all rows, which may be wrong: classes, or the "
+        "prefix of probability columns named COLUMN(class) or COLUMN_class; repeatable.",
     ),
 ]
 AtPrediction = Annotated[
     bool,
-    Option("--teacher-at-prediction", help="The teachers will also answer the rows to predict."),
+    Option(
+        "--teacher-at-prediction", help="The teachers will also answer new rows at prediction time."
+    ),
 ]
 Pool = Annotated[
     bool | None,
     Option(
-        help="Pool the networks with a graph over all rows, trees and regressions, weighed on "
-        "held-out labels. If not given: yes for tables and images up to 32 pixels a side, no with "
+        help="Pool the networks with a graph over all rows, trees and regressions, weighted on "
+        "held-out labels. Default: on for tables and images up to 32 pixels a side, off with "
         "--surrogate, --lam or --risk.",
         show_default=False,
     ),
 ]
-LamText = Annotated[str, Option(help="λ, or 'auto': chosen on held-out labels.")]
+LamText = Annotated[
+    str, Option(help="Weight λ of the unlabelled rows, or 'auto' to choose it on held-out labels.")
+]
 RiskName = Annotated[
-    Literal["debiased", "ssl"], Option(help="The debiased risk, or the usual biased one.")
+    Literal["debiased", "ssl"],
+    Option(help="Train on the debiased risk, or on the usual, biased one."),
 ]
 PropensityName = Annotated[
     str | None,
@@ -79,48 +89,50 @@ PropensityName = Annotated[
         "--propensity",
         metavar="COLUMN|estimate-x|estimate-y",
         help="For labels that are not missing at random: the column with each row's probability of "
-        "being labelled, or estimate it from the row or from the class.",
+        "being labelled, or estimate it from the features (estimate-x) or the class (estimate-y).",
     ),
 ]
 TestFile = Annotated[
-    str | None, Option(help="File of test rows; by default some rows of DATA are held out.")
+    str | None, Option(help="File of test rows. Default: hold out some rows of DATA.")
 ]
-HoldOut = Annotated[float, Option(min=0.01, max=0.9, help="Share of the rows to hold out.")]
-Steps = Annotated[int | None, Option(min=1, help="Steps of each network.")]
+HoldOut = Annotated[
+    float, Option(min=0.01, max=0.9, help="Share of the rows to hold out for evaluation.")
+]
+Steps = Annotated[int | None, Option(min=1, help="Training steps of each network.")]
 Networks = Annotated[
     int | None,
     Option(
         min=1,
         max=MOST_NETWORKS,
-        help="Networks to average; if not given, 5, and 1 for images above 16 pixels a side "
-        "(grey ones above 32).",
+        help="Networks to average. Default: 5, or 1 for images above 16 pixels a side (greyscale: "
+        "above 32).",
     ),
 ]
 Margin = Annotated[
     float,
     Option(
         min=0,
-        help="Differences in Brier score up to this size count as no practical difference.",
+        help="Treat differences in Brier score up to this size as no practical difference.",
     ),
 ]
 Refit = Annotated[
     bool,
-    Option(help="Train the winner again on all labels, including those held out to judge it."),
+    Option(help="Retrain the winner on all labels, including the held-out ones."),
 ]
 Safe = Annotated[
     bool,
-    Option(help="Leave out what held-out labels show to be worse than the complete case."),
+    Option(help="Drop whatever held-out labels show to be worse than the complete case."),
 ]
 Stream = Annotated[
     bool | None,
     Option(
-        help="Leave most unlabelled rows on disk: networks read them as they train, and teachers "
-        "learn from 50,000 of them. If not given: yes for a CSV or Parquet file above 128 MiB, a "
-        ".npy file above 1 GiB, and a folder of more than 100,000 unlabelled images.",
+        help="Keep most unlabelled rows on disk: networks read them during training, and teachers "
+        "learn from 50,000 of them. Default: on for a CSV or Parquet file above 128 MiB, a .npy "
+        "file above 1 GiB, or a folder of more than 100,000 unlabelled images.",
         show_default=False,
     ),
 ]
-Resume = Annotated[bool, Option(help="Resume the run in RUN, if there is one.")]
+Resume = Annotated[bool, Option(help="Resume an unfinished run in RUN.")]
 
 
 def fit(
@@ -159,8 +171,8 @@ def fit(
     By default, networks trained on the labelled rows are pooled with other
     predictors, one of which uses all rows.
 
-    A row without a label has an empty cell in the label column, or -1 in an
-    npz file's y, or lies in the folder "unlabelled".
+    Unlabelled rows have an empty cell in the label column, -1 in y of an npz
+    file, or lie in the folder "unlabelled".
 
     Example: dessl fit people.csv --label outcome --out runs/people
 
@@ -177,7 +189,8 @@ def fit(
 
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
-            f"--out {out} lies within {data}, where every folder is a class. Choose one elsewhere."
+            f"--out {out} lies within {data}, where every folder is a class. Choose a folder "
+            "elsewhere."
         )
     asked = asked_for(options)
     if teacher or teacher_at_prediction:
@@ -191,7 +204,7 @@ def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
     from dessl.training.ranks import from_first
 
     if not options["teacher"]:
-        raise ValueError("--teacher-at-prediction needs a teacher. Pass --teacher COLUMN.")
+        raise ValueError("--teacher-at-prediction needs --teacher. Pass --teacher COLUMN.")
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
     check_alone(options, defaults)
-    from_first(lambda: fit_taught(options, asked))  # over too soon to be shared
+    from_first(lambda: fit_taught(options, asked))  # too short to be worth sharing

@@ -1,7 +1,7 @@
-"""The folder of ``dessl fit``: which may be used, and how a new model replaces an old one.
+"""The folder of ``dessl fit``: when it may be used, and how a new model replaces an old one.
 
-A folder is ours by ``training/settings.json`` alone. Beside it only what has our names and our
-contents is replaced; all else is the user's, and refused before anything is trained.
+A folder is ours only if it has ``training/settings.json``. Only files with our names and contents
+are replaced; anything else is the user's, and such a folder is refused before training.
 """
 
 import json
@@ -20,12 +20,12 @@ from dessl.training.folder import locked_folder
 
 RUN_SETTINGS = "settings.json"
 FINISHED_ALREADY = (
-    "{out} is finished already: nothing was trained. To train again, choose another --out."
+    "{out} is already finished: nothing was trained. To train again, choose another --out."
 )
-NEW = ".{}.new"  # where a model is until it takes the place of an old one
-FINISHED = "finished.json"  # what was asked for, once all of it is written
-LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name of those being removed
-OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # in any folder that was looked at
+NEW = ".{}.new"  # name of a model until it replaces an old one
+FINISHED = "finished.json"  # the options of the run, written when it is complete
+LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name while being removed
+OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # added by file browsers
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
 
@@ -34,13 +34,13 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     """Lock a folder for a run, new or resumed, against other processes.
 
     Args:
-        out: The folder; made where it is not there.
-        settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. Other differences are
-            found where each network is trained.
+        out: The folder; created if missing.
+        settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. Other settings are
+            checked when each network is trained.
         resume: Whether to resume an existing run.
 
     Raises:
-        FileExistsError: It has files of another run, or of none.
+        FileExistsError: It has files of a different run, or of no run.
     """
     there = _settings_there(out)
     if there is None:
@@ -67,7 +67,7 @@ def is_finished(
     files: Sequence[str] = (FACTS, REPORT),
     models: Sequence[str] = (MODEL, TWIN),
 ) -> bool:
-    """Whether a folder has all that a run of these options writes."""
+    """Whether a folder has all files of a finished run with these options."""
     try:
         found = json.loads((out / TRAINING / FINISHED).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -78,7 +78,7 @@ def is_finished(
 
 
 def mark_finished(out: Path, asked: Mapping[str, Any]) -> None:
-    """Note that a folder has all that a run of these options writes."""
+    """Record that the run with these options is complete."""
     write_whole(out / TRAINING / FINISHED, json.dumps(dict(asked)) + "\n")
 
 
@@ -88,15 +88,15 @@ def drop_large_checkpoints(out: Path) -> None:
     files = [path for place in folders for path in place.rglob("*") if path.is_file()]
     if sum(path.stat().st_size for path in files) > LARGE:
         for place in folders:
-            place.rename(place.with_name(DOOMED))  # so that no half of one is resumed from
+            place.rename(place.with_name(DOOMED))  # so that a half-removed one is never resumed
             shutil.rmtree(place.with_name(DOOMED), ignore_errors=True)
 
 
 def put_model(place: Path, saved: SavedModel) -> None:
-    """Save a model in the place of the one that is there; one that is the same is left alone.
+    """Save a model and replace an existing one; an identical one stays untouched.
 
-    The old one is gone only when the new one is in its place. A kill between the two renames leaves
-    both under hidden names, and the next run in the folder puts the old one back.
+    The old model is removed only after the new one is in place. If the process is killed between
+    the two renames, both keep hidden names, and the next run in the folder restores the old one.
     """
     fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
     save_model(fresh, saved)
@@ -111,7 +111,7 @@ def put_model(place: Path, saved: SavedModel) -> None:
 
 
 def _settle(place: Path) -> None:
-    """Put a model back that a killed process moved aside, and remove what it left beside it."""
+    """Restore a model that a killed process moved aside, and remove its leftovers."""
     fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
     if _is_model(aside) and not os.path.lexists(place):
         aside.rename(place)
@@ -122,7 +122,7 @@ def _settle(place: Path) -> None:
 
 
 def _settings_there(out: Path) -> dict[str, Any] | None:
-    """The settings of the run that a folder is of; None where no file of them is there."""
+    """The settings of a folder's run; None if there is no file of settings."""
     place = out / TRAINING / RUN_SETTINGS
     if not place.is_file():
         return None
@@ -136,22 +136,22 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
         return dict(found)
     raise FileExistsError(
         f"{place}: expected the settings of a run of dessl fit ({', '.join(KINDS)}); got "
-        f"{content[:60].decode(errors='replace')!r}. It is damaged, or dessl did not write "
-        "it: choose another folder."
+        f"{content[:60].decode(errors='replace')!r}. It is damaged, or was not written by "
+        "dessl. Choose another folder."
     )
 
 
 def _check_free(out: Path) -> None:
-    """Refuse a folder where something that is not ours has one of our names."""
+    """Refuse a folder if a file that is not ours has one of our names."""
     taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
-    training, begun = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed as it began
+    training, begun = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed at its start
     if not training.is_dir():
         taken += [TRAINING] if os.path.lexists(training) else []
     elif any(not path.name.startswith(begun) for path in training.iterdir()):
         taken.append(TRAINING)
     if taken:
         raise FileExistsError(
-            f"{out} has {', '.join(taken)} that dessl fit did not write (there is no "
+            f"{out} has {', '.join(taken)} not written by dessl fit (there is no "
             f"{Path(TRAINING) / RUN_SETTINGS}). Choose another folder."
         )
 
@@ -159,34 +159,34 @@ def _check_free(out: Path) -> None:
 def _check_run(
     out: Path, there: Mapping[str, Any], now: Mapping[str, Any], *, resume: bool
 ) -> None:
-    """Refuse to resume if that is not wanted, the run is another, or its model is not ours."""
+    """Refuse if resuming is off, the run differs, or its model is not ours."""
     if not resume:
         raise FileExistsError(
-            f"{out} has a run already. Omit --no-resume to resume it, or choose another folder."
+            f"{out} already has a run. Omit --no-resume to resume it, or choose another folder."
         )
     changed = [
         f"{name}: {there[name]} there, {now[name]} now" for name in now if there[name] != now[name]
     ]
     if changed:
         raise FileExistsError(
-            f"{out} has another run ({'; '.join(changed)}). Choose another folder, or use the "
+            f"{out} has a different run ({'; '.join(changed)}). Choose another folder, or use the "
             "settings of that run."
         )
     for name in (MODEL, TWIN):
         if os.path.lexists(out / name) and not _is_model(out / name):
             raise FileExistsError(
-                f"{out / name}: expected a folder with only {WEIGHTS} and {SETTINGS}, which the "
-                "run may replace; got something else. Move it, or choose another folder."
+                f"{out / name}: expected a model folder with only {WEIGHTS} and {SETTINGS}; got "
+                "other files too. Move them, or choose another folder."
             )
 
 
 def _is_model(place: Path) -> bool:
-    """Whether a place is a saved model, whole or not, and nothing of the user's lies in it."""
+    """Whether a path is a saved model, complete or not, without any other files."""
     if place.is_symlink() or not place.is_dir():
         return False
     return {path.name for path in place.iterdir()} <= {WEIGHTS, SETTINGS} | OF_DESKTOPS
 
 
 def aside_of(place: Path) -> Path:
-    """Where an old model is while a new one takes its place."""
+    """Temporary name of an old model while it is being replaced."""
     return place.with_name(f".{place.name}.old")

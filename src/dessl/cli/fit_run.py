@@ -1,6 +1,6 @@
-"""What ``dessl fit`` does: read, split, audit, train both models, judge, train again, write.
+"""What ``dessl fit`` does: read, split, audit, train both models, evaluate, retrain, write.
 
-``dessl.cli.fit`` has the options, which come here as a dict by name.
+The options are defined in ``dessl.cli.fit`` and passed on as a dict.
 """
 
 import copy
@@ -57,13 +57,13 @@ from dessl.teachers.pooling import MOST_UNLABELLED
 from dessl.training.progress import whole_bar
 from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
 
-REFIT = "refit"  # its runs, within those of training
+REFIT = "refit"  # folder of its runs, within that of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
 Options = Mapping[str, Any]
 
 
 class Rows(NamedTuple):
-    """All rows; those to train on; those to judge by, π of their labels; the share held out."""
+    """All rows; training rows; evaluation rows and their π; the share held out."""
 
     every: SemiData
     train: SemiData
@@ -73,7 +73,7 @@ class Rows(NamedTuple):
 
 
 def asked_for(options: Options) -> dict[str, Any]:
-    """All that a run depends on: its options, the contents of its files, and this version."""
+    """Everything a run depends on: its options, the contents of its files, and the version."""
     asked = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
     texts = {value for value in asked.values() if isinstance(value, str)}
     files = {text: fingerprint(text) for text in sorted(texts)}
@@ -81,11 +81,12 @@ def asked_for(options: Options) -> dict[str, Any]:
 
 
 def fit_data(options: Options, asked: dict[str, Any]) -> None:
-    """Train with and without the unlabelled rows, and write and show which is better.
+    """Train with and without the unlabelled rows, then write and show which is better.
 
     Args:
-        options: Of ``dessl fit``, by name.
-        asked: Of :func:`asked_for`; a finished run of the same is shown again, not trained.
+        options: Options of ``dessl fit``, by name.
+        asked: Result of :func:`asked_for`; a finished run with the same one is shown, not
+            retrained.
     """
     started, out = time.perf_counter(), options["out"]
     if ranks() > 1:
@@ -130,7 +131,7 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
 
 
 def _on(rows: Rows, device: torch.device) -> Rows:
-    """The rows to train on, on a device; all rows share that copy of the features."""
+    """The training rows on a device; the other parts share that copy of the features."""
     train, every = rows.train.to(device), copy.copy(rows.every)
     if rows.train.x is rows.every.x:
         every.x = train.x
@@ -140,7 +141,7 @@ def _on(rows: Rows, device: torch.device) -> Rows:
 def _facts(
     trial: Trial, rows: Rows, options: Options, notes: Sequence[str], seconds: float
 ) -> RunFacts:
-    """What the trial found, before anything is trained again."""
+    """The facts of the trial, before retraining."""
     return trial_facts(
         trial,
         surrogate=options["surrogate"] or trial.fitted.recipe.default_surrogate,
@@ -154,7 +155,7 @@ def _facts(
 
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
-    """The recipe for some data by the options."""
+    """The recipe that the options choose for these data."""
     asked, pool = options["lam"], options["pool"]
     try:
         lam: Lam = "auto" if asked == "auto" else float(asked)
@@ -180,7 +181,7 @@ def _refitted(
     options: Options,
     recipe_of: Callable[[SemiData], Recipe],
 ) -> tuple[Fitted, ModelFacts] | None:
-    """Train what won again on all labels; None where that failed, and the trial's is kept."""
+    """Retrain the winner on all labels; None if that failed and the trial's model is kept."""
     if facts.model is None:
         raise TypeError("the facts of a trial say which model is saved.")
     keep, _ = _labels(options["labels"])
@@ -194,12 +195,12 @@ def _refitted(
 
 
 def _rows(options: Options) -> Rows:
-    """Read DATA and divide it."""
+    """Read DATA and split it."""
     data, test_file, seed = options["data"], options["test_file"], options["seed"]
     keep, labels_file = _labels(options["labels"])
     ignore, propensity = options["ignore"] or [], options["propensity"]
     if propensity not in (None, *ESTIMATES) and kind_of(data) == "table":
-        ignore = [*ignore, propensity]  # a row's probability to get its label is no feature of it
+        ignore = [*ignore, propensity]  # a labelling probability is not a feature
     every = training_data(
         data,
         label=options["label"],
@@ -223,7 +224,7 @@ def _rows(options: Options) -> Rows:
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
     if divided.propensity is not None:
         warnings.warn(
-            "estimates and comparisons weigh the held-out labels by 1/π. Sections of the report on "
+            "estimates and comparisons weight the held-out labels by 1/π. The report's sections on "
             "calibration and on single classes do not: they describe the labelled rows.",
             UserWarning,
             stacklevel=2,
@@ -232,27 +233,27 @@ def _rows(options: Options) -> Rows:
 
 
 def _say_stored(every: SemiData, options: Options) -> None:
-    """Say what stays on disk; refuse what cannot be done with such rows."""
+    """Print what stays on disk; refuse options that do not work with such rows."""
     if options["propensity"] is not None:
         raise ValueError(
-            "--propensity needs all rows in memory, and this file is read in blocks. Pass "
+            "--propensity needs all rows in memory, but this file is read in blocks. Pass "
             "--no-stream."
         )
     say(
         f"{every.n_stored:,} unlabelled rows stay on disk; {len(every.unlabelled_rows):,}, drawn "
-        "at random, are in memory for teachers, the audit and the test."
+        "at random, are in memory for the teachers, the audit and the evaluation."
     )
 
 
 def _labels(text: str | None) -> tuple[int | None, str | None]:
-    """How many labels to keep, or the file of the labels; ./100 is a file named 100."""
+    """The number of labels to keep, or the file of labels; ./100 is a file named 100."""
     if text is not None and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         return int(text), None
     return None, text
 
 
 def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiData:
-    """The data with the probability of each row to get its label, known or estimated."""
+    """The data with each row's probability of being labelled, known or estimated."""
     given = (
         propensity if propensity in ESTIMATES else propensity_column(source, propensity, len(rows))
     )
@@ -262,35 +263,35 @@ def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiDat
 
 
 def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, float]:
-    """The share of rows that is held out, as a setting, if any is; refuse one for nothing."""
+    """The share of rows held out, if any, as a setting; refuse --hold-out if it has no effect."""
     if test_file is None and data.test is None:
         return {"hold_out": share}
     if share != HOLD_OUT:
         judges = "a test part of their own" if test_file is None else "--test-file"
         raise ValueError(
-            "--hold-out is the share of DATA to hold out, but these models are judged by "
+            "--hold-out is the share of DATA to hold out, but these models are evaluated on "
             f"{judges}. Omit it."
         )
     return {}
 
 
 def _test_rows(test_file: str, source: str, data: SemiData) -> Part:
-    """Read the rows to judge by, refusing those that are trained on."""
+    """Read the test rows, and refuse the training rows themselves."""
     expected = Expected.of(data)
     rows, _ = new_rows(test_file, expected)
     if _is_same_file(test_file, source) or (_equal(rows.x, data.x) and _equal(rows.y, data.y)):
         raise DataError.of(
             test_file,
-            expected="test rows that the models are not trained on",
-            got="the rows of DATA, which they are trained on",
-            do="Omit --test-file to hold out a share of DATA, or give other rows.",
+            expected="test rows that the models were not trained on",
+            got="the rows of DATA, the training rows",
+            do="Omit --test-file to hold out a share of DATA, or pass other rows.",
         )
     check_labels_present(test_file, rows, expected)
     return rows
 
 
 def _is_same_file(one: str, other: str) -> bool:
-    """Whether both are one file or folder, or copies of one. Data set names are not files."""
+    """Whether both are the same file or folder, or copies. Data set names are not files."""
     if not (Path(one).exists() and Path(other).exists()):
         return False
     return Path(one).samefile(other) or fingerprint(one) == fingerprint(other)
@@ -312,10 +313,10 @@ def _settings(recipe: Recipe) -> dict[str, object]:
 def _write(
     out: Path, data: SemiData, fitted: Fitted, facts: RunFacts, *, sha256: str | None
 ) -> None:
-    """Write both models, the facts and the report, replacing those of an earlier session."""
+    """Write both models, the facts and the report, replacing those of an earlier run."""
     architecture = fitted.recipe.model
     if not isinstance(architecture, Architecture):
-        raise TypeError("a recipe by default has a network of dessl.MODELS.")
+        raise TypeError("a default recipe has a network from dessl.MODELS.")
     kept = (MODEL, fitted.model, fitted.lam)
     if facts.verdict.outcome == "not used":
         kept = (MODEL, fitted.complete_case, 0.0)
@@ -341,7 +342,7 @@ def _write(
 
 
 def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
-    """Show what a finished run found, and what to do next."""
+    """Show the results of a finished run, and the next command."""
     if as_json:
         show_json(facts.as_dict())
         return
@@ -352,8 +353,8 @@ def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
     trained = f"trained on {before:,} labels"
     if facts.model and facts.model.refitted:
         trained = (
-            f"trained again on all {facts.model.labels:,} labels; the numbers above are of the "
-            f"model before that, with {before:,}"
+            f"retrained on all {facts.model.labels:,} labels; the numbers above are for the model "
+            f"trained on {before:,}"
         )
     show(f"Model:  {out / MODEL} ({trained})")
     show(f"Report: {out / REPORT}")

@@ -1,4 +1,4 @@
-"""Rows for a trained model, read as it expects them: to predict, to evaluate, to judge by."""
+"""Read rows in the form a trained model expects, to predict or to evaluate."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from dessl.saved import SavedModel
 
 
 class Expected(NamedTuple):
-    """What rows a trained model takes: classes, shape, a table's encoding, images' bits."""
+    """The rows a trained model expects: classes, shape, table encoding, bits of images."""
 
     class_names: tuple[str, ...]
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class Expected(NamedTuple):
 
     @classmethod
     def of(cls, origin: SavedModel | SemiData) -> "Expected":
-        """Of a saved model, or of the data that one is going to be trained on."""
+        """Read it from a saved model, or from the data to train one on."""
         if isinstance(origin, SavedModel):
             shape, image = origin.shape, origin.image
         else:
@@ -47,13 +47,13 @@ def new_rows(
 ) -> tuple[Part, tuple[str, ...]]:
     """Read DATA as a trained model expects it, with a name for each row.
 
-    For a name of the catalogue, these are the rows of its test part.
+    For a name of the catalogue, the rows are those of its test part.
 
-    If ``labels`` is False, labels are not read and may be missing. Those of npy files are in a file
-    of their own, in the column ``label``. ``sheet`` is that of an Excel workbook.
+    If ``labels`` is False, labels are not read and may be missing. The labels of npy files are in a
+    file of their own, in the column ``label``. ``sheet`` names the sheet of an Excel workbook.
 
     Raises:
-        DataError: The rows are of another kind than the model was trained on.
+        DataError: The rows differ in kind from those the model was trained on.
     """
     kind = kind_of(source)
     if labels_file is not None:
@@ -68,7 +68,7 @@ def new_rows(
         known["npy"] = "rows of numbers in an .npy file"
         raise DataError.of(
             source,
-            expected=f"{known[wanted]}, as the model was trained on",
+            expected=f"{known[wanted]}, like the training data",
             got=known[kind],
             do="Pass data of the same kind.",
         )
@@ -82,7 +82,7 @@ def new_rows(
     if tuple(raw.x.shape[1:]) != model.shape:
         raise DataError.of(
             source,
-            expected=f"rows of shape {model.shape}, as the model was trained on",
+            expected=f"rows of shape {model.shape}, like the training data",
             got=f"{tuple(raw.x.shape[1:])}",
             do="Pass data of that shape.",
         )
@@ -109,22 +109,22 @@ def _catalogue_rows(source: str, model: Expected) -> Part:
             source,
             expected=f"rows of shape {model.shape} of the classes {few(model.class_names)}",
             got=f"{tuple(data.x.shape[1:])} of {few(data.class_names)}",
-            do="Pass data of the kind that the model was trained on.",
+            do="Pass data like the training data.",
         )
     return data.test if data.test is not None else Part(data.x, data.y)
 
 
 def _numbers(rows: Part) -> tuple[str, ...]:
-    """The numbers of rows, for those that have no names."""
+    """Row numbers as names, for rows that have none."""
     return tuple(map(str, range(len(rows.y))))
 
 
 def check_labels_present(
     source: str, rows: Part, model: Expected, *, sheet: str | None = None
 ) -> None:
-    """Refuse rows without any label if the column, or the array of an npz file, is missing.
+    """Refuse rows without any label if the label column (or array of an npz file) is missing.
 
-    If it is there and empty, the caller decides how many labels it needs.
+    If it exists but is empty, the caller decides how many labels it needs.
 
     Raises:
         DataError: It is missing; the message lists the others.
@@ -146,7 +146,7 @@ def check_labels_present(
             source,
             expected="rows with labels",
             got="an .npy file, which has none",
-            do="Pass --labels FILE to dessl evaluate; for --test-file save the rows and their "
+            do="Pass --labels FILE to dessl evaluate; for --test-file, save the rows and their "
             "labels in one file, numpy.savez('test.npz', x=x, y=y).",
         )
     else:
@@ -156,6 +156,6 @@ def check_labels_present(
             source,
             expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
             got=few([quoted(name) for name in there], most=20),
-            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}; without labels "
-            "nothing can be measured.",
+            do=f"If one of them has the labels, rename it to {quoted(wanted[0])}. Without labels, "
+            "nothing can be evaluated.",
         )

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 LARGEST_SEED = 2**63 - 1
-HOLD_OUT = 0.2  # share of the rows to judge by, by default
+HOLD_OUT = 0.2  # default share of the rows to evaluate on
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder written by dessl fit.", metavar="RUN")]
 DataArgument = Annotated[
@@ -17,23 +17,21 @@ DataArgument = Annotated[
     typer.Argument(
         metavar="DATA",
         help="A table (.csv, .tsv, .parquet, .xlsx), an .npz file, .npy files (a.npy,b.npy are put "
-        "side by side), a folder of images, or a name from dessl datasets list.",
+        "joined column-wise), a folder of images, or a name from dessl datasets list.",
     ),
 ]
-Sheet = Annotated[
-    str | None, typer.Option(help="Sheet of an Excel workbook; the first if not given.")
-]
-Ignore = Annotated[list[str] | None, typer.Option(help="A column to leave out; repeatable.")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel workbook. Default: the first.")]
+Ignore = Annotated[list[str] | None, typer.Option(help="Column to drop; repeatable.")]
 Categorical = Annotated[
-    list[str] | None, typer.Option(help="A column of numbers that are categories; repeatable.")
+    list[str] | None, typer.Option(help="Numeric column to treat as categories; repeatable.")
 ]
-Size = Annotated[int | None, typer.Option(min=4, help="Side of the images, in pixels.")]
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of all draws.")]
+Size = Annotated[int | None, typer.Option(min=4, help="Side length of the images, in pixels.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 Device = Annotated[str, typer.Option(help="'auto', 'cpu', 'cuda', 'cuda:1', ...")]
 
 
 def device_named(name: str) -> "torch.device":
-    """Return the device with this name; ``"auto"`` is the GPU if there is one.
+    """Return the device with this name; ``"auto"`` is the GPU if available.
 
     Raises:
         ValueError: The device does not exist.
@@ -48,7 +46,7 @@ def device_named(name: str) -> "torch.device":
     device = _checks.device("--device", name)
     if ranks() > 1 and device.index is not None:
         raise ValueError(
-            f"--device {name} is one GPU, but there are {ranks()} ranks, each with its own. Use "
+            f"--device {name} is one GPU, but each of the {ranks()} ranks needs its own. Use "
             "--device auto, and choose GPUs with CUDA_VISIBLE_DEVICES."
         )
     return device

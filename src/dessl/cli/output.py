@@ -21,12 +21,12 @@ if TYPE_CHECKING:  # every command imports this module: what is heavy waits for 
 POOL_HEADINGS = ("member", "weight", "cross-entropy alone", "unlabelled rows")
 
 
-# What a terminal may take for a command, in a name that came from a file.
+# Characters in names from files that a terminal may interpret as a command.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def visible(text: str) -> str:
-    r"""Return a text without what a terminal may take for a command.
+    r"""Return a text without characters that a terminal may interpret as a command.
 
     >>> visible("\x1b]0;title\x07 é")
     '�]0;title� é'
@@ -35,13 +35,13 @@ def visible(text: str) -> str:
 
 
 class PlainConsole(Console):
-    """A terminal on which names from files are shown as they are: no markup, no commands."""
+    """A console that shows names from files literally: no markup, no control characters."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Make a text of what is printed, be it a line or a cell of a table."""
+        """Turn what is printed, a line or a table cell, into plain text."""
         return super().render_str(visible(text), **options)
 
 
@@ -62,7 +62,7 @@ def show_json(entries: Any) -> None:
 
 @contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Collect warnings as lines, each once, and print them at the end if nothing failed."""
+    """Collect warnings, drop repetitions, and print them at the end if nothing failed."""
     notes: list[str] = []
 
     def note(message: Warning | str, category: type[Warning], *_: object) -> None:
@@ -95,7 +95,7 @@ def show_facts(facts: "RunFacts") -> None:
     if facts.model and (found := accuracy_of(facts)):
         (share,) = facts.values(facts.model.method, "accuracy")
         low, high = interval_text("accuracy", found.low, found.high)
-        right = f"{round(share * facts.data.test)} of {facts.data.test} held-out labels right"
+        right = f"{round(share * facts.data.test)} of {facts.data.test} held-out rows correct"
         level = f"{100 * found.confidence:g} % interval"
         show(f"Expected accuracy: {low} to {high} % ({level}; {right}).")
 
@@ -129,7 +129,7 @@ def _metrics_table(facts: "RunFacts") -> Table:
 
     rows = f"{facts.data.test} labelled test rows"
     seeds = len(facts.seeds)
-    over = f"mean ± half of the 95 % t-interval over {seeds} seeds" if seeds > 1 else "one seed"
+    over = f"mean ± 95 % half-width over {seeds} seeds" if seeds > 1 else "one seed"
     table = Table(title=Text(visible(f"{facts.data.name}: {over}, {rows}")))
     table.add_column("method")
     for metric in MAIN:
@@ -152,7 +152,7 @@ def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
     from dessl.evaluation.verdict import short_p
 
     first = comparisons[0]
-    table = Table(title=f"Minus {first.against} ({first.test}, n = {first.n})")
+    table = Table(title=f"Difference from {first.against} ({first.test}, n = {first.n})")
     for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
@@ -169,7 +169,7 @@ def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
 def _pool_table(pool: "PoolReport") -> Table:
     from dessl.report.pool import shown_name
 
-    table = Table(title=f"Pool, judged on {pool.n} held-out labels")
+    table = Table(title=f"Pool, evaluated on {pool.n} held-out labels")
     for heading in POOL_HEADINGS:
         table.add_column(heading, justify="left" if heading == "member" else "right")
     for member in pool.members:

@@ -1,4 +1,4 @@
-"""``dessl plan``: how many labels a question needs, and which rows to label next."""
+"""``dessl plan``: how many labels are needed, and which rows to label next."""
 
 import csv
 import io
@@ -10,13 +10,15 @@ from typer import Option
 from dessl.cli.audit import Label
 from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
 
-Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="What is to be measured.")]
-Width = Annotated[float | None, Option(help="Half-width of the interval you want, such as 0.02.")]
-Difference = Annotated[
-    float | None, Option(help="Smallest difference between two models to detect.")
+Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="Metric to estimate.")]
+Width = Annotated[
+    float | None, Option(help="Half-width of the 95 % interval you want, such as 0.02.")
 ]
-Rows = Annotated[int | None, Option(min=1, help="Choose this many rows to label next.")]
-Out = Annotated[Path | None, Option(metavar="FILE", help="The .csv file for these rows.")]
+Difference = Annotated[
+    float | None, Option(help="Smallest difference between two models that you want to detect.")
+]
+Rows = Annotated[int | None, Option(min=1, help="Number of rows to label next.")]
+Out = Annotated[Path | None, Option(metavar="FILE", help="Write these rows to this .csv file.")]
 
 
 def plan(
@@ -35,9 +37,9 @@ def plan(
 ) -> None:
     """Plan labels: how many are needed, and which rows to label next.
 
-    Rows are drawn with recorded probabilities, those that a model is unsure of
-    more often. The file has each row of DATA with its probability, and
-    whether to label it: pass the column on with --propensity, and estimates stay
+    Rows are drawn at random, more often where a model is uncertain. The file has
+    a line for each row of DATA: the probability of drawing it, and whether to
+    label it. Pass that column to --propensity later, so that estimates stay
     unbiased.
 
     Example: dessl plan people.csv --label outcome --width 0.02
@@ -49,11 +51,15 @@ def plan(
     from dessl.safety.planner import next_rows, plan_labels
 
     if width is None and difference is None and rows is None:
-        raise ValueError("Which question? Pass --width, --difference or --rows.")
+        raise ValueError(
+            "nothing to plan. Pass --width W (how many labels for an interval of ±W?), "
+            "--difference D (how many to tell two models apart that differ by D?), or --rows N "
+            "--out FILE.csv (which N rows to label next?)."
+        )
     if width is not None and difference is not None:
-        raise ValueError("--width and --difference are two questions. Pass one.")
+        raise ValueError("--width and --difference cannot be combined. Pass one of them.")
     if (rows is None) != (out is None):
-        raise ValueError("--rows and --out belong together: pass both, or neither.")
+        raise ValueError("--rows needs --out, and --out needs --rows. Pass both, or neither.")
     with noted_warnings():
         read = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size

@@ -1,9 +1,9 @@
 """``dessl predict``: predict new rows with a run's model; write CSV, Parquet or JSON lines.
 
 A spreadsheet runs a CSV cell as a formula if it begins with one of = + - @ or a control character.
-So such a text gets an apostrophe before it, and so does one that has apostrophes before such a
-character already. Numbers stay as they are. To undo it, remove one apostrophe where apostrophes
-come before such a character. Parquet and JSON lines keep every cell as it is.
+Such a text gets an apostrophe in front, and so does one that already has apostrophes before such a
+character. Numbers stay as they are. To undo it, remove one apostrophe wherever apostrophes come
+before such a character. Parquet and JSON lines keep every cell as it is.
 """
 
 import csv
@@ -39,13 +39,15 @@ NewData = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table, an .npz file or a folder of images, as the model was trained on; '-' for a "
+        help="A table, an .npz file or a folder of images, like the training data; '-' for a "
         "table on standard input (CSV or Parquet).",
     ),
 ]
 Out = Annotated[
     Path,
-    typer.Option(help="Write to this .csv, .parquet or .jsonl file; '-' for CSV on standard out."),
+    typer.Option(
+        help="Write to this .csv, .parquet or .jsonl file; '-' for CSV on standard output."
+    ),
 ]
 Keep = Annotated[
     list[str] | None,
@@ -54,7 +56,7 @@ Keep = Annotated[
 KeepAll = Annotated[bool, typer.Option("--keep-all", help="Keep all columns of DATA.")]
 AtLeast = Annotated[
     float,
-    typer.Option(min=0, max=1, help="Leave the prediction empty below this confidence."),
+    typer.Option(min=0, max=1, help="Leave predictions below this confidence empty."),
 ]
 Formulas = Annotated[
     bool,
@@ -122,7 +124,7 @@ def _tell(
     for name, count in counts.items():
         tell(f"{name}: {count}")
     if unsure:
-        tell(f"No prediction, too little confidence: {unsure}")
+        tell(f"No prediction (confidence below --at-least): {unsure}")
     if tell is show:
         tell(f"Predictions: {out}")
 
@@ -153,7 +155,7 @@ def _our_names(model: "SavedModel") -> tuple[str, ...]:
 def _kept_columns(
     source: str, wanted: Sequence[str], *, every: bool, taken: Sequence[str], sheet: str | None
 ) -> dict[str, Any]:
-    """The columns of DATA to keep, as they are in the file."""
+    """The columns of DATA to keep, unchanged."""
     if not wanted and not every:
         return {}
     from dessl._checks import quoted
@@ -173,14 +175,14 @@ def _kept_columns(
         if name not in table.column_names:
             raise DataError.of(
                 source,
-                expected=f"a column {quoted(name)}, to keep it",
+                expected=f"a column {quoted(name)} to keep",
                 got=few([quoted(other) for other in table.column_names], most=20),
                 do=did_you_mean(name, table.column_names) or "Check the name.",
             )
     if both := [name for name in names if name in taken]:
         raise ValueError(
-            f"the predictions have a column {quoted(both[0])} of their own. Rename that of DATA, "
-            "or keep others with --keep."
+            f"the predictions have their own column {quoted(both[0])}. Rename the column in DATA, "
+            "or choose the columns to keep with --keep."
         )
     return {name: table[name] for name in names}
 
@@ -244,12 +246,12 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
 
 
 def file_content(out: Path, columns: dict[str, Any], *, harmless: bool = True) -> bytes:
-    """Return the columns as a file of the kind that its name says.
+    """Return the columns in the format that the file's extension names.
 
     Args:
         out: The file; ``-`` is CSV.
         columns: By name; each an Arrow array or a list, None for an empty cell.
-        harmless: Whether to change the cells of a CSV that a spreadsheet would run.
+        harmless: Whether to defuse CSV cells that a spreadsheet would run as a formula.
     """
     suffix = out.suffix.lower()
     if suffix == ".parquet":
@@ -260,7 +262,7 @@ def file_content(out: Path, columns: dict[str, Any], *, harmless: bool = True) -
 
 
 def check_format(out: Path) -> None:
-    """Refuse a name whose extension is not of a known format."""
+    """Refuse a file name with an unknown extension."""
     if str(out) != "-" and out.suffix.lower() not in FORMATS:
         raise ValueError(
             f"--out must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {out}."

@@ -41,7 +41,7 @@ def report(
         _report_demo(runs, out, as_json=as_json)
         return
     if out is None and len(runs) > 1:
-        raise ValueError("a report of several runs needs an output file. Pass --out FILE.html.")
+        raise ValueError("comparing several runs needs an output file. Pass --out FILE.html.")
     facts = [read_facts(run) for run in runs]
     place = out or runs[0] / REPORT
     with shown_from(*(run / FACTS for run in runs)):
@@ -57,8 +57,8 @@ def report(
 def _report_demo(folders: list[Path], out: Path | None, *, as_json: bool) -> None:
     if len(folders) > 1 or out is not None:
         raise ValueError(
-            "a folder from dessl demo is reported alone, into its own report.html. Give it without "
-            "other folders and without --out."
+            "the report of a folder from dessl demo is always its own report.html. Pass that "
+            "folder alone, without --out."
         )
     from dessl.report.page import shown_from
     from dessl_paper.demo import DEMO, read_demo, show_demo, write_demo
@@ -81,7 +81,7 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
     if other:
         raise ValueError(
             "folders from dessl reproduce cannot be combined with runs of dessl fit or dessl "
-            f"demo; got both, the latter in {', '.join(other)}. Report them separately."
+            f"demo; got both, also {', '.join(other)}. Report them separately."
         )
     if out is not None:
         raise ValueError(

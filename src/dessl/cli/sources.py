@@ -1,4 +1,4 @@
-"""What DATA is: a table, an npz file, npy files, a folder of images, or a name of the catalogue."""
+"""Kinds of DATA: table, npz file, npy files, folder of images, name of a public data set."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq", ".xlsx", ".xlsm")
 
 
 def kind_of(source: str) -> Kind:
-    """Return what DATA is; a file or folder takes precedence over a name of the catalogue.
+    """Return what DATA is; a file or folder takes precedence over a data set of the same name.
 
     Raises:
         DataError: It is neither on disk nor in the catalogue, or of an unsupported kind.
@@ -51,7 +51,7 @@ def kind_of(source: str) -> Kind:
     raise DataError.of(
         source,
         expected="a table (.csv, .tsv, .parquet, .xlsx), an .npz or .npy file, a folder of images, "
-        "or a name of dessl datasets list",
+        "or a name from dessl datasets list",
         got="an unsupported file" if path.exists() else "no such file or name",
         do=nearest(source, DATASETS, otherwise="Check the path.")
         if not path.exists()
@@ -62,7 +62,7 @@ def kind_of(source: str) -> Kind:
 
 
 def npy_files(source: str) -> tuple[Path, ...]:
-    """Return the npy files that DATA names, several with commas between them; () if it is not that.
+    """Return the npy files in DATA, which may be separated by commas; () if it names other files.
 
     >>> [path.name for path in npy_files("clip.npy,dino.npy")]
     ['clip.npy', 'dino.npy']
@@ -73,7 +73,7 @@ def npy_files(source: str) -> tuple[Path, ...]:
 
 
 def nearest(word: str, known: Iterable[str], *, otherwise: str) -> str:
-    """Suggest the known word closest to a misspelt one, or say something else.
+    """Suggest the known word closest to a misspelt one, or return ``otherwise``.
 
     >>> nearest("minst", ("mnist", "toy"), otherwise="Check it.")
     "Did you mean 'mnist'?"
@@ -85,7 +85,7 @@ def fingerprint(source: str) -> str | None:
     """Return a sha256 that identifies DATA.
 
     It is computed from a file's bytes, from the names and bytes of the images in a folder, or from
-    a name of the catalogue. None for a name with a test part: no model is trained on those rows.
+    a data set's name. None for a data set with a test part: no model is trained on those rows.
     """
     path = Path(source)
     if path.is_dir():
@@ -100,7 +100,7 @@ def fingerprint(source: str) -> str | None:
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Of the images alone: hidden and other files are skipped; of very many, their sizes."""
+    """Hash the images alone: other files are skipped; of very many images, only the sizes count."""
     paths = [*folder.glob("*"), *folder.glob("*/*")]
     files = {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
     digest = hashlib.sha256()
@@ -135,18 +135,18 @@ def training_data(
     """Read DATA to train on.
 
     Args:
-        source: DATA.
-        label: The column of the labels, for a table or a file of labels.
+        source: The DATA argument.
+        label: Column with the labels, for a table or a file of labels.
         ignore: Columns of a table to drop.
-        categorical: Columns of numbers that are categories, for a table.
-        size: Side of the images, for a folder.
-        missing_labels: What marks a missing label in a table, besides an empty cell.
-        all_classes: Whether other labels are classes even if they look like such a mark.
-        labels: The file of the labels, for npy files.
-        sheet: The sheet, for an Excel workbook.
-        stream: Whether most unlabelled rows stay on disk; None for large files alone.
-        place: Folder for a file of such rows.
-        seed: Of the draw of those that are kept in memory.
+        categorical: Numeric columns of a table to treat as categories.
+        size: Side length of the images, for a folder.
+        missing_labels: Marks of a missing label in a table, in addition to an empty cell.
+        all_classes: Whether all other labels are classes, even those that look like such a mark.
+        labels: File with the labels, for npy files.
+        sheet: Sheet of an Excel workbook.
+        stream: Whether most unlabelled rows stay on disk; None: only for large files.
+        place: Folder for a cache of these rows.
+        seed: Seed for drawing the rows that are kept in memory.
     """
     kind = kind_of(source)
     check_labels_file(source, kind, labels)
@@ -210,7 +210,7 @@ def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:
 
 
 def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> list[str]:
-    """Ask on the terminal which labels are missing ones; without a terminal, say how to tell."""
+    """Ask on the terminal which labels mark missing ones; without a terminal, name the options."""
     listed = ", ".join(f"{quoted(mark)} in {count:,} rows" for mark, count in marks.items())
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         options = " ".join(f"--missing-label {shlex.quote(mark)}" for mark in marks)
@@ -218,13 +218,14 @@ def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> lis
             source,
             expected=f"classes in {'the labels' if label is None else f'column {quoted(label)}'}",
             got=f"{listed}, which may mark a missing label",
-            do=f"If it does, pass {options}; if these are classes, pass --no-missing-label.",
+            do=f"If so, pass {options}. If these are classes, pass --no-missing-label.",
         )
     return [
         mark
         for mark, count in marks.items()
         if typer.confirm(
-            f"The label is {quoted(mark)} in {count:,} rows of {source}. Is it missing there?",
+            f"The label is {quoted(mark)} in {count:,} rows of {source}. Does this mark a missing "
+            "label?",
             default=True,
             err=True,
         )
@@ -232,18 +233,18 @@ def _missing_among(source: str, label: str | None, marks: dict[str, int]) -> lis
 
 
 def check_labels_file(source: str, kind: Kind, labels: str | None) -> None:
-    """Refuse npy files without a file of labels, and such a file for data of another kind."""
+    """Refuse npy files without a file of labels, and a file of labels for other data."""
     if kind == "npy" and labels is None:
         raise ValueError(f"{source} has no labels. Which file has them? Pass --labels FILE.")
     if kind != "npy" and labels is not None:
         raise ValueError(
-            f"--labels is the number of labels to keep; got {labels!r}. A file of labels is for "
-            ".npy files, but DATA is not one. Pass a whole number, or omit it."
+            f"--labels must be the number of labels to keep; got {labels!r}. A file of labels is "
+            "only for .npy files. Pass a whole number, or omit it."
         )
 
 
 def check_options(kind: Kind, **given: object) -> None:
-    """Refuse options of another kind of data."""
+    """Refuse options that are for another kind of data."""
     belongs = {"size": "images"}
     for name, value in given.items():
         wanted = belongs.get(name, "table")

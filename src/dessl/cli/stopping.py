@@ -1,9 +1,9 @@
-"""Ctrl-C and SIGTERM, from the first instruction to the last: one line, and exit code 130 or 143.
+"""Ctrl-C and SIGTERM, at any time: one line, and exit code 130 or 143.
 
-Three ways to stop, by what there is to lose. Before a command begins, after it ended and while a
-module is being imported, the process ends at once: a library that is imported half may swallow the
-exception of Ctrl-C or turn it into another one. Within a command the exception unwinds it, so that
-its files are left whole; if a library swallows it, it is raised again.
+There are three cases. Before a command begins, after it ended and during an import, the process
+exits at once: a half-imported library may swallow the exception of Ctrl-C or turn it into another
+one. Within a command, the exception unwinds the stack, so that files stay complete; if a library
+swallows the exception, it is raised again.
 """
 
 import os
@@ -14,17 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-AGAIN = 1.0  # seconds after which an interrupt that was swallowed is raised again
+AGAIN = 1.0  # seconds after which a swallowed interrupt is raised again
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 IMPORTING = "<frozen importlib._bootstrap>"
 CODES = tuple(128 + number for number in NUMBERS)
-_codes: list[int] = []  # of the interrupts that came
-_lines = ["Interrupted."]  # what to say: that of the innermost block
-_last = ""  # what is going to be said, once that block is left
+_codes: list[int] = []  # exit codes of the interrupts received
+_lines = ["Interrupted."]  # messages; the innermost block's comes last
+_last = ""  # the message to print after that block
 
 
 def stop_at_once() -> None:
-    """Let SIGINT and SIGTERM end this process, now and until it has ended."""
+    """From now on, exit at once on SIGINT and SIGTERM."""
     for number in NUMBERS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _leave)
@@ -37,7 +37,7 @@ def _leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (a sig
 
 @contextmanager
 def saying(line: str) -> Iterator[None]:
-    """Let this be said at the end if the block is interrupted."""
+    """Print this line at the end if the block is interrupted."""
     global _last
     _lines.append(line)
     try:
@@ -50,13 +50,13 @@ def saying(line: str) -> Iterator[None]:
 
 
 def code_of_interrupt() -> int:
-    """Return the exit code after an interrupt that came as a block was entered or left."""
+    """Return the exit code after an interrupt received while entering or leaving a block."""
     calm()
     return _codes[0] if _codes else CODES[0]
 
 
 def farewell() -> str:
-    """Return the line to say after an interrupt, once."""
+    """Return the line to print after an interrupt, once."""
     global _last
     line, _last = _last or _lines[-1], ""
     return line
@@ -64,9 +64,9 @@ def farewell() -> str:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the process with exit code 130 or 143, from anywhere in the block.
+    """On SIGINT or SIGTERM anywhere in the block, exit with code 130 or 143.
 
-    In a thread, and where there are no timers (Windows), signals are left as they are.
+    In a thread, and where there are no timers (Windows), signal handlers stay unchanged.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
@@ -95,7 +95,7 @@ def stoppable() -> Iterator[None]:
             if before[number] != signal.SIG_IGN:
                 signal.signal(number, stop)
         yield
-    except GeneratorExit:  # an interrupt came between the block and this
+    except GeneratorExit:  # an interrupt between the block and this line
         raise
     except BaseException:
         if not _codes:
@@ -110,7 +110,7 @@ def stoppable() -> Iterator[None]:
 
 
 def calm() -> None:
-    """Raise no interrupt again: this one was taken."""
+    """Stop the timer: the interrupt was handled."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
 

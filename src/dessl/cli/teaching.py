@@ -1,8 +1,8 @@
 """``dessl fit --teacher``: few gold labels, and answers from a source that may be wrong.
 
-RUN/model/        the student, and what takes the teachers' answers if they will answer new rows
-RUN/facts.json    how good each teacher is, what was kept and why; RUN/report.html shows it
-RUN/training/     checkpoints, from which a killed run is resumed
+RUN/model/        the student, and the model of the teachers' answers if they also answer new rows
+RUN/facts.json    how good each teacher is, what was kept and why; shown in RUN/report.html
+RUN/training/     checkpoints, used to resume a killed run
 """
 
 import shlex
@@ -51,18 +51,18 @@ SETTINGS = {"risk": "taught", "lam": 0, "networks": 0, "pool": False}  # of the 
 
 
 def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse options of ``dessl fit`` that have no meaning for a student of a teacher."""
+    """Refuse options of ``dessl fit`` that do not apply with ``--teacher``."""
     odd = [name for name, value in options.items() if name not in ONLY and value != defaults[name]]
     if odd:
         named = ", ".join("--" + name.replace("_", "-") for name in odd)
         raise ValueError(
-            f"{named} cannot be used with --teacher: a student is trained in its own way, and all "
-            "gold labels judge it out of fold. Omit it."
+            f"{named} cannot be used with --teacher: a student has its own training procedure and "
+            "is evaluated on all gold labels by cross-fitting. Omit it."
         )
 
 
 def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
-    """Train a student on gold labels and a teacher's answers, and say how good both are."""
+    """Train a student on gold labels and a teacher's answers, and report how good both are."""
     started, out, source = time.perf_counter(), options["out"], options["data"]
     if kind_of(source) != "table":
         raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
@@ -105,20 +105,20 @@ def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
 
 
 def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> list[Answers] | None:
-    """Read the teachers' answers to new rows, for a model that takes them; None for the student."""
+    """Read the teachers' answers to new rows, for a model that uses them; None for the student."""
     if not isinstance(model.model, TaughtPredictor) or model.model.taught.listening is None:
         return None
     table, columns = open_table(source, sheet=sheet), model.details["teachers"]
     absent = [one for names in columns.values() for one in names if one not in table.columns]
     if absent:
-        say(f"Note: {source} has no column {absent[0]!r}: the student answers without its teacher.")
+        say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
     missing = () if model.encoding is None else model.encoding.missing_labels
     return _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
 
 
 def probabilities(model: SavedModel, source: str, x: Tensor, *, sheet: str | None = None) -> Tensor:
-    """Return probabilities (n, classes) of rows of DATA, with its teachers' answers if it can."""
+    """Return probabilities (n, classes) of DATA, using the teachers' answers if the model does."""
     return model.predict_proba(x, answers_to(model, source, sheet=sheet))
 
 
@@ -135,7 +135,7 @@ def _columns(source: str, names: Sequence[str], sheet: str | None) -> dict[str, 
 def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
-    """The rows without their teachers' columns, and the teachers' answers beside them."""
+    """The rows without the teachers' columns, and the teachers' answers."""
     data = training_data(
         source,
         label=options["label"],

@@ -1,6 +1,6 @@
-"""``torchrun -m dessl fit`` and ``reproduce``: processes that work together, of which one speaks.
+"""``torchrun -m dessl fit`` and ``reproduce``: several processes, one of which prints.
 
-Rank 0 prints. Another rank prints an error only if no other rank has said the same.
+Rank 0 prints. Another rank prints an error only if no other rank has printed it.
 """
 
 import os
@@ -8,24 +8,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-SECONDS = 5.0  # for rank 0 to say what is wrong with the command line
+SECONDS = 5.0  # to wait for rank 0 to report an error in the command line
 TOGETHER = ("fit", "reproduce")  # commands that share their work
 
 
 def is_launched() -> bool:
     """Whether a launcher such as ``torchrun`` started this process as one of several.
 
-    Found without torch, which ``dessl --help`` does without.
+    Does not import torch, so that ``dessl --help`` stays fast.
     """
     return os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1")
 
 
 @contextmanager
 def joined(typed: Sequence[str]) -> Iterator[None]:
-    """Join the other processes for a command, where there are any.
+    """Join the other processes of a command, if there are any.
 
     Args:
-        typed: What was typed after ``dessl``.
+        typed: Arguments after ``dessl``.
 
     Raises:
         ValueError: The command is for one process.
@@ -39,8 +39,8 @@ def joined(typed: Sequence[str]) -> Iterator[None]:
     with process_group(), ExitStack() as stack:
         if name not in TOGETHER:
             raise ValueError(
-                f"dessl {name} runs in one process: start it without torchrun. Commands for "
-                f"several are {' and '.join(TOGETHER)}."
+                f"dessl {name} runs in one process: start it without torchrun. Only "
+                f"{' and '.join(TOGETHER)} can use several."
             )
         if rank():
             nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
@@ -49,13 +49,13 @@ def joined(typed: Sequence[str]) -> Iterator[None]:
         try:
             yield
         except SystemExit as end:
-            if end.code:  # rank 0 has said why; torchrun ends all of them when the first one ends
+            if end.code:  # rank 0 printed why; torchrun ends all ranks when the first one ends
                 wait_for_first(SECONDS)
             raise
 
 
 def is_said_here(line: str) -> bool:
-    """Whether this process is to say a line that others may say too."""
+    """Whether this process should print a line that other ranks may print too."""
     if not is_launched():
         return True
     from dessl.training.ranks import is_first_to_say

@@ -1,8 +1,9 @@
-"""Prediction sets: all classes that a label may have, so that 90 % of the sets hold it.
+"""Prediction sets: the classes that a row may have, such that 90 % of the sets contain its label.
 
-A set has the classes with score s_k = 1 − p_k at most t. Split conformal prediction takes for t the
+A set contains the classes with score s_k = 1 − p_k ≤ t. Split conformal prediction takes for t the
 ⌈(m + 1) c⌉-th smallest score s_y of m labelled rows: over draws of the labels the sets of new rows
-then hold their label with probability at least c, for any model. From few labels, though, t itself
+then contain their label with probability at least c, for any model. From few labels, though, t
+itself
 varies: a given t may cover much less or much more than c.
 
 Unlabelled rows make t more precise. The share of labels with a score up to t is a mean of
@@ -10,8 +11,8 @@ Unlabelled rows make t more precise. The share of labels with a score up to t is
 
     F̂(t) = mean_L 1[s_y ≤ t] + λ ( mean_U H_t − mean_L H_t )
 
-estimates it without bias, and t is the smallest s_y from which on F̂(t) ≥ c (n + 1)/n, as in split
-conformal prediction, with n the number of labels that F̂ is worth: m divided by the share of
+estimates it without bias, and t is the smallest s_y from which F̂(t) ≥ c (n + 1)/n, as in split
+conformal prediction, with n the number of equivalent labels of F̂: m divided by the share of
 variance that H_t leaves. With λ = 0 the rule is split conformal prediction's. With λ > 0 its
 coverage is no longer exact in finite samples; benchmarks/coverage/more.py measures it.
 """
@@ -37,12 +38,12 @@ class PredictionSets(NamedTuple):
 
     Attributes:
         threshold: t; a class is in the set if 1 − p_k ≤ t.
-        coverage: The coverage asked for.
+        coverage: Requested coverage.
         lam: λ at the threshold; 0 for split conformal prediction.
-        n_labelled: m.
-        n_unlabelled: n_u.
-        shift_p_value: Of the test whether unlabelled rows look like labelled ones; NaN if it was
-            not made.
+        n_labelled: Number m of labelled rows.
+        n_unlabelled: Number n_u of unlabelled rows.
+        shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
+            not tested.
     """
 
     threshold: float
@@ -55,7 +56,7 @@ class PredictionSets(NamedTuple):
     def sets(self, probabilities: ArrayLike) -> Tensor:
         """Which classes are in each row's set, (n, classes), boolean.
 
-        The most likely class is always in, so that no set is empty.
+        The most likely class is always included, so that no set is empty.
 
         >>> rule = PredictionSets(0.6, 0.9, 0.0, 20, 0, float("nan"))
         >>> rule.sets([[0.5, 0.5], [0.9, 0.1]]).tolist()
@@ -81,9 +82,9 @@ def prediction_sets(
             trained on, (m, classes), m ≥ 3.
         y: Their labels, (m,).
         probabilities_unlabelled: Predicted probabilities of unlabelled rows, (n_u, classes).
-            Without them the sets are those of split conformal prediction.
-        coverage: The share of new rows whose set should hold their label, in (0, 1).
-        check_shift: As in :func:`estimate_metric`.
+            Without them, this is split conformal prediction.
+        coverage: Share of new rows whose set should contain their label, in (0, 1).
+        check_shift: Same as in :func:`estimate_metric`.
 
     >>> p = [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7]] * 5
     >>> rule = prediction_sets(p, [0, 1, 1, 1] * 5, coverage=0.7)
@@ -107,7 +108,7 @@ def prediction_sets(
 
 
 def _split_threshold(scores: Tensor, coverage: float) -> float:
-    """The ⌈(m + 1) c⌉-th smallest score; 1, so that sets are whole, if m is too small for one."""
+    """The ⌈(m + 1) c⌉-th smallest score; 1, which includes all classes, if m is too small."""
     m = len(scores)
     rank = math.ceil((m + 1) * coverage - 1e-9)
     if rank > m:
@@ -124,7 +125,7 @@ def _split_threshold(scores: Tensor, coverage: float) -> float:
 def _debiased_threshold(
     own: Tensor, p: Tensor, p_u: Tensor, coverage: float
 ) -> tuple[float, float]:
-    """The smallest threshold from which on the debiased coverage is large enough, and its λ."""
+    """The smallest threshold above which the debiased coverage is large enough, and its λ."""
     candidates = own.sort().values  # F̂ jumps there
     expected_u = _expected_below(p_u.flatten(), candidates, len(p_u))
     best, best_lam = 1.0, 0.0

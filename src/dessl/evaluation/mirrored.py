@@ -8,12 +8,12 @@ class Mirrored(nn.Module):
     """Average a trained network's logits over an image and its horizontal flip.
 
     Doubles the cost of prediction and needs no training: an image and its flip get the same
-    prediction, and averaging the two reduces noise. Not for images where left and right differ in
-    meaning, such as letters. It starts in the network's own mode; in training mode it is the
-    network itself.
+    prediction, and averaging the two reduces noise. Do not use it for images where left and right
+    differ in meaning, such as letters. It starts in the network's own mode; in training mode it is
+    the network itself.
 
     Args:
-        model: From images (n, channels, height, width) to logits (n, classes). It is not copied.
+        model: Network from images (n, channels, height, width) to logits (n, classes). Not copied.
 
     Shape:
         Same as the network's.

@@ -1,4 +1,4 @@
-"""Verdict: what a comparison with the complete case says, as one of five outcomes and in words.
+"""Verdict: the outcome of a comparison with the complete case, as a category and a sentence.
 
 With the 95 % interval of the difference, turned so that above 0 is better, and a margin m,
 
@@ -6,11 +6,11 @@ With the 95 % interval of the difference, turned so that above 0 is better, and 
      |    [---|---]    |            no practical difference: the interval lies within the margin
      |        | [------|---]        better: it lies above 0
     [|------] |        |            worse: it lies below 0
-     |   [----|--------|--]         cannot tell yet: none of these
+     |   [----|--------|--]         cannot tell yet: none of the above
 
-and "not used" where the complete case is what the user gets. An interval that is within the margin
-and excludes 0 is a difference too small to matter: no practical difference. A comparison with a
-baseline that did not train has no verdict.
+and "not used" if the user gets the complete case itself. An interval that lies within the margin
+and excludes 0 shows a difference too small to matter: no practical difference. A comparison with a
+baseline that failed to train has no verdict.
 """
 
 import math
@@ -35,19 +35,19 @@ Outcome = Literal[
 ]
 OUTCOMES: dict[Outcome, str] = {
     "better": "Better than the complete case",
-    "no practical difference": "No practical difference to the complete case",
-    "not used": "Unlabelled data was not used: the complete case is what you get",
+    "no practical difference": "No practical difference from the complete case",
+    "not used": "Unlabelled data was not used: this model is the complete case",
     "worse": "Worse than the complete case",
-    "cannot tell yet": "Cannot tell yet",
-    "no verdict": "No verdict: the complete case did not train",
+    "cannot tell yet": "No clear difference yet",
+    "no verdict": "No verdict: the complete case failed to train",
 }
-"""What each outcome is called in headings and at the start of a sentence."""
+"""The outcomes in words, for headings and the start of a sentence."""
 
 MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
-POWER = 0.8  # probability that the labels asked for decide
+POWER = 0.8  # probability that the number of labels given settles the question
 MOST_NEEDED = 10_000_000
-MANY = 100  # times as many, from which on a larger margin is proposed
-STEP = 1.02  # from one number of labels tried to the next
+MANY = 100  # above this multiple of the labels at hand, suggest a larger margin
+STEP = 1.02  # ratio between successive numbers of labels tried
 
 OVER_SEEDS = "paired t-test over seeds"
 OVER_ROWS = "debiased, paired over rows"
@@ -56,23 +56,23 @@ OVER_LABELS = "paired over labels held out in training"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric of one method minus that of another.
+    """The difference of a metric between two methods.
 
     Attributes:
-        metric: Its name; for a loss, a negative difference favours ``method``.
-        method: The one method.
-        against: The other.
-        difference: The estimate; NaN where a value is missing or infinite.
-        low: Lower end of its interval; NaN where there is none, as all that follow.
-        high: Upper end.
-        p_value: Of the hypothesis that the two are equal.
-        confidence: Of the interval.
+        metric: Name of the metric; for a loss, a negative difference favours ``method``.
+        method: Name of the method.
+        against: Name of the method it is compared with.
+        difference: Estimated difference; NaN if a value is missing or infinite.
+        low: Lower end of the interval; this and the next fields are NaN if there is none.
+        high: Upper end of the interval.
+        p_value: Two-sided p-value of no difference.
+        confidence: Confidence level of the interval.
         test: ``OVER_SEEDS``, ``OVER_ROWS`` or ``OVER_LABELS``.
-        n: Seeds, or labelled rows.
-        lam: λ of the one method, where it matters.
-        p_better: One-sided, for the one being better.
-        p_worse: One-sided, for it being worse.
-        p_wilcoxon: Two-sided, by signed ranks.
+        n: Number of seeds, or of labelled rows.
+        lam: λ of ``method``, if it matters.
+        p_better: One-sided p-value for ``method`` being better.
+        p_worse: One-sided p-value for ``method`` being worse.
+        p_wilcoxon: Two-sided p-value of Wilcoxon's signed-rank test.
     """
 
     metric: str
@@ -101,11 +101,11 @@ class Comparison:
         return (self.difference > 0) == higher_is_better(self.metric)
 
     def outcome(self, margin: float = MARGIN) -> Outcome:
-        """What the interval says.
+        """The outcome that the interval supports.
 
         Args:
-            margin: Differences within ± it do not matter, in the metric's own scale: 0.01 is one
-                point of accuracy. With 0, every difference matters.
+            margin: Smallest difference that matters, in the metric's own scale: 0.01 is one point
+                of accuracy. With 0, every difference matters.
 
         >>> one = Comparison("brier", "a", "b", -0.02, -0.03, -0.005, 0.01, 0.95, OVER_ROWS, 50)
         >>> one.outcome(), one.outcome(margin=0.05)
@@ -119,14 +119,14 @@ class Comparison:
         return "better" if self.better else "worse"
 
     def needed(self, margin: float = MARGIN) -> int | None:
-        """How many more labels (or seeds) would decide it, or None where that cannot be said.
+        """How many more labels (or seeds) would settle the question; None if that is unknown.
 
         With n' of them the standard error is √(n / n') times that observed. The number returned is
         the least for which the interval of a difference D ~ Normal(observed, error²) excludes zero
         or lies within the margin with probability 0.8, rounded up to two digits.
 
         Args:
-            margin: As in :meth:`outcome`.
+            margin: Same as in :meth:`outcome`.
 
         >>> one = Comparison("brier", "a", "b", -0.02, -0.06, 0.02, 0.3, 0.95, OVER_ROWS, 50)
         >>> one.needed()
@@ -144,10 +144,10 @@ class Comparison:
         return _rounded_up(int(enough[0]) - self.n) if len(enough) else None
 
     def change(self, *marks: float) -> str:
-        """What changed, interval first, in words.
+        """The change, its interval and its p-value, in words.
 
         Args:
-            marks: Numbers other than zero that the interval must be told apart from.
+            marks: Numbers besides zero that rounding must keep apart from the interval's ends.
         """
         metric, marks = self.metric, (0.0, *marks)
         digits = interval_digits(metric, self.low, self.high, *marks)
@@ -157,23 +157,26 @@ class Comparison:
         )
         points = " points" if metric_named(metric).percent else ""
         direction = "higher" if higher_is_better(metric) else "lower"
+        words = metric_named(metric).words
+        words = f"the {words}" if words[0].isupper() else words
+        method = f"the {self.method}" if self.method in ("pool", "student") else self.method
         return (
-            f"{self.method} changed {metric_named(metric).words} by {low} to {high}{points} "
-            f"({100 * self.confidence:g} % interval, estimate {estimate}, "
-            f"{shown_p(self.p_value)}, {self.test}, n = {self.n}; {direction} is better)"
+            f"{method} changed {words} by {estimate}{points} "
+            f"({100 * self.confidence:g} % interval {low} to {high}, {shown_p(self.p_value)}, "
+            f"{self.n} {_unit(self)}; {direction} is better)"
         )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the model is worth beside the complete case.
+    """How the model compares with the complete case.
 
     Attributes:
-        outcome: One of five, or "no verdict".
+        outcome: One of the five outcomes, or "no verdict".
         sentence: The outcome in words, with its interval.
-        margin: Differences within ± it were taken not to matter; None where nothing was compared.
-        needed: About how many more labels would decide it; None where it is decided, or no number
-            would.
+        margin: Smallest difference that matters; None if nothing was compared.
+        needed: About how many more labels would settle the question; None if it is settled, or if
+            no number would settle it.
     """
 
     outcome: Outcome
@@ -190,15 +193,15 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
     """Return the verdict of one comparison with the complete case.
 
     Args:
-        comparison: Of a method, such as one that used unlabelled data, minus the complete case.
-        margin: Differences within ± it do not matter, in the metric's own scale.
-        share: Of new labels that would be held out to judge by.
+        comparison: A method, such as one that used unlabelled data, minus the complete case.
+        margin: Smallest difference that matters, in the metric's own scale.
+        share: Share of new labels that would be held out for evaluation.
 
     >>> better = Comparison("accuracy", "DePseudoLabel", "complete case", 0.02, 0.01, 0.03, 0.002,
     ...                     0.95, OVER_SEEDS, 5)
     >>> print(verdict(better).sentence)
-    Better than the complete case: DePseudoLabel changed accuracy by +1.0 to +3.0 points (95 %
-    interval, estimate +2.0, p = 0.002, paired t-test over seeds, n = 5; higher is better).
+    Better than the complete case: DePseudoLabel changed accuracy by +2.0 points (95 % interval
+    +1.0 to +3.0, p = 0.002, 5 seeds; higher is better).
     """
     outcome = comparison.outcome(margin)
     found = f"{OUTCOMES[outcome]}: {comparison.change(-margin, margin)}"
@@ -215,28 +218,28 @@ def verdict(comparison: Comparison, *, margin: float = MARGIN, share: float = 1.
     unit = "seeds" if comparison.test == OVER_SEEDS else "labels"
     if share < 1:
         held_out, count = count, _rounded_up(math.ceil(count / share))
-        more = f"About {count:,} more labels, {held_out:,} of them held out, would decide it."
+        more = f"About {count:,} more labels, {held_out:,} of them held out, would settle it."
     else:
-        more = f"About {count:,} more {unit} would decide it."
+        more = f"About {count:,} more {unit} would settle it."
     if count > MANY * comparison.n:
-        more = f"{more} A larger margin needs fewer."
+        more = f"{more} With a larger margin, fewer are enough."
     return Verdict(outcome, f"{found}. {more}", margin, count)
 
 
 def not_used(why: str) -> Verdict:
-    """Return the verdict where the complete case is what the user gets.
+    """Return the verdict if the user gets the complete case itself.
 
     Args:
-        why: A sentence.
+        why: The reason, as a sentence.
     """
     return Verdict("not used", f"{OUTCOMES['not used']}. {why}")
 
 
 def no_verdict(why: str) -> Verdict:
-    """Return that there is no verdict, since the baseline did not train.
+    """Return "no verdict": the baseline failed to train.
 
     Args:
-        why: What was wrong with it, and what to do, in a sentence.
+        why: What went wrong and what to do, as a sentence.
     """
     return Verdict("no verdict", f"{OUTCOMES['no verdict']}. {why}")
 
@@ -271,14 +274,18 @@ def decided(
 
 def _undecidable(comparison: Comparison) -> str:
     if math.isnan(comparison.low):
-        return "There is no interval: more runs or labels are needed."
-    return (
-        "No number of labels that one could get would decide it with this margin: set a larger one."
+        return "There is no interval: add seeds or labels."
+    return "No realistic number of labels would settle it with this margin: set a larger one."
+
+
+def _unit(comparison: Comparison) -> str:
+    return {OVER_SEEDS: "seeds", OVER_LABELS: "labels held out in training"}.get(
+        comparison.test, "held-out labels"
     )
 
 
 def _rounded_up(count: int) -> int:
-    """Two significant digits, upwards.
+    """Round up to two significant digits.
 
     >>> _rounded_up(321), _rounded_up(7)
     (330, 7)
@@ -288,7 +295,7 @@ def _rounded_up(count: int) -> int:
 
 
 def shown_p(p_value: float) -> str:
-    """Return a p-value in a sentence.
+    """Return a p-value as sentences show it.
 
     >>> shown_p(0.0421), shown_p(1e-9)
     ('p = 0.042', 'p < 0.001')
@@ -305,5 +312,5 @@ def short_p(p_value: float) -> str:
     """
     if p_value < 0.001:
         return "< 0.001"
-    near = p_value != 0.05 and round(p_value, 3) == 0.05  # on which side must be seen
+    near = p_value != 0.05 and round(p_value, 3) == 0.05  # show on which side it lies
     return f"{p_value:.{4 if near else 3}f}"

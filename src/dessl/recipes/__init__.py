@@ -1,4 +1,4 @@
-"""Good defaults: from a data set to a trained classifier that is checked on held-out labels."""
+"""Recipes: good defaults that turn a data set into a classifier checked on held-out labels."""
 
 from dessl.recipes.defaults import Recipe, recipe_for
 from dessl.recipes.fit import Fitted, fit

@@ -1,15 +1,16 @@
-"""Whether the complete case trained: a model that did not is no baseline for a verdict.
+"""Check that the complete case trained: a model that failed to is no baseline for a verdict.
 
-On the labels held out of its networks it is compared with two predictors that cannot fail to train:
-the class frequencies, and a logistic regression, each fitted on the other labels. It failed if
+On its held-out labels it is compared with two predictors that cannot fail to train:
+the class frequencies, and a logistic regression, each fitted on the other labels. Training failed
+if
 
 - it predicts one class for all of them, although they have several and the regression predicts
   several, or
-- its cross-entropy is higher than that of the frequencies by more than one standard error, or than
+- its cross-entropy exceeds that of the frequencies by more than one standard error, or
   that of the regression by more than three.
 
-A network whose step was not selected may be overconfident, which is no failure to train: there the
-cross-entropy is that of p^T, T fitted on the held-out labels.
+A network without a selected step may be overconfident, which is not a failure to train: then the
+cross-entropy is that of p^T, with T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence
@@ -27,25 +28,28 @@ from dessl.teachers.linear import STRENGTHS, Linear
 from dessl.teachers.pool import exponent
 from dessl.teachers.pooling import as_columns
 
-FEWEST_LABELS = 10  # held out, to tell a failure from chance
+FEWEST_LABELS = 10  # held-out labels needed to tell a failure from chance
 RESTARTS = 2
 LONGER = 2  # times the steps, at each restart
-SLOWER = 3.0  # what the learning rate is divided by, from the second restart on
-OTHER_SEEDS = 1000  # from one restart to the next
-ERRORS = {"class frequencies": 1.0, "a logistic regression": 3.0}  # above which it is worse
+SLOWER = 3.0  # divisor of the learning rate from the second restart on
+OTHER_SEEDS = 1000  # difference of seeds between restarts
+ERRORS = {
+    "class frequencies": 1.0,
+    "a logistic regression": 3.0,
+}  # standard errors above which it is worse
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """How the complete case did on held-out labels.
+    """The complete case on held-out labels.
 
     Attributes:
-        n: Held-out labels; rows of one group count as one.
-        cross_entropy: Of the complete case.
-        frequencies: Of the class frequencies.
-        regression: Of the logistic regression; None where it was not fitted.
-        failures: What was wrong with each training that failed, in order.
-        trained: Whether the last training, the one that is kept, did not fail.
+        n: Number of held-out labels; rows of one group count as one.
+        cross_entropy: Cross-entropy of the complete case.
+        frequencies: Cross-entropy of the class frequencies.
+        regression: Cross-entropy of the logistic regression; None if not fitted.
+        failures: What went wrong in each failed training, in order.
+        trained: Whether the last training, which is kept, succeeded.
     """
 
     n: int
@@ -57,7 +61,7 @@ class Baseline:
 
     @property
     def account(self) -> str:
-        """What was wrong and what was done about it, in one sentence; "" where nothing was."""
+        """What went wrong and what was done about it, in one sentence; "" if nothing did."""
         if not self.failures:
             return ""
         restarts = len(self.failures) - (not self.trained)
@@ -68,20 +72,20 @@ class Baseline:
         last = self.failures[-1]
         return (
             f"{last[0].upper()}{last[1:]}, even though {how}. Label more rows of each class, or "
-            "choose other steps."
+            "change the number of steps (--steps)."
         )
 
 
 @dataclass(frozen=True)
 class References:
-    """What the held-out labels are, and the losses of predictors that cannot fail to train.
+    """The held-out labels, and the losses of predictors that cannot fail to train.
 
     Attributes:
-        y: (n,) the held-out labels, part after part.
-        groups: (n,) numbers; rows of one group count as one label.
-        losses: (n,) of each reference, by name.
-        classes: How many classes the regression predicts; 2 where it was not fitted.
-        names: Of the classes.
+        y: The held-out labels (n,), in order of the parts.
+        groups: Group numbers (n,); rows of one group count as one label.
+        losses: Losses (n,) of each reference, by name.
+        classes: Number of classes that the regression predicts; 2 if not fitted.
+        names: Names of the classes.
     """
 
     y: Tensor
@@ -92,11 +96,11 @@ class References:
 
     @classmethod
     def of(cls, data: SemiData, parts: HeldOutParts) -> "References | None":
-        """Fit the references; None where labels are too few to judge by.
+        """Fit the references; None if labels are too few.
 
         Args:
-            data: As it was given.
-            parts: What the networks are trained on.
+            data: The data as given.
+            parts: The data of each network, with its held-out rows.
         """
         held = [part.validation for part in parts.data]
         y = torch.cat([part.y.cpu() for part in held if part is not None] or [torch.empty(0)])
@@ -116,11 +120,11 @@ class References:
     def judged(
         self, logits: Tensor, failures: tuple[str, ...] = (), *, selected: bool = True
     ) -> Baseline:
-        """Return how the complete case did.
+        """Evaluate the complete case.
 
         Args:
-            logits: (n, classes) of the held-out rows, each by the network that held it out.
-            failures: Of earlier trainings.
+            logits: Logits (n, classes) of the held-out rows, each by the network that held it out.
+            failures: Failures of earlier trainings.
             selected: Whether held-out rows selected the networks' steps.
         """
         log_p = logits.double().cpu().log_softmax(1)
@@ -143,7 +147,7 @@ class References:
         if bool((predicted == chosen).all()) and others and self.classes > 1:
             return (
                 f"it predicts {self.names[chosen]!r} for all {n} held-out rows, of which {others} "
-                "have another label"
+                "have a different label"
             )
         for name, losses in self.losses.items():
             check = held_out_check(losses, own, self.groups)
@@ -156,11 +160,11 @@ class References:
 
 
 def restarted(recipe: Recipe, number: int) -> Recipe:
-    """Return a recipe to train again with: longer, slower, without an early end, other draws.
+    """Return a recipe for a restart: longer, slower, without early stopping, with other seeds.
 
     Args:
-        recipe: What failed at first.
-        number: Of the restart, from 1.
+        recipe: The recipe that failed first.
+        number: Number of the restart, from 1.
     """
     plan, longer = recipe.plan, LONGER**number
     again = replace(
@@ -176,7 +180,7 @@ def restarted(recipe: Recipe, number: int) -> Recipe:
 
 
 def _frequency_losses(parts: HeldOutParts) -> Tensor:
-    """Each held-out label's loss by the frequencies of the labels trained on, one more of each."""
+    """Each held-out label's loss under the training labels' frequencies, with one added to each."""
     found = []
     for part in parts.data:
         if part.validation is None:
@@ -188,7 +192,7 @@ def _frequency_losses(parts: HeldOutParts) -> Tensor:
 
 
 def _regression(data: SemiData, parts: HeldOutParts, strength: float) -> Tensor:
-    """Log-probabilities (n, classes) of held-out rows by a regression on the other labels."""
+    """Log-probabilities (n, classes) of held-out rows from a regression on the other labels."""
     x, y = as_columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     if data.validation is not None:
         fitted = Linear(strength).fit(x, y, x[:0], data.n_classes)

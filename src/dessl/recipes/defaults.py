@@ -22,24 +22,24 @@ from dessl.training import TrainPlan
 Lam = float | Literal["auto"]
 Teachers = Sequence[object] | Literal["auto"] | None
 
-NETWORKS = 5  # networks, each with a fifth of the labels held out, where training is cheap
-LARGEST_TINY = 16  # side of images for which training is cheap, in any colours
-LARGEST_LENET = 32  # side of grey images for which training is cheap
+NETWORKS = 5  # networks, each with a fifth of the labels held out, if training is cheap
+LARGEST_TINY = 16  # side of images for which training is cheap, colour or not
+LARGEST_LENET = 32  # side of greyscale images for which training is cheap
 HIDDEN, LEAST_HIDDEN = 512, 16  # units of a table's network
-MOST_WEIGHTS = 512 * 4096  # of its first layer: of more columns, it has fewer units
+MOST_WEIGHTS = 512 * 4096  # of its first layer: with more columns, it has fewer units
 STEPS = 200  # with 100 labels or fewer
 EVALUATIONS = 20
-PATIENCE = 4  # evaluations without a better one
-IMPATIENT_AFTER = 0.25  # of the steps, at the earliest
+PATIENCE = 4  # evaluations without improvement
+IMPATIENT_AFTER = 0.25  # share of the steps before stopping early
 DEFAULT_SURROGATE = "pseudo_label"
 
-# Images on a GPU: FixMatch, debiased, about a minute of an H200 for 32 × 32 pixels.
-STRONG_SURROGATE, STRONG_LAM = "fixmatch", 0.5  # up to which its debiased risk is bounded below
-STRONG_STEPS, STRONG_ROWS = 8_000, 448  # unlabelled rows in a step, of 32 × 32 pixels
+# Images on a GPU: debiased FixMatch, about a minute on an H200 for 32 × 32 pixels.
+STRONG_SURROGATE, STRONG_LAM = "fixmatch", 0.5  # largest λ with a debiased risk bounded below
+STRONG_STEPS, STRONG_ROWS = 8_000, 448  # unlabelled rows per step, for 32 × 32 pixels
 STRONG_WIDTH, STRONG_SIDE = 64, 32
 LEAST_STRONG_SIDE = 8
 
-# Teachers by default: above these, they cost more than the networks.
+# Limits for teachers by default: above them, teachers cost more than the networks.
 LARGEST_POOLED = 32  # side of images
 MOST_COLUMNS = 4096
 MOST_LABELS = 10_000
@@ -47,7 +47,7 @@ MOST_LABELS = 10_000
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network of ``dessl.MODELS`` by name and options, as a saved model holds it."""
+    """A network of ``dessl.MODELS`` by name and options, as stored in a saved model."""
 
     name: str
     options: dict[str, Any]
@@ -59,20 +59,21 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that :func:`dessl.recipes.fit` needs in addition to the data.
+    """All that :func:`dessl.recipes.fit` needs besides the data.
 
     Attributes:
         model: Builds one network from standardised rows to logits.
         surrogate: The unlabelled term H; its views standardise images.
-        plan: How each network is trained. Its λ is the one to try where ``lam`` is ``"auto"``.
-        scaling: Of the inputs, which are standardised with it for ``model``.
-        lam: A number, or ``"auto"``: estimated on held-out labels, 0 if it does not help.
-        networks: Networks to train, each with a different fifth of the labels held out; one if
+        plan: Training plan of each network. Its λ is the one tried if ``lam`` is ``"auto"``.
+        scaling: Mean and deviation used to standardise the inputs of ``model``.
+        lam: λ as a number, or ``"auto"``: estimated on held-out labels, 0 if it does not help.
+        networks: Number of networks, each with a different fifth of the labels held out; one if
             :func:`fit` holds none out.
-        teachers: To pool with the networks, as in :func:`dessl.teachers.pooled`; () for no pool.
-        strong: Whether it is the recipe of images on a GPU: λ is tried as it is in the plan, and
-            mirror images are shown if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
-        safe: Whether what held-out labels show to be worse than the complete case is left out.
+        teachers: Teachers to pool with the networks, see :func:`dessl.teachers.pooled`; () for no
+            pool.
+        strong: Whether this is the recipe for images on a GPU: λ is tried as given in the plan, and
+            mirror images are used if a probe finds them safe (:mod:`dessl.recipes.mirrors`).
+        safe: Whether to drop whatever held-out labels show to be worse than the complete case.
     """
 
     model: Callable[[], nn.Module]
@@ -87,17 +88,17 @@ class Recipe:
 
     @property
     def default_surrogate(self) -> str:
-        """The name of its term, where the user named none."""
+        """The name of its surrogate, if the user gave none."""
         return STRONG_SURROGATE if self.strong else DEFAULT_SURROGATE
 
     @property
     def trains_unlabelled(self) -> bool:
-        """Whether networks are trained with unlabelled rows, unless held-out labels prefer none."""
+        """Whether to train networks with unlabelled rows, unless held-out labels are against it."""
         return RISKS[self.plan.risk].unlabelled and self.lam != 0
 
     @property
     def transform(self) -> Callable[[Tensor], Tensor]:
-        """Applied to rows in evaluation: uint8 images are standardised, floats stay as they are."""
+        """Applied to rows in evaluation: uint8 images are standardised, floats stay unchanged."""
         return lambda x: self.scaling.standardised(x) if x.dtype == torch.uint8 else x
 
 
@@ -130,37 +131,37 @@ def recipe_for(
     ============ ============================================ ==============================
 
     Unlabelled rows are used in one of two ways. By default, for tables, embeddings and images of up
-    to 32 pixels a side, the networks learn from the labelled rows and are pooled with teachers, of
-    which the graph uses all rows. Images on a GPU (``data.to("cuda")``) are different: strong views
-    are where the gains are, and there they are affordable, so that one network learns by FixMatch,
-    debiased, beside its complete case. With a ``surrogate``, a number for ``lam`` or
+    to 32 pixels a side, the networks are trained on the labelled rows and pooled with teachers, of
+    which the graph uses all rows. For images on a GPU (``data.to("cuda")``), the gains come from
+    strong views, which are affordable there: one network is trained with debiased FixMatch, and
+    compared with its complete case. With a ``surrogate``, a number for ``lam`` or
     ``teachers=None``, the networks are trained on the debiased risk, and there is no pool unless
-    you pass ``teachers`` as well: then it is made around those networks.
+    you pass ``teachers`` as well: then those networks are pooled.
 
-    On a CPU there are no flips because they change the class of digits, writing and some organs;
-    where they are safe, pass a surrogate with views of your own.
+    On a CPU there are no flips, since they change the class of digits, writing and some organs.
+    If they are safe for your images, pass a surrogate with your own views.
 
     Args:
-        data: With the labels to use; :func:`fit` holds some of them out. If it has propensities,
-            the debiased risk weighs labels by them, and there is no pool.
-        surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as
-            :func:`dessl.as_surrogate` takes; ``"pseudo_label"`` if one is needed and none given. A
-            surrogate of yours shows uint8 images by its own
-            views, ``dessl.augment.Weak`` or levels / 255, and the network predicts from the same.
+        data: The data with the labels to use; :func:`fit` holds some of them out. If it has
+            propensities, the debiased risk weights labels by them, and there is no pool.
+        surrogate: A name in ``dessl.SURROGATES``, a surrogate, or a function as accepted by
+            :func:`dessl.as_surrogate`; ``"pseudo_label"`` if one is needed and none is given. Your
+            own surrogate shows uint8 images through its own views, ``dessl.augment.Weak`` or
+            levels / 255, and the network predicts from the same.
         risk: A key of ``dessl.risk.RISKS`` that needs no propensities.
         lam: λ; ``"auto"`` tries the λ of least variance and falls back to the complete case.
         teachers: Names in ``dessl.teachers.KINDS``, teachers and scikit-learn classifiers to pool
-            with the networks; ``"auto"`` for ``dessl.teachers.DEFAULT`` where nothing else is
-            asked for (up to 10,000 labels and 4,096 columns), None for no pool.
+            with the networks; ``"auto"`` for ``dessl.teachers.DEFAULT`` if nothing else is
+            requested (up to 10,000 labels and 4,096 columns), None for no pool.
         steps: Optimiser steps of each network.
-        seed: Of weights, streams, dropout and held-out labels.
+        seed: Seed of weights, batches, dropout and held-out labels.
         model: A name in ``dessl.MODELS``, or a function that builds a network from standardised
             rows to logits.
-        networks: Networks to train; one alone where :func:`fit` holds no fifth of the labels out.
-        copies: If rows are repeated by weight, how often on average: steps and batches are sized
+        networks: Number of networks; only one is trained if :func:`fit` holds no labels out.
+        copies: If rows are repeated by weight, the average count: steps and batches are sized
             for the distinct rows.
-        safe: Never knowingly worse than the complete case: networks of a λ of yours, and a pool,
-            are left out if the held-out cross-entropy shows them to be worse (95 % interval).
+        safe: Never be knowingly worse than the complete case: networks trained with your λ, and a
+            pool, are dropped if the held-out cross-entropy shows them to be worse (95 % interval).
 
     >>> data = SemiData(torch.rand(200, 4), torch.arange(200) % 2)
     >>> recipe = recipe_for(data, lam=0.5)
@@ -169,7 +170,7 @@ def recipe_for(
     >>> recipe.teachers, recipe_for(data).teachers
     ((), ('graph', 'linear', 'trees', 'kernel'))
     """
-    risk_named(risk, propensity=False)  # folds change the probability of a label
+    risk_named(risk, propensity=False)  # folds change the labelling probability
     if lam != "auto":
         lam = _lam(lam)
     if steps is not None:
@@ -179,7 +180,7 @@ def recipe_for(
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
     asked = surrogate is not None or lam != "auto" or risk != "debiased"
-    asked = asked or data.propensity is not None  # teachers learn from labels as they come
+    asked = asked or data.propensity is not None  # teachers do not weight labels
     if not asked and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
         found = strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
         return replace(found, safe=safe)
@@ -204,7 +205,7 @@ def recipe_for(
 
 
 def _suits_strong(data: SemiData) -> bool:
-    """Whether strong views can be made of the rows, and there are rows to teach by them."""
+    """Whether strong views exist for these rows, and there are unlabelled rows to use them on."""
     shape = data.x.shape[1:]
     return (
         data.is_image
@@ -222,22 +223,22 @@ def strong_recipe(
     model: str | Callable[[], nn.Module] | None = None,
     networks: int | None = None,
 ) -> Recipe:
-    """Return FixMatch, debiased, for images on a GPU; works, slowly, on any device.
+    """Return debiased FixMatch for images on a GPU; works on any device, but slowly.
 
-    The λ of ½ is the largest for which the risk is bounded below. Nothing is selected: averaged
-    weights of the last step are kept, so that held-out labels judge without optimism. Teachers look
-    at what the network's last layer sees of a row, and are pooled with it.
+    λ = ½ is the largest for which the risk is bounded below. No step is selected: the averaged
+    weights of the last step are kept, so that held-out labels give an unbiased evaluation. Teachers
+    use the features of the network's last layer, and are pooled with it.
 
     Args:
         data: uint8 images with one or three channels, with unlabelled rows.
-        steps: Of the network; 8,000 if not given.
-        seed: As in :func:`recipe_for`.
-        model: Likewise; by default FastCifar of width 64.
-        networks: Likewise; one if not given.
+        steps: Training steps; 8,000 by default.
+        seed: Same as in :func:`recipe_for`.
+        model: Same as in :func:`recipe_for`; FastCifar of width 64 by default.
+        networks: Same as in :func:`recipe_for`; one by default.
     """
     length = STRONG_STEPS if steps is None else steps
     area = data.x.shape[2] * data.x.shape[3] / STRONG_SIDE**2
-    rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # of larger images, fewer fit
+    rows = max(64, round(STRONG_ROWS / max(1.0, area)))  # fewer larger images fit
     rows = min(rows, data.n_unlabelled)
     cuda, few = data.device.type == "cuda", data.n_labelled <= MOST_LABELS
     scaling = scaling_of(data.x)
@@ -270,14 +271,14 @@ def strong_recipe(
         scaling=scaling,
         lam="auto",
         networks=networks or 1,
-        # Of several networks each has seen labels that another is judged by, and so have features.
+        # With several networks, features depend on labels that another network is evaluated on.
         teachers=DEFAULT if model is None and networks in (None, 1) and few else (),
         strong=True,
     )
 
 
 def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[object, ...]:
-    """The teachers to pool; by default where the user asked for no other use of the rows."""
+    """The teachers to pool; the default ones unless the user chose another use of the rows."""
     if teachers is None:
         return ()
     if isinstance(teachers, str):
@@ -327,13 +328,13 @@ def _network_name(data: SemiData) -> str:
         return "mlp"
     if data.x.ndim != 4 or min(data.x.shape[2:]) < 4:
         images = (
-            " Grey images of 0 to 255 are converted with .astype('uint8'), and those of floats get "
-            "a channel axis with x[:, None]."
+            " Convert greyscale images of 0 to 255 with .astype('uint8'); add a channel axis to "
+            "float images with x[:, None]."
         )
         raise ValueError(
-            f"there are defaults for tables (n, features) and for images (n, channels, height, "
+            f"defaults exist for tables (n, features) and for images (n, channels, height, "
             f"width) with sides of at least 4; got rows of shape {tuple(data.x.shape[1:])}. "
-            "Pass model= (in DeSSLClassifier module=), a function that builds your network."
+            "Pass model= (module= in DeSSLClassifier), a function that builds your network."
             + (images if data.x.ndim == 3 else "")
         )
     small = max(data.x.shape[2:]) <= LARGEST_LENET and data.x.shape[1] == 1
@@ -366,9 +367,7 @@ def _plan(
     data: SemiData, risk: RiskKind, lam: float, steps: int | None, seed: int, copies: int
 ) -> TrainPlan:
     n = data.n_labelled // copies
-    longer = (
-        3 if _small_images(data) else 1
-    )  # convolutions on shifted images learn slower than columns
+    longer = 3 if _small_images(data) else 1  # convolutions on shifted images learn more slowly
     length = round(longer * STEPS * max(1.0, n / 100) ** 0.3) if steps is None else steps
     return TrainPlan(
         steps=length,
@@ -385,13 +384,15 @@ def _plan(
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
         patience_after=int(IMPATIENT_AFTER * length),
-        compile="off" if data.x.ndim == 2 else "auto",  # it takes longer than a table's steps
+        compile="off"
+        if data.x.ndim == 2
+        else "auto",  # compiling takes longer than training on a table
         seed=seed,
     )
 
 
 def _small_images(data: SemiData) -> bool:
-    """Whether a network for the images costs little."""
+    """Whether training a network on these images is cheap."""
     if data.x.ndim != 4:
         return False
     return max(data.x.shape[2:]) <= (LARGEST_LENET if data.x.shape[1] == 1 else LARGEST_TINY)

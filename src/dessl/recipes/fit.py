@@ -43,7 +43,7 @@ from dessl.training.folder import data_identity
 from dessl.training.ranks import check_alike, from_first, rank, ranks
 from dessl.training.threads import one_thread
 
-LAM_TO_TRY = 0.5  # where held-out labels show no slope of L on H to take λ from
+LAM_TO_TRY = 0.5  # used if held-out labels give no slope of L on H
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class Fitted:
     """A trained recipe and its complete-case twin.
 
     Attributes:
-        model: From rows as they come to log-probabilities: the pool of networks and teachers, or
-            the networks alone. The twin itself where there is no pool and λ is 0.
-        complete_case: The same networks trained on the labelled rows alone; where the data has
-            propensities, each label weighed by 1/π.
-        lam: The λ of the networks of ``model``; 0 where they are the complete case.
-        estimate: What held-out labels said of λ, where it was asked for and they are enough.
-        check: How both did on held-out labels, where both were trained and labels held out.
-        results: Of the networks of ``model``.
-        complete_results: Of the networks of ``complete_case``.
-        recipe: What was trained.
-        baseline: Whether the complete case trained; None where labels are too few to tell.
-        mirrors: What a probe said of mirror images; None where none was made.
-        refused: A pool that held-out labels show to be worse, and that is left out therefore.
+        model: Maps raw rows to log-probabilities: the pool of networks and teachers, or the
+            networks alone. The twin itself if there is no pool and λ is 0.
+        complete_case: The same networks trained on the labelled rows alone; if the data has
+            propensities, each label is weighted by 1/π.
+        lam: The λ of the networks of ``model``; 0 if they are the complete case.
+        estimate: λ estimated on held-out labels; None if not requested, or if labels are too few.
+        check: Both models on held-out labels; None unless both were trained with labels held out.
+        results: Training results of the networks of ``model``.
+        complete_results: Training results of the networks of ``complete_case``.
+        recipe: The recipe that was trained.
+        baseline: Whether the complete case trained; None if labels are too few to tell.
+        mirrors: Result of the probe of mirror images; None without one.
+        refused: A pool that was dropped because held-out labels show it to be worse.
     """
 
     model: Predictor | PooledPredictor
@@ -80,7 +80,7 @@ class Fitted:
 
     @property
     def pool(self) -> PoolReport | None:
-        """What each member of the pool counts for and brought; None where there is no pool."""
+        """The weight and the gain of each member of the pool; None without a pool."""
         return self.model.pool.report if isinstance(self.model, PooledPredictor) else None
 
     @property
@@ -91,13 +91,13 @@ class Fitted:
 
     @property
     def verdict(self) -> Verdict:
-        """What labels held out in training say of ``model`` beside the complete case."""
+        """The verdict on ``model`` against the complete case, from labels held out in training."""
         if self.baseline and not self.baseline.trained:
             return no_verdict(self.baseline.account)
         if self.model is self.complete_case:
             return not_used(self.account)
         compared = None if self.check is None else self.check.comparison
-        if self.pool and not self.lam:  # else its anchor is not the complete case
+        if self.pool and not self.lam:  # otherwise its anchor is not the complete case
             compared = _pool_comparison(self.pool)
         if compared is None:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
@@ -112,7 +112,7 @@ class Fitted:
 
     @property
     def account(self) -> str:
-        """What became of the unlabelled rows and why, in a sentence or two."""
+        """How the unlabelled rows were used and why, in a sentence or two."""
         uses = RISKS[self.recipe.plan.risk].unlabelled
         if self.pool:
             return f"{self._networks_account} {self.pool.verdict}" if uses else self.pool.verdict
@@ -121,34 +121,36 @@ class Fitted:
             return f"{self._networks_account} {left}" if uses else left
         if self.recipe.teachers and not uses:
             return (
-                f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to judge "
-                "teachers by."
+                f"No pool was made: fewer than {FEWEST_LABELS} labels could be held out to weight "
+                "the teachers."
             )
-        return self._networks_account if uses else "No method that uses them was asked for."
+        return (
+            self._networks_account if uses else "No method that uses unlabelled rows was requested."
+        )
 
     @property
     def _networks_account(self) -> str:
         if self.recipe.lam == 0:
-            return "The networks were trained without unlabelled rows, as λ = 0 asks."
+            return "The networks were trained without unlabelled rows, because λ = 0."
         if self.recipe.lam == "auto" and _bound(self.recipe) == 0:
             return (
-                "Debiased, this surrogate's risk is not bounded below at any λ above 0, so the "
+                "The debiased risk of this surrogate is not bounded below for any λ > 0, so the "
                 "networks were trained without unlabelled rows."
             )
         kept = f"The networks were trained with λ = {self.lam:.3g}"
         if not self.lam:
             kept = "The networks were trained without unlabelled rows"
         if self.check is None:
-            return f"{kept}; no labels were held out to judge by."
+            return f"{kept}; no labels were held out to check them."
         if self.recipe.lam != "auto" and not self.lam:
             return _left_out(f"λ of {self.recipe.lam:g}", self.check.comparison, "complete case")
         if self.recipe.lam != "auto":
             return f"{kept}."
-        rule = "a fall" if self.lam else "not a fall"
+        rule = "a decrease" if self.lam else "not a decrease"
         change = with_error("cross_entropy", self.check.difference, self.check.standard_error)
         mirrors = "" if self.mirrors is None else f" {self.mirrors}"
         return (
-            f"{kept}: with them, the cross-entropy of {self.check.n} held-out labels changed by "
+            f"{kept}: using them changed the cross-entropy on {self.check.n} held-out labels by "
             f"{change} (± standard error), {rule} of more than one standard error.{mirrors}"
         )
 
@@ -169,23 +171,23 @@ def fit(
 
     By default the model is a pool of the twin's networks and teachers (:mod:`dessl.teachers`), some
     of which use the unlabelled rows, with weights from held-out labels. With a surrogate or a λ of
-    your own, and no ``teachers``, the model is trained on the debiased risk.
+    your own and no ``teachers``, the model is trained on the debiased risk.
 
-    Each network has a different fifth of the labels held out, which select its step. With fewer
+    Each network holds out a different fifth of the labels, which select its step. With fewer
     than ten labels, or fewer than five that share their class with another, one network is trained
     on all of them and no step is selected. A validation part of the data replaces the folds. If λ
     is ``"auto"``, the twin's held-out L and H give the λ to try; the result is kept if it lowers
     the held-out cross-entropy by more than one standard error, otherwise the twin is kept. A twin
-    that did not train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
+    that failed to train is restarted (:mod:`dessl.recipes.baseline`). Test rows are never used.
 
     Args:
-        data: With its labels; not scaled yet, since the recipe's scaling is applied here.
-        recipe: From :func:`recipe_for` with this data.
-        groups: (n_labelled,) numbers; rows of one group, such as copies of one row, are held out
-            together and count as one held-out label.
-        callbacks: As in :func:`dessl.train`, for each network.
+        data: The data with its labels, not yet scaled: the recipe's scaling is applied here.
+        recipe: A recipe from :func:`recipe_for` for this data.
+        groups: Group numbers (n_labelled,). Rows of one group, such as copies of one row, are held
+            out together and count as one held-out label.
+        callbacks: Same as in :func:`dessl.train`, called for each network.
         out: Folder for resumable runs, one subfolder for each network and restart.
-        progress: Whether to show progress, where there is a terminal: a bar for each network, or
+        progress: Whether to show progress on a terminal: a bar for each network, or
             one for all within :func:`dessl.training.progress.whole_bar`.
 
     >>> from dessl.recipes import recipe_for
@@ -228,24 +230,25 @@ def fit(
 
 
 def _pool_comparison(report: PoolReport) -> Comparison:
-    """The pool beside its networks."""
+    """The pool compared with its networks."""
     gain = report.total
     return loss_comparison("the pool", -gain.mean, gain.standard_error, report.n)
 
 
 def _left_out(what: str, compared: Comparison, kept: str) -> str:
-    """Why something worse was left out."""
+    """Explain why something worse was dropped."""
     low, high = interval_text("cross_entropy", compared.low, compared.high, 0.0)
     return (
-        f"The {what} was left out for the {kept}: it raised the cross-entropy of {compared.n} "
-        f"held-out labels by {low} to {high} (95 % interval). safe=False (--no-safe) would keep it."
+        f"The {what} was dropped in favour of the {kept}: it raised the cross-entropy on "
+        f"{compared.n} held-out labels by {low} to {high} (95 % interval). Pass safe=False "
+        "(--no-safe) to keep it."
     )
 
 
 def _complete_case(
     training: Training, data: SemiData, parts: HeldOutParts
 ) -> tuple[Training, Networks, Baseline | None]:
-    """Train the complete case, again if it failed; what comes after is trained in the same way."""
+    """Train the complete case and restart it if it failed; later models train the same way."""
     references, first = from_first(partial(References.of, data, parts)), training
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
@@ -266,7 +269,7 @@ def _complete_case(
 
 
 def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple[Fitted, Networks]:
-    """Train the recipe's risk beside the complete case, and keep what held-out labels prefer."""
+    """Train on the recipe's risk, compare with the complete case, and keep the better one."""
     recipe, complete = training.recipe, twins.results
     twin = _predictor(complete, recipe, parts)
     kept = Fitted(twin, twin, 0.0, None, None, complete, complete, recipe)
@@ -276,8 +279,8 @@ def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple
     lam = recipe.plan.lam
     if recipe.lam == "auto":
         if not held_out:
-            return kept, twins  # no label to choose λ by: the complete case is the safe choice
-        if not recipe.strong:  # a slope of labelled rows does not see what strong views teach
+            return kept, twins  # no labels to choose λ with: the complete case is the safe choice
+        if not recipe.strong:  # the slope over labelled rows ignores what strong views add
             estimate = _estimated(complete, parts, recipe)
             lam = (estimate.lam if estimate else 0.0) or min(LAM_TO_TRY, _bound(recipe))
             kept = dataclasses.replace(kept, estimate=estimate)
@@ -299,7 +302,7 @@ def _networks(training: Training, twins: Networks, parts: HeldOutParts) -> tuple
 def _estimated(
     complete: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe
 ) -> LambdaEstimate | None:
-    """What the complete case's held-out L and H say of λ."""
+    """The λ estimated from the complete case's held-out L and H."""
     loss, h = losses_and_h([r.model for r in complete], recipe.surrogate, parts.data)
     propensity = held_out_propensity(parts.data)
     return from_first(
@@ -316,11 +319,11 @@ def _bound(recipe: Recipe) -> float:
 
 
 def _check_logits(data: SemiData, recipe: Recipe) -> None:
-    """Refuse a network of the user's own that does not go from these rows to these classes."""
+    """Refuse a user's network that does not map these rows to these classes."""
     if isinstance(recipe.model, Architecture):
         return
     rows = recipe.transform(data.x[:2])
-    with torch.random.fork_rng(devices=[]), torch.no_grad():  # this network is thrown away
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # this network is discarded
         network = recipe.model()
         try:
             logits = (
@@ -329,9 +332,9 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
         except RuntimeError as error:
             first = str(error).partition("\n")[0].rstrip(".")
             raise ValueError(
-                f"the network must take {rows.dtype} rows of shape {tuple(rows.shape[1:])}; given "
-                f"{len(rows)} of them it failed: {first}. Change its first layer, or convert its "
-                "weights with .float()."
+                f"the network must accept {rows.dtype} rows of shape {tuple(rows.shape[1:])}; "
+                f"given {len(rows)} of them, it failed: {first}. Change its first layer, or "
+                "convert its weights with .float()."
             ) from error
     if logits is not None and logits.shape != (len(rows), data.n_classes):
         raise ValueError(
@@ -342,7 +345,7 @@ def _check_logits(data: SemiData, recipe: Recipe) -> None:
 
 
 def _predictor(results: Sequence[TrainResult], recipe: Recipe, parts: HeldOutParts) -> Predictor:
-    """The networks; those of a last step have the doubt that their held-out labels leave."""
+    """The networks as one predictor; last-step weights get doubt from few held-out labels."""
     n = len(torch.unique(parts.groups)) if recipe.strong else 0
     doubt = 1 / (n + 2) if n else 0.0
     return Predictor([result.model for result in results], *recipe.scaling, doubt)
@@ -362,7 +365,7 @@ def _check(
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:
-    """Logits (n, classes) of the held-out rows, part after part, by the network of the part."""
+    """Logits (n, classes) of the held-out rows in the order of parts, each by its own network."""
     return torch.cat(
         [
             predicted_logits(result.model, part.validation.x, transform=recipe.transform).float()

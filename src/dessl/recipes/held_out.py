@@ -1,7 +1,7 @@
 """Labels held out in folds, the λ they suggest, and whether unlabelled rows helped.
 
-Rows of one group, such as copies of one row, are not independent: in every mean a group counts as
-many rows as it has, and in every standard error it counts as one label.
+Rows of one group, such as copies of one row, are not independent: in a mean, a group counts as many
+rows as it has; in a standard error, it counts as one label.
 """
 
 import copy
@@ -23,22 +23,22 @@ from dessl.training.watch import id_range, validation_ids
 
 FOLDS = 5
 FEWEST_LABELS = 10  # with fewer, none is held out
-LARGEST_SLOPE = 1.0  # of L on H; λ is at most that, times the share of rows without a label
+LARGEST_SLOPE = 1.0  # of L on H; λ is at most this times the share of unlabelled rows
 CONFIDENCE = 0.95
 METHOD = "training with unlabelled rows"
-LEAST_LABELS = 3  # for a slope with an error
+LEAST_LABELS = 3  # for a slope with a standard error
 
 
 @dataclass(frozen=True)
 class HeldOutCheck:
-    """Cross-entropies over held-out labels, each row judged by a network that never saw it.
+    """Cross-entropies on held-out labels, each row predicted by a network that never saw it.
 
     Attributes:
-        n: Held-out labels; rows of one group count as one.
+        n: Number of held-out labels; rows of one group count as one.
         complete_case: Mean cross-entropy of the complete case.
         with_unlabelled: Mean cross-entropy with the unlabelled rows.
-        difference: Mean of the second less the first, row by row: below 0, they helped.
-        standard_error: Of that difference, over the n labels.
+        difference: Mean of the second minus the first; negative if unlabelled rows helped.
+        standard_error: Standard error of the difference over the n labels.
     """
 
     n: int
@@ -49,7 +49,7 @@ class HeldOutCheck:
 
     @property
     def helped(self) -> bool:
-        """Whether they lowered the cross-entropy by more than one standard error."""
+        """Whether unlabelled rows lowered the cross-entropy by more than one standard error."""
         return self.difference < -self.standard_error
 
     @property
@@ -66,10 +66,10 @@ def loss_comparison(method: str, difference: float, standard_error: float, n: in
     """Return a difference of cross-entropies on n held-out labels, with Student's interval.
 
     Args:
-        method: Whose cross-entropy is compared with the complete case's.
-        difference: Its mean.
-        standard_error: Of the mean.
-        n: Labels.
+        method: Name of the method that is compared with the complete case.
+        difference: Mean difference.
+        standard_error: Standard error of the mean.
+        n: Number of labels.
     """
     from scipy import special
 
@@ -104,8 +104,8 @@ def held_out_check(
     Args:
         complete_case: Losses of the complete case.
         with_unlabelled: Losses with the unlabelled rows.
-        groups: (m,) numbers; each row its own group if not given.
-        propensity: (m,) π of the rows: means weigh each by 1/π, as rows of the data weigh.
+        groups: Group numbers (m,); by default each row is its own group.
+        propensity: π of the rows, (m,): means weight each row by 1/π.
 
     >>> check = held_out_check(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.5, 2.0, 2.0]))
     >>> check.difference, round(check.standard_error, 4), check.helped
@@ -131,7 +131,7 @@ def held_out_check(
 def _weighted_check(
     complete_case: Tensor, with_unlabelled: Tensor, groups: Tensor | None, weights: Tensor
 ) -> HeldOutCheck:
-    """The same with a weight v for each row: d̄ = Σ v d / Σ v, and v (d − d̄) summed by group."""
+    """As above with a weight v for each row: d̄ = Σ v d / Σ v, and v (d − d̄) summed by group."""
     share = weights / weights.sum()
     first, second = (float(share @ part.double()) for part in (complete_case, with_unlabelled))
     rest = share * ((with_unlabelled - complete_case).double() - (second - first))
@@ -142,7 +142,7 @@ def _weighted_check(
 
 
 def _by_group(values: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the sum of the values in each group, and how many they are, (n,) each."""
+    """Return the sum and the number of values in each group, (n,) each."""
     if groups is not None:
         _, number, sizes = torch.unique(
             groups.to(values.device), return_inverse=True, return_counts=True
@@ -156,12 +156,12 @@ def _by_group(values: Tensor, groups: Tensor | None) -> tuple[Tensor, Tensor]:
 def losses_and_h(
     models: Sequence[nn.Module], surrogate: Surrogate, parts: Sequence[SemiData]
 ) -> tuple[Tensor, Tensor]:
-    """Return L and H of every held-out row, (n,) each, by the model that never saw its label.
+    """Return L and H of every held-out row, (n,) each, from the model that never saw its label.
 
     Args:
-        models: In evaluation mode, one for each part.
-        surrogate: As it was after the model's training, or before any.
-        parts: With the rows held out from each model's training.
+        models: Models in evaluation mode, one for each part.
+        surrogate: The surrogate as after the model's training, or untrained.
+        parts: The data of each model, with its held-out rows.
     """
     found = []
     for model, data in zip(models, parts, strict=True):
@@ -178,22 +178,22 @@ def losses_and_h(
 def held_out_lambda(
     loss: Tensor, h: Tensor, data: SemiData, bound: float, groups: Tensor | None = None
 ) -> LambdaEstimate | None:
-    """Return the estimated λ of least variance, in [0, 1] and no more than a bound.
+    """Return the estimated λ of least variance, in [0, 1] and within a bound.
 
-    None where the labels are too few to tell. The error, the variance ratio and the range are those
-    of the risk over the rows to train on.
+    None if there are too few labels. The error, the variance ratio and the range are those of the
+    risk over the training rows.
 
     Args:
         loss: L of held-out rows, (m,).
         h: H of the same rows, (m,).
-        data: Its labelled and unlabelled rows are the ones to train on.
+        data: The training data.
         bound: The largest λ for which the risk is bounded below.
-        groups: (m,) numbers; each row its own group if not given.
+        groups: Group numbers (m,); by default each row is its own group.
     """
     loss, h = loss.double(), h.double()
     if len(_by_group(h, groups)[1]) < LEAST_LABELS or not data.n_unlabelled:
         return None
-    # The slope is of held-out rows; the numbers of rows are those that λ will be used with.
+    # The slope is from held-out rows; the row counts are those of training.
     share = data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     return estimate_from_slope(
         _slope(loss, h, groups),
@@ -209,15 +209,15 @@ def held_out_lambda(
 def weighted_lambda(
     loss: Tensor, h: Tensor, propensity: Tensor, bound: float
 ) -> LambdaEstimate | None:
-    """Return the λ of least variance for labels weighed by 1/π, in [0, 1] and within a bound.
+    """Return the λ of least variance for labels weighted by 1/π, in [0, 1] and within a bound.
 
-    Shrunk like the slope of :func:`held_out_lambda`; None where the labels are too few.
+    Shrunk like the slope of :func:`held_out_lambda`; None if labels are too few.
 
     Args:
         loss: L of held-out rows, (m,).
         h: H of the same rows, (m,).
         propensity: π of the same rows, (m,).
-        bound: Up to which λ the risk is bounded below.
+        bound: The largest λ for which the risk is bounded below.
     """
     if len(loss) < LEAST_LABELS:
         return None
@@ -234,10 +234,11 @@ def weighted_lambda(
 
 
 def _slope(loss: Tensor, h: Tensor, groups: Tensor | None) -> SlopeFit:
-    """Regress L on H over rows, with an error in which rows of one group have one residual.
+    """Regress L on H, with a standard error that treats each group as one label.
 
-    With h centred, e the residuals of m rows in n groups and s the sum of h in a group, it is
-    √(Σ e² n / (m (n − 2)) · Σ s²) / Σ h²; with each row a group, that of least squares.
+    With h centred, e the residuals of m rows in n groups and s the sum of h in a group, the error
+    is √(Σ e² n / (m (n − 2)) · Σ s²) / Σ h²; with one row per group, this is the usual
+    least-squares error.
     """
     fit = least_squares(loss, h)
     h = centred(h)
@@ -250,13 +251,13 @@ def _slope(loss: Tensor, h: Tensor, groups: Tensor | None) -> SlopeFit:
 
 
 class HeldOutParts(NamedTuple):
-    """The data of each network, and a number for each row that is held out of one of them.
+    """The data of each network, and the group of each held-out row.
 
     Attributes:
-        data: One for each network, with the rows held out of its training.
-        groups: (n,) numbers, part after part; rows of one group count as one held-out label.
-        folds: (n_labelled,) the part that holds each label out, −1 where none does.
-        all_groups: (n_labelled,) the group of each label.
+        data: The data of each network, with its held-out rows.
+        groups: Group numbers (n,) in order of the parts; rows of one group count as one label.
+        folds: (n_labelled,) the part that holds out each label, or −1.
+        all_groups: Group numbers (n_labelled,) of all labels.
     """
 
     data: tuple[SemiData, ...]
@@ -266,16 +267,16 @@ class HeldOutParts(NamedTuple):
 
 
 def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
-    """Return the fold 0, ..., 4 of each label, (n,), or all -1 where labels are too few.
+    """Return the fold 0, ..., 4 of each label, (n,), or all -1 if labels are too few.
 
-    Classes are spread evenly over the folds. A class with one group of rows is in no fold (-1): a
-    network that never saw a class cannot be judged by it. Where the others would leave a fold
-    empty, labels are too few.
+    Classes are spread evenly over the folds. A class with only one group of rows is in no fold
+    (-1): a network that never saw a class cannot be evaluated on it. If the other classes would
+    leave a fold empty, there are too few labels.
 
     Args:
         y: (n,) class numbers.
-        groups: (n,) numbers; rows of one group, such as copies of one row, share a fold.
-        seed: Of the order within a class.
+        groups: Group numbers (n,); rows of one group, such as copies of one row, share a fold.
+        seed: Seed of the order within a class.
 
     >>> y = torch.tensor([0, 1] * 10 + [2])
     >>> folds = fold_numbers(y, torch.arange(21), seed=0)
@@ -306,10 +307,11 @@ def held_out_parts(
     """Return the data of each network, with one fold or the data's own validation part held out.
 
     Args:
-        data: With its labels.
-        groups: (n_labelled,) as in :func:`fold_numbers`; each row its own if not given.
-        members: Folds to hold out, 1 to 5.
-        seed: Of the folds.
+        data: The data with its labels.
+        groups: Group numbers (n_labelled,), see :func:`fold_numbers`; by default each row is its
+            own.
+        members: Number of folds to hold out, 1 to 5.
+        seed: Seed of the folds.
     """
     y = data.y[data.labelled_rows].cpu()
     none = torch.full_like(y, -1)
@@ -320,7 +322,7 @@ def held_out_parts(
     if numbers.shape != y.shape:
         raise ValueError(
             f"groups must have one number for each of the {len(y)} labelled rows, shape "
-            f"({len(y)},); got {tuple(numbers.shape)}. Leave out those of unlabelled rows."
+            f"({len(y)},); got {tuple(numbers.shape)}. Omit the unlabelled rows."
         )
     folds = fold_numbers(y, numbers, seed)
     if not bool((folds >= 0).any()):
@@ -334,8 +336,8 @@ def held_out_parts(
 def fold_data(data: SemiData, folds: Tensor, fold: int) -> SemiData:
     """Return the data with one fold's labels held out for validation.
 
-    Where rows have propensities, as large a share of the unlabelled rows is left out, so that what
-    remains is a random part of all rows, each labelled with the probability that it had.
+    If rows have propensities, the same share of the unlabelled rows is left out, so that the rest
+    is a random part of all rows, each labelled with its original probability.
     """
     rows, held_out = data.labelled_rows, folds == fold
     unlabelled = data.unlabelled_rows
@@ -345,7 +347,7 @@ def fold_data(data: SemiData, folds: Tensor, fold: int) -> SemiData:
 
 
 def held_out_propensity(parts: Sequence[SemiData]) -> Tensor | None:
-    """Return π of every held-out row, (n,), part after part; None where they are not known."""
+    """Return π of every held-out row, (n,), in order of the parts; None if unknown."""
     if any(part.propensity is None or not len(part.validation_rows) for part in parts):
         return None
     return torch.cat([p.propensity[p.validation_rows] for p in parts if p.propensity is not None])

@@ -1,13 +1,13 @@
-"""Whether mirror images may be shown in training: what held-out labels say of a short probe.
+"""Decide whether training may use mirror images, with a short probe on held-out labels.
 
-If a mirrored row (x', y) has the law of (x, y), then for any network f whatsoever
+If a mirrored row (x', y) has the same distribution as (x, y), then for any network f
 
     E loss(f(x'), y) = E loss(f(x), y),
 
-so a network that was never shown a mirror image tells: on digits, writing and some organs its loss
-on mirrored held-out rows is much larger. It tells only as much as it has learnt itself. Mirrors are
-safe if, with 95 % confidence, they cost it less than a fifth of what it knows of the labels: of the
-cross-entropy of the class shares less its own.
+so a network that never saw a mirror image can tell: on digits, writing and some organs its loss on
+mirrored held-out rows is much larger. It can tell only as much as it has learnt. Mirrors are safe
+if, with 95 % confidence, they cost less than a fifth of what the network knows about the labels:
+the cross-entropy of the class shares minus its own.
 """
 
 import copy
@@ -34,7 +34,7 @@ from dessl.training.progress import doing
 
 PROBES = 2  # networks, each with a fifth of the labels held out
 PROBE_STEPS = 400
-FEWEST = 20  # held-out labels, below which nothing is mirrored
+FEWEST = 20  # held-out labels needed to use mirror images
 LARGEST_COST = 0.2  # of what the probe knows
 ONE_SIDED_95 = 1.645
 FILE = "mirrors.json"
@@ -42,13 +42,13 @@ FILE = "mirrors.json"
 
 @dataclass(frozen=True)
 class Mirrors:
-    """What mirror images cost a network that has not seen any.
+    """The cost of mirror images to a network that has not seen any.
 
     Attributes:
-        n: Held-out labels.
-        known: Cross-entropy of the class shares less the network's.
-        cost: Cross-entropy of mirrored rows less that of the rows as they are.
-        standard_error: Of the cost.
+        n: Number of held-out labels.
+        known: Cross-entropy of the class shares minus the network's.
+        cost: Cross-entropy of mirrored rows minus that of the original rows.
+        standard_error: Standard error of the cost.
     """
 
     n: int
@@ -58,7 +58,7 @@ class Mirrors:
 
     @property
     def safe(self) -> bool:
-        """Whether training may show mirror images.
+        """Whether training may use mirror images.
 
         >>> Mirrors(100, known=1.0, cost=0.02, standard_error=0.05).safe
         True
@@ -71,26 +71,27 @@ class Mirrors:
     def __str__(self) -> str:
         if self.n < FEWEST:
             return (
-                f"No mirror images: fewer than {FEWEST} held-out labels to tell whether they fit."
+                f"No mirror images: fewer than {FEWEST} held-out labels to check whether they are "
+                "safe."
             )
         used = "Mirror images are shown in training" if self.safe else "No mirror images"
         return (
             f"{used}: on {self.n} held-out labels they change the cross-entropy of a short probe "
-            f"by {self.cost:+.3f} ± {self.standard_error:.3f} (standard error), where it knows "
-            f"{self.known:.3f} nats."
+            f"by {self.cost:+.3f} ± {self.standard_error:.3f} (standard error); it gains "
+            f"{self.known:.3f} nats over the class shares."
         )
 
 
 def probed(
     data: SemiData, recipe: Recipe, out: Path | None = None, *, groups: Tensor | None = None
 ) -> Mirrors:
-    """Train short probes on labelled rows alone, without mirrors, and judge mirrors by them.
+    """Train short probes on labelled rows alone, without mirrors, and test mirror images on them.
 
     Args:
         data: Images with their labels.
-        recipe: Whose networks and views are probed.
-        out: Folder that keeps the result, so that a resumed run decides the same.
-        groups: As in :func:`dessl.recipes.fit`.
+        recipe: The recipe whose networks and views are probed.
+        out: Folder that keeps the result, so that a resumed run makes the same decision.
+        groups: Same as in :func:`dessl.recipes.fit`.
     """
     place = None if out is None else out / FILE
     if place is not None and (kept := _read(place)):
@@ -98,7 +99,7 @@ def probed(
     parts = held_out_parts(data, groups, members=PROBES, seed=recipe.plan.seed)
     found = Mirrors(0, 0.0, 0.0, math.inf)
     if len(parts.groups) >= FEWEST:
-        with doing("probe of mirror images"):
+        with doing("probing mirror images"):
             found = _judged([_probe(part, recipe, n) for n, part in enumerate(parts.data)])
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +109,7 @@ def probed(
 
 
 def _read(place: Path) -> Mirrors | None:
-    """What a probe found before; None where it is missing or damaged, and is asked again."""
+    """The stored result of a probe; None if missing or damaged, to probe again."""
     try:
         found = json.loads(place.read_bytes())
         numbers = [float(found[name]) for name in ("known", "cost", "standard_error")]
@@ -118,7 +119,7 @@ def _read(place: Path) -> Mirrors | None:
 
 
 def with_mirrors(recipe: Recipe) -> Recipe:
-    """The same recipe, its views showing mirror images."""
+    """The same recipe with mirror images in its views."""
     surrogate = copy.deepcopy(recipe.surrogate)
     for view in flipping_views(surrogate):
         view.flip = True
@@ -126,14 +127,14 @@ def with_mirrors(recipe: Recipe) -> Recipe:
 
 
 def flipping_views(surrogate: Surrogate) -> list[Weak]:
-    """The surrogate's views that can mirror images."""
+    """The views of the surrogate that can mirror images."""
     views = [getattr(surrogate, name, None) for name in ("view", "weak", "strong")]
     parts = [view.weak if isinstance(view, Strong) else view for view in views]
     return [part for part in parts if isinstance(part, Weak)]
 
 
 def _probe(part: SemiData, recipe: Recipe, number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Losses (n,) of held-out rows by the class shares, by a network, and mirrored."""
+    """Losses (n,) of held-out rows: from the class shares, from a network, and mirrored."""
     if part.validation is None:
         raise ValueError("a probe needs held-out labels; got none.")
     steps = min(PROBE_STEPS, recipe.plan.total_steps(part.n_labelled))
@@ -147,7 +148,7 @@ def _probe(part: SemiData, recipe: Recipe, number: int) -> tuple[Tensor, Tensor,
         select="cross_entropy",
         patience=None,
         patience_after=0,
-        compile="off",  # which takes longer than so few steps
+        compile="off",  # compiling takes longer than so few steps
         graph="off",
         schedule="cosine",
         evaluate_every=max(1, steps // 10),

@@ -1,8 +1,8 @@
 """The networks of a recipe, trained one for each part of the data, and their pool with teachers.
 
-The step that a network keeps is the one with the lowest loss on its held-out rows, so its
+A network keeps the step with the lowest loss on its held-out rows, so its
 predictions of them are optimistic. With their logits at every step, each row's step can be chosen
-by the other rows instead (:mod:`dessl.teachers.crossfit`).
+from the other rows instead (:mod:`dessl.teachers.crossfit`).
 """
 
 import copy
@@ -38,8 +38,8 @@ class Networks(NamedTuple):
     """Trained networks, and the logits of their held-out rows at every evaluation.
 
     Attributes:
-        results: One for each network.
-        logits: (evaluations, n, classes) of each; () if nothing was held out or is needed.
+        results: Training result of each network.
+        logits: Logits (evaluations, n, classes) of each; () if not needed or nothing was held out.
     """
 
     results: tuple[TrainResult, ...]
@@ -51,9 +51,9 @@ class StepLogits:
 
     Args:
         build: Builds the network.
-        data: Its validation part has the held-out rows.
-        transform: Applied to rows before the network.
-        folder: Of the run; the logits are stored there so that it can be resumed. None to keep
+        data: The data; its validation part has the held-out rows.
+        transform: Function applied to rows before the network.
+        folder: Folder of the run; the logits are stored there so that it can be resumed. None keeps
             them in memory.
     """
 
@@ -81,7 +81,7 @@ class StepLogits:
     def __call__(self, event: Event) -> None:
         """Store the logits of this step; those of later steps, from a killed run, are dropped."""
         if self._model is None:
-            raise RuntimeError("train with build= this object's .build.")
+            raise RuntimeError("pass this object's .build as build= to train.")
         logits = predicted_logits(self._model, self._x, transform=self._transform).float().cpu()
         earlier = {step: kept for step, kept in self._kept.items() if step < event.step}
         self._kept = earlier | {event.step: logits}
@@ -92,10 +92,10 @@ class StepLogits:
             write_whole(self._place, save(tensors))
 
     def of(self, result: TrainResult) -> Tensor | None:
-        """Return the logits (evaluations, n, classes) of a run; None where some are missing.
+        """Return the logits (evaluations, n, classes) of a run; None if some are missing.
 
-        Some are missing if the run was killed between a checkpoint and the callback after it. A
-        run that selects no step by its held-out rows has one evaluation, that of its model.
+        They are missing if the run was killed between a checkpoint and the callback after it. A
+        run that selects no step by its held-out rows has one evaluation, that of the final model.
         """
         if result.plan.select == "last" or result.plan.ema:
             logits = predicted_logits(result.model, self._x, transform=self._transform)
@@ -108,14 +108,14 @@ class StepLogits:
 
 @dataclass(frozen=True)
 class Training:
-    """Trains the networks of a recipe, one for each part of the data.
+    """Train the networks of a recipe, one for each part of the data.
 
     Attributes:
-        recipe: How.
-        parts: The data of each network, with the rows held out of its training.
-        callbacks: As in :func:`dessl.train`, for each network.
+        recipe: The recipe to train.
+        parts: The data of each network, with its held-out rows.
+        callbacks: Same as in :func:`dessl.train`, called for each network.
         out: Folder for resumable runs, one subfolder for each network; None to keep nothing.
-        progress: Whether to show progress, where there is a terminal.
+        progress: Whether to show progress on a terminal.
     """
 
     recipe: Recipe
@@ -148,8 +148,8 @@ class Training:
             return Trained((self._train(self.recipe.model, part, plan, (), folder),), None)
         steps = StepLogits(self.recipe.model, part, self.recipe.transform, folder)
         result = self._train(steps.build, part, plan, (steps,), folder)
-        found = from_first(partial(steps.of, result))  # rank 0 alone was called back
-        if found is None:  # a resumed run that lost one: the same run again, from its start
+        found = from_first(partial(steps.of, result))  # only rank 0 ran the callbacks
+        if found is None:  # a resumed run lost some: repeat it from the start
             steps = StepLogits(self.recipe.model, part, self.recipe.transform, None)
             again = self._train(steps.build, part, plan, (steps,), None)
             found = from_first(partial(steps.of, again))
@@ -188,11 +188,11 @@ def with_teachers(
     """Return the pool of networks and teachers, or the networks alone if labels are too few.
 
     Args:
-        networks: Trained, each with the labels of one part held out.
-        logits: Of those labels' rows, as in :class:`Networks`.
-        data: As it was given.
-        parts: What the networks were trained on.
-        recipe: With the teachers to try.
+        networks: Trained networks, each with the labels of one part held out.
+        logits: Logits of the held-out rows, see :class:`Networks`.
+        data: The data as given.
+        parts: The data of each network, with its held-out rows.
+        recipe: The recipe with the teachers to try.
     """
     if data.validation is not None:
         log_p = selected_by_others(logits[0], data.validation.y.cpu())
@@ -213,7 +213,7 @@ def with_teachers(
         groups=parts.all_groups,
         seed=recipe.plan.seed,
     )
-    # Every rank has the networks: what is sent is the rest.
+    # Every rank already has the networks: send only the rest.
     rest = from_first(
         lambda: dataclasses.replace(fit_pool(), anchor_predict=as_columns, columns=as_columns)
     )
@@ -222,7 +222,7 @@ def with_teachers(
 
 
 def _read(place: Path, n: int) -> dict[int, Tensor]:
-    """Logits by step; none if the file is missing or damaged, since they can be computed again."""
+    """Logits by step; empty if the file is missing or damaged, as they can be recomputed."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 

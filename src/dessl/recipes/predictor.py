@@ -1,6 +1,7 @@
 """Predictor: raw rows → standardised → the members' mean log-probabilities, normalised.
 
-PooledPredictor combines networks with teachers; TaughtPredictor is a student of given answers.
+PooledPredictor combines networks with teachers; TaughtPredictor is a student trained on given
+answers.
 """
 
 import copy
@@ -17,7 +18,7 @@ from dessl.functional import log_probabilities
 from dessl.teachers import Pooled, Taught
 
 FEATURES_AT_ONCE = 512
-ROWS_AT_ONCE = 16_384  # for a pool: neighbours of many rows are found faster together
+ROWS_AT_ONCE = 16_384  # for a pool: finding neighbours is faster for many rows at once
 
 
 class Predictor(nn.Module):
@@ -27,18 +28,18 @@ class Predictor(nn.Module):
 
         p(y|x) ∝ exp(mean over members of log softmax(member(x)))
 
-    It is the geometric mean: the arithmetic mean of calibrated members is underconfident.
+    This is the geometric mean: the arithmetic mean of calibrated members is underconfident.
 
     Args:
         members: Networks from standardised rows to logits (n, classes).
         mean: Subtracted from the rows: shape (features,) or (channels, 1, 1), or ().
-        std: The rows are divided by it; same shape.
-        doubt: ε in [0, 1): p becomes (1 − ε) p + ε / classes. For members whose confidence nothing
-            has checked but n held-out labels, 1 / (n + 2): by Laplace's rule of succession, n right
-            answers vouch for no more.
+        std: Divisor of the rows; same shape.
+        doubt: ε in [0, 1): p becomes (1 − ε) p + ε / classes. If only n held-out labels have
+            checked the members' confidence, 1 / (n + 2): by Laplace's rule of succession, n correct
+            answers support no more.
 
     Shape:
-        Rows (n, features) of floats or uint8 images (n, channels, height, width), as they are in
+        Rows (n, features) of floats or uint8 images (n, channels, height, width), as in
         the data, to log-probabilities (n, classes).
 
     >>> predictor = Predictor([nn.Identity(), nn.Identity()], torch.tensor(1.0), torch.tensor(2.0))
@@ -63,13 +64,13 @@ class Predictor(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Log-probabilities (n, classes) of rows as they come."""
+        """Log-probabilities (n, classes) of raw rows."""
         rows = self._seen(x)
         log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
         return self.doubted(log_probabilities(log_p.mean(0)))
 
     def doubted(self, log_p: Tensor) -> Tensor:
-        """Mix log-probabilities (n, classes) with the uniform law, as far as there is doubt.
+        """Mix log-probabilities (n, classes) with the uniform distribution, weighted by the doubt.
 
         >>> sure = Predictor([nn.Identity()], torch.tensor(0.0), torch.tensor(1.0), doubt=0.1)
         >>> sure(torch.tensor([[100.0, 0.0]])).exp()
@@ -86,7 +87,7 @@ class Predictor(nn.Module):
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
-        """What the first member's last linear layer sees of rows as they come, (n, d).
+        """The inputs of the first member's last linear layer for raw rows, (n, d).
 
         >>> network = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
         >>> predictor = Predictor([network], torch.tensor(0.0), torch.tensor(1.0))
@@ -97,7 +98,9 @@ class Predictor(nn.Module):
         member = self.members[0]
         last = [part for part in member.modules() if isinstance(part, nn.Linear)]
         if not last:
-            raise ValueError("features are what the last nn.Linear sees; the network has none.")
+            raise ValueError(
+                "features are the inputs of the last nn.Linear, but the network has none."
+            )
         found: list[Tensor] = []
         hook = last[-1].register_forward_pre_hook(lambda _, given: found.append(given[0]))
         try:
@@ -119,10 +122,10 @@ class PooledPredictor(nn.Module):
     Args:
         networks: The anchor of the pool.
         pool: Fitted teachers and all weights; its anchor's predictions come from ``networks``, and
-            so do the columns of teachers that look at features.
+            so do the features of teachers that use them.
 
     Shape:
-        Rows as in :class:`Predictor`, to log-probabilities (n, classes), float64.
+        Rows, see :class:`Predictor`, to log-probabilities (n, classes), float64.
     """
 
     def __init__(self, networks: Predictor, pool: Pooled) -> None:
@@ -139,7 +142,7 @@ class PooledPredictor(nn.Module):
         return self.networks.members
 
     def forward(self, x: Tensor) -> Tensor:
-        """Log-probabilities (n, classes) of rows as they come; no gradient passes."""
+        """Log-probabilities (n, classes) of raw rows; without gradients."""
         return self.pool.predict_log_proba(x).to(x.device)
 
     def in_float64(self) -> Self:
@@ -151,10 +154,10 @@ class TaughtPredictor(nn.Module):
     """A student trained on gold labels and a teacher's answers, as a model.
 
     Args:
-        taught: What :func:`dessl.teachers.learn_from_answers` gave.
+        taught: Result of :func:`dessl.teachers.learn_from_answers`.
 
     Shape:
-        Rows (n, features) as they come, to log-probabilities (n, classes), float64.
+        Raw rows (n, features) to log-probabilities (n, classes), float64.
     """
 
     def __init__(self, taught: Taught) -> None:
@@ -163,7 +166,7 @@ class TaughtPredictor(nn.Module):
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Log-probabilities (n, classes) by the student alone, without its teacher."""
+        """Log-probabilities (n, classes) from the student alone, without its teacher."""
         return self.taught.predict_log_proba(x)
 
     def in_float64(self) -> Self:
@@ -175,7 +178,7 @@ AnyPredictor = Predictor | PooledPredictor | TaughtPredictor
 
 
 def predicted_log_proba(model: AnyPredictor, x: Tensor) -> Tensor:
-    """Return log-probabilities (n, classes), float64, of many rows as they come, in batches."""
+    """Return log-probabilities (n, classes), float64, of many raw rows, in batches."""
     batch = 512 if isinstance(model, Predictor) else ROWS_AT_ONCE
     log_p = predicted_logits(model, x, batch_size=batch, transform=lambda rows: rows)
     return log_p.double().cpu()

@@ -1,7 +1,7 @@
-"""The scaling of inputs: one mean and deviation for each column of a table or channel of an image.
+"""Input scaling: one mean and deviation for each column of a table or channel of an image.
 
-Both are computed from all rows, labelled or not. The rule for columns is that of the teachers
-(:mod:`dessl.teachers.space`), and a table is scaled here alone: its encoding only subtracts.
+Both use all rows, labelled or not. Columns follow the rule of the teachers
+(:mod:`dessl.teachers.space`), and a table is scaled only here: its encoding only subtracts.
 """
 
 import copy
@@ -17,26 +17,26 @@ from dessl.data.stored.rows import Changed
 from dessl.surrogates import Surrogate
 from dessl.teachers.space import LEAST_DEVIATION, column_mean, column_scale
 
-ROWS = 20_000  # of images that the levels are taken from: enough for a mean
+ROWS = 20_000  # images used for the mean and deviation
 
 
 class Scaling(NamedTuple):
-    """(features,) or (channels, 1, 1) each: what is subtracted, and what is divided by."""
+    """The mean to subtract and the deviation to divide by, (features,) or (channels, 1, 1) each."""
 
     mean: Tensor
     std: Tensor
 
     def standardised(self, x: Tensor) -> Tensor:
-        """Return floats of mean 0 and deviation 1; uint8 images are levels / 255 first."""
+        """Return floats of mean 0 and deviation 1; uint8 images are divided by 255 first."""
         levels = x.float() / 255 if x.dtype == torch.uint8 else x
-        return (levels - self.mean).div_(self.std)  # in place: of many rows, one copy is enough
+        return (levels - self.mean).div_(self.std)  # in place, to avoid a second copy
 
 
 def scaling_of(x: Tensor) -> Scaling:
     """Return the scaling of rows (n, features), or of images (n, channels, height, width).
 
-    Columns are divided as :func:`dessl.teachers.space.column_scale` says, one without variation by
-    1; the pixels of a channel share one deviation.
+    Columns are divided as in :func:`dessl.teachers.space.column_scale`, constant ones by 1; the
+    pixels of a channel share one deviation.
 
     >>> scaling = scaling_of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
     >>> scaling.mean.tolist(), scaling.std.tolist()
@@ -55,7 +55,7 @@ def scaling_of(x: Tensor) -> Scaling:
 def scaling_shown_by(surrogate: Surrogate) -> Scaling:
     """Return the scaling of uint8 images in a surrogate's views: that of a ``Weak``, if any.
 
-    New images must be scaled as those that the network was trained on.
+    New images must be scaled like the training images.
 
     >>> from dessl.surrogates import PseudoLabel
     >>> scaling = scaling_shown_by(PseudoLabel(view=Weak(mean=0.5, std=0.25)))
@@ -71,7 +71,7 @@ def scaling_shown_by(surrogate: Surrogate) -> Scaling:
 
 
 def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
-    """Return the data with every part's features standardised; all else is shared."""
+    """Return the data with every part's features standardised; everything else is shared."""
     new = copy.copy(data)
     new.x = scaling.standardised(data.x)
     for name, value in vars(data).items():
@@ -83,7 +83,7 @@ def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
 
 
 def _standardised_rows(stored: StoredRows, scaling: Scaling) -> StoredRows:
-    """The rows, standardised as they are read."""
+    """The rows, standardised when they are read."""
     there = Scaling(*(part.cpu() for part in scaling))
     digits = [part.numpy().tobytes() for part in there]
     return Changed(

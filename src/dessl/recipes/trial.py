@@ -1,14 +1,14 @@
-"""A trial: one method and its complete-case twin on one data set, judged on rows held out of both.
+"""A trial: a method and its complete-case twin on one data set, evaluated on held-out rows.
 
-Rows are held out with a label and without one, each by the same share, before anything is trained:
-a network makes H small on the rows it was trained on, labelled or not, so that only fresh rows of
-both kinds compare two models without bias. Copies of one row are held out together.
+Rows are held out before training, the same share with and without labels: a network makes H small
+on the rows it was trained on, labelled or not, so only fresh rows of both kinds give an unbiased
+comparison of two models. Copies of one row are held out together.
 
 Labelled rows are held out class by class, in proportion: each class by its share, rounded up or
-down at random so that every row has the same probability to be held out, and means over the test
-rows stay unbiased. A class of so few labels that none might be held out gives one, so that every
-class with two labels is among the test rows; that is less than one row too many for each such
-class. A class with one label is trained on, and a warning says that it cannot be judged.
+down at random so that every row is held out with the same probability and means over the test rows
+stay unbiased. A class with so few labels that none might be held out contributes one, so that every
+class with two labels is among the test rows; that adds less than one row for each such class. A
+class with one label is used for training, with a warning that it cannot be evaluated.
 """
 
 import copy
@@ -35,15 +35,15 @@ from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
-# Unlabelled rows held out, at most: more cost a prediction each, and narrow no interval.
-MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in all, or for each labelled one
+# Limit on held-out unlabelled rows: more of them cost time and do not narrow the interval.
+MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in total, or per labelled row
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What was trained on what, and the logits of both models on the test rows, (n, classes).
+    """The trained models, their data, and the logits of both on the test rows, (n, classes).
 
-    ``propensity`` has π of the labelled test rows where they were held out of data with
+    ``propensity`` is π of the labelled test rows if they were held out of data with
     propensities.
     """
 
@@ -56,9 +56,9 @@ class Trial:
 
 
 class Division(NamedTuple):
-    """Rows to train on, test rows, and π of the labelled test rows, (m,), up to a factor.
+    """Training rows, test rows, and π of the labelled test rows, (m,), up to a factor.
 
-    ``propensity`` is None where the data has none, or the test rows are from elsewhere.
+    ``propensity`` is None if the data has none, or if the test rows come from elsewhere.
     """
 
     train: SemiData
@@ -74,18 +74,19 @@ def split(
     labels: int | None = None,
     seed: int = 0,
 ) -> Division:
-    """Divide data into rows to train on and test rows, drawn completely at random.
+    """Split data into training rows and test rows, completely at random.
 
     Args:
-        data: All of it, with every label there is.
-        test: Test rows from elsewhere. The data's own test part is taken where there is one;
-            otherwise rows are held out of the data.
-        share: Of the labelled and of the unlabelled rows to hold out.
-        labels: How many labels to keep, test rows included, hiding the others; None for all.
-        seed: Of the draws.
+        data: The whole data, with all labels.
+        test: Test rows from elsewhere. Default: the data's own test part, or else rows held out of
+            the data.
+        share: Share of the labelled and of the unlabelled rows to hold out.
+        labels: Number of labels to keep, including test rows; the others are hidden. None keeps
+            all.
+        seed: Seed of the split.
 
     Raises:
-        DataError: The labels are too few, or all of one class.
+        DataError: There are too few labels, or only of one class.
 
     >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
     >>> train, test, _ = split(data, labels=40, share=0.25)
@@ -117,12 +118,12 @@ def split(
     if int(test.labelled.sum()) < LEAST_TEST:
         raise DataError.of(
             "the test rows",
-            expected=f"at least {LEAST_TEST} with a label",
+            expected=f"at least {LEAST_TEST} labelled rows",
             got=f"{int(test.labelled.sum())}",
             do="Label some of them, or omit --test-file.",
         )
     _check_classes(data, known)
-    # A validation part that the data came with has labels beyond the budget: some of ours instead.
+    # The data's own validation part would exceed the budget of labels: use some of ours instead.
     watch = torch.zeros(len(known), dtype=torch.bool)
     if data.validation is not None:
         watch = whole_groups(known, groups, len(known) // 5)
@@ -133,7 +134,7 @@ def split(
 
 
 def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Rows whose label is kept and all others, each in a random order."""
+    """Rows whose label is kept, and all others, in random order."""
     known = data.labelled_rows.cpu()
     known = known[torch.randperm(len(known), generator=generator)]
     if labels is not None:
@@ -145,7 +146,7 @@ def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tu
 
 
 def _thinned(data: SemiData, labels: int) -> SemiData:
-    """The data with the propensities of labels of which only some are kept, at random."""
+    """The data with its propensities adjusted for labels that were hidden at random."""
     if data.propensity is None or labels == data.n_labelled:
         return data
     thinned = copy.copy(data)
@@ -154,13 +155,13 @@ def _thinned(data: SemiData, labels: int) -> SemiData:
 
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
-    """How many rows with and without a label are held out, and may at most be copies of one."""
+    """Numbers of labelled and unlabelled rows to hold out, and the largest group of copies."""
     judged = max(LEAST_TEST, round(share * n_labelled))
     return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
-    """Numbers (n,), the same for copies of one row, where only some labels are known."""
+    """Group numbers (n,), the same for copies of one row, with only some labels known."""
     y = torch.full((len(data),), MISSING)
     y[known] = data.y.cpu()[known]
     labelled, unlabelled = _counts(len(known), len(data) - len(known), share)
@@ -175,7 +176,7 @@ def _test_rows(
     share: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Which of the rows with a label and which of the others to hold out; copies go together."""
+    """The labelled and the unlabelled rows to hold out; copies stay together."""
     n_test, n_beside = _counts(len(known), len(unknown), share)
     labelled = torch.zeros(len(known), dtype=torch.bool)
     for number, n in enumerate(_class_counts(y, groups[known], n_test, generator)):
@@ -189,17 +190,17 @@ def _test_rows(
 
 
 def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
-    """How many labels of each class to hold out, n in all or a few more.
+    """The number of labels of each class to hold out, n in total or a few more.
 
-    In proportion, rounded at random with the right mean: cumulative shares plus one number in
-    [0, 1), rounded down. A class of two groups of copies or more gives one label at least, and
+    They are proportional, rounded at random with the right mean: cumulative shares plus one number
+    in [0, 1), rounded down. A class with two or more groups of copies gives at least one label, and
     keeps one group.
 
     Args:
-        y: (m,) the class of each labelled row.
-        groups: (m,) the group of each.
-        n: Labels to hold out.
-        generator: Of the number.
+        y: The class of each labelled row, (m,).
+        groups: The group of each labelled row, (m,).
+        n: Number of labels to hold out.
+        generator: Source of the random number.
     """
     counts = y.bincount().double()
     ends = (counts.cumsum(0) * n / len(y) + torch.rand((), generator=generator).double()).floor()
@@ -217,27 +218,27 @@ def _check_labels(data: SemiData, known: Tensor) -> None:
     if len(known) < LEAST_LABELS:
         raise DataError.of(
             name,
-            expected=f"at least {LEAST_LABELS} labelled rows, to train on and to judge by",
+            expected=f"at least {LEAST_LABELS} labelled rows, for training and evaluation",
             got=f"{len(known)} in {len(data)} rows",
             do="Label more rows.",
         )
 
 
 def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
-    """Warn of test rows that the models learn with their labels."""
+    """Warn about test rows that are also labelled training rows."""
     judged = test.x[test.labelled], test.y[test.labelled]
     if shared := shared_rows(data.x[known], data.y[known], *judged):
         warnings.warn(
-            f"{shared} of the {len(judged[1])} labelled test rows are among the labelled rows to "
-            "train on: the models know their labels, so these metrics are optimistic. Remove them "
-            "from one of the two.",
+            f"{shared} of the {len(judged[1])} labelled test rows are also labelled training rows: "
+            "the models know their labels, so these metrics are optimistic. Remove them from one "
+            "of the two.",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
-    """Warn of classes that have labels, none of which could be held out."""
+    """Warn about classes with labels, none of which could be held out."""
     counts = data.y.cpu()[known].bincount(minlength=data.n_classes)
     held_out = test.y[test.labelled].cpu().bincount(minlength=data.n_classes)
     alone = [
@@ -247,60 +248,60 @@ def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
     ]
     if alone:
         warnings.warn(
-            f"the class(es) {few(alone)} have one label each (or copies of one row), which is "
-            "trained on: how well they are predicted cannot be judged. Label more of their rows.",
+            f"class(es) {few(alone)} have only one label each (or copies of one row), which is "
+            "used for training: they cannot be evaluated. Label more of their rows.",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _check_single(data: SemiData, known: Tensor) -> None:
-    """Warn of classes with a single label, where no rows are held out of the data."""
+    """Warn about classes with a single label, if no rows are held out of the data."""
     counts = data.y.cpu()[known].bincount(minlength=data.n_classes).tolist()
     single = [name for name, count in zip(data.class_names, counts, strict=True) if count == 1]
     if single:
         warnings.warn(
-            f"the class(es) {few(single)} have a single label to train on, so no other label can "
-            "tell whether they are learnt. Label more of their rows.",
+            f"class(es) {few(single)} have a single training label, so no other label can show "
+            "whether they are learnt. Label more of their rows.",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _check_classes(data: SemiData, known: Tensor) -> None:
-    """Refuse labels to train on that are all of one class; warn of a class that has none."""
+    """Refuse training labels of one class only; warn about classes without any."""
     trained = set(data.y.cpu()[known].tolist())
     if len(trained) < 2:
         raise DataError.of(
             data.name or "the data",
-            expected="labels of two classes at least to train on",
+            expected="training labels of at least two classes",
             got=f"only {data.class_names[trained.pop()]!r}",
             do="Label rows of the other classes too.",
         )
     absent = [name for number, name in enumerate(data.class_names) if number not in trained]
     if absent:
         warnings.warn(
-            f"no label of the class(es) {few(absent)} is left to train on: the model cannot "
-            "learn them. Label more of their rows.",
+            f"no training label is left of class(es) {few(absent)}: the model cannot learn them. "
+            "Label more of their rows.",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
-    """Unlabelled rows, in a random order, less as large a share as is watched: so π stays."""
+    """Unlabelled rows in random order, less the share held out for validation, which keeps π."""
     if data.propensity is None:
         return unknown
     return unknown[int(len(unknown) * float(watch.double().mean())) :]
 
 
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
-    """Return the data with the labels that :func:`split` divided, all of them to train on.
+    """Return the data with all labels of :func:`split` for training.
 
     Args:
-        data: What was split.
-        labels: As in :func:`split`.
-        seed: As in :func:`split`.
+        data: The data that was split.
+        labels: Same as in :func:`split`.
+        seed: Same as in :func:`split`.
 
     >>> data = SemiData(torch.rand(100, 2), torch.arange(100) % 2)
     >>> train, test, _ = split(data, labels=40)
@@ -327,19 +328,19 @@ def run_trial(
     out: Path | None = None,
     progress: bool = True,
 ) -> Trial:
-    """Train a recipe and its complete-case twin, and look at the test rows once.
+    """Train a recipe and its complete-case twin, and predict the test rows once.
 
     Args:
-        data: To train on.
+        data: Training data.
         test: Rows held out of it, or from elsewhere.
-        recipe: Of :func:`dessl.recipes.recipe_for`.
-        propensity: π of the labelled test rows, by which estimates weigh them; of :func:`split`.
-        out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show a progress bar, where there is a terminal.
+        recipe: A recipe from :func:`dessl.recipes.recipe_for`.
+        propensity: π of the labelled test rows from :func:`split`; estimates weight them by 1/π.
+        out: Folder for checkpoints, used to resume training.
+        progress: Whether to show a progress bar on a terminal.
     """
     fitted = _fitted(data, recipe, out, progress)
     x = test.x.to(data.device)
-    logits = {  # the model may be its own twin: then the rows are gone through once
+    logits = {  # the model may be its own twin: then one pass is enough
         model: predicted_log_proba(model, x) for model in {fitted.model, fitted.complete_case}
     }
     own, twin = logits[fitted.model], logits[fitted.complete_case]
@@ -347,8 +348,10 @@ def run_trial(
 
 
 def parts(recipe: Recipe) -> float:
-    """How long a fit is likely to be, in networks: some may be left out, or stop early."""
-    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, and on all labels
+    """Expected length of a fit, in networks: some may be skipped or stop early."""
+    teachers = (
+        len(recipe.teachers) + 2 if recipe.teachers else 0
+    )  # one is fitted twice, and all on all labels
     return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
 
 
@@ -361,20 +364,20 @@ def refitted(
     out: Path | None = None,
     progress: bool = True,
 ) -> Fitted | None:
-    """Train what won a trial again on all labels, those that judged it included.
+    """Retrain the winner of a trial on all labels, including those that evaluated it.
 
-    It is the same recipe: networks with other folds of all labels held out, and a pool weighed on
-    them. What was decided stays: the λ of the trial is kept, and no method that it left out comes
-    back. Nothing is left to judge the result by; the trial's measurements are those of the model
-    before. None where the complete case trained in the trial, but not here.
+    The recipe is the same: networks with other folds of all labels held out, and a pool weighted on
+    them. Decisions stay: the λ of the trial is kept, and a method that it dropped does not come
+    back. No labels are left to evaluate the result; the trial's metrics are for the model before.
+    Returns None if the complete case trained in the trial but fails to here.
 
     Args:
-        trial: Of :func:`run_trial`.
-        whole: Of :func:`every_label`.
-        recipe: For ``whole``, with the options of the trial's recipe.
+        trial: Result of :func:`run_trial`.
+        whole: Result of :func:`every_label`.
+        recipe: Recipe for ``whole``, with the options of the trial's recipe.
         complete_case: Whether the complete case won.
-        out: Folder for checkpoints, from which training is resumed.
-        progress: Whether to show progress bars, where there is a terminal.
+        out: Folder for checkpoints, used to resume training.
+        progress: Whether to show progress bars on a terminal.
     """
     lam = 0.0 if complete_case else trial.fitted.lam
     if RISKS[recipe.plan.risk].unlabelled:
@@ -382,7 +385,7 @@ def refitted(
         recipe = dataclasses.replace(recipe, lam=lam, plan=plan)
     if complete_case or not trial.fitted.pool:
         recipe = dataclasses.replace(recipe, teachers=())
-    recipe = dataclasses.replace(recipe, safe=False)  # what was decided stays
+    recipe = dataclasses.replace(recipe, safe=False)  # decisions of the trial stay
     found = _fitted(whole, recipe, out, progress)
     before, after = trial.fitted.baseline, found.baseline
     worse = after is not None and not after.trained and not (before and not before.trained)

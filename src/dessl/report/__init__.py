@@ -1,1 +1,1 @@
-"""From facts to tables and pictures."""
+"""Reports: tables, charts and HTML pages from the facts of runs."""

@@ -7,18 +7,18 @@ OUTCOMES = {"use it": "helped", "use it with care": "no-clear-difference", "do n
 SIGNS = {"use it": "✓", "use it with care": "?", "do not use it": "✗"}
 COPIES = {
     "test_labelled": "test rows equal to a labelled row",
-    "near_test": "test rows with a near copy among labelled rows",
+    "near_test": "test rows that nearly equal a labelled row",
     "test_unlabelled": "test rows equal to an unlabelled row",
     "unlabelled": "unlabelled rows equal to a labelled row",
-    "near_unlabelled": "unlabelled rows with a near copy among labelled rows",
-    "labelled": "labelled rows equal to another",
-    "near_labelled": "labelled rows with a near copy among labelled rows",
-    "conflicts": "labelled rows that equal a row with another label",
+    "near_unlabelled": "unlabelled rows that nearly equal a labelled row",
+    "labelled": "labelled rows equal to another labelled row",
+    "near_labelled": "labelled rows that nearly equal another labelled row",
+    "conflicts": "labelled rows equal to a row with a different label",
 }
 
 
 def audit_section(found: Audit | None) -> Markup | None:
-    """The tests, what was found, and what can be gained; nothing where there was no audit."""
+    """The tests, the findings and the possible gains; nothing if there was no audit."""
     if found is None:
         return None
     return section(
@@ -35,7 +35,7 @@ def audit_section(found: Audit | None) -> Markup | None:
 
 
 def audit_article(found: Audit) -> Markup:
-    """The audit as the main part of a page of its own."""
+    """The main part of the audit page."""
     sign = element("span", SIGNS[found.outcome], aria_hidden="true", class_="sign")
     about = f": {found.labelled:,} labelled and {found.unlabelled:,} unlabelled rows."
     return element(
@@ -53,7 +53,7 @@ def audit_article(found: Audit) -> Markup:
 
 def _tests(found: Audit) -> Markup | None:
     if not found.tests:
-        return element("p", "Too few rows to test whether labels are missing at random.")
+        return element("p", "There are too few rows to test whether labels are missing at random.")
     rows = (
         (
             one.test,
@@ -63,7 +63,7 @@ def _tests(found: Audit) -> Markup | None:
         )
         for one in found.tests
     )
-    headings = ("are labels missing at random?", "p", "corrected for all tests", "finding")
+    headings = ("are labels missing at random?", "p", "corrected p", "finding")
     return table(headings, rows, label="Tests of labels missing at random", class_="facts")
 
 
@@ -99,8 +99,10 @@ def _counts(found: Audit) -> Markup | None:
     if labels.one_class_folds:
         rows.append(("folds of five with one class", f"{labels.one_class_folds}"))
     if not rows:
-        return element("p", "No copies found, and every class has at least five labels.")
-    return table(("copies and labels", "count"), rows, label="Copies and labels", class_="facts")
+        return element("p", "No duplicates found, and every class has at least five labels.")
+    return table(
+        ("duplicates and labels", "count"), rows, label="Duplicates and labels", class_="facts"
+    )
 
 
 def _gains(found: Audit) -> Markup | None:
@@ -119,8 +121,8 @@ def _gains(found: Audit) -> Markup | None:
     headings = (
         "term H",
         "ρ(L, H), 95 % interval",
-        "variance left",
-        f"{found.labelled:,} labels are worth",
+        "remaining variance",
+        "equivalent labels",
         f"ρ above {found.least_correlation:.2f}",
     )
-    return table(headings, rows, label="What can be gained", class_="metrics")
+    return table(headings, rows, label="Possible gains", class_="metrics")

@@ -12,7 +12,7 @@ from dessl.report.scores import looks
 from dessl.results.facts import RunFacts
 from dessl.results.record import Record
 
-FEW = 20  # predictions below which a bar is pale
+FEW = 20  # bars with fewer predictions are pale
 
 
 class Bin(NamedTuple):
@@ -35,8 +35,8 @@ def calibration_section(facts: RunFacts) -> Markup | None:
     draws = [partial(_diagram, name, bins, styles[name]) for name, bins in found.items()]
     caption = (
         "Bars: the share of correct predictions at each confidence. On the dotted diagonal, "
-        "confidence is right; below it, the model is overconfident. Strips at the bottom: how many "
-        f"predictions there are; a pale bar has fewer than {FEW}."
+        "confidence matches accuracy; below it, the model is overconfident. Strips at the bottom: "
+        f"the number of predictions; pale bars have fewer than {FEW}."
     )
     rows = (
         (named(name), f"{b.low:.2f}–{b.high:.2f}", b.rows, f"{b.confidence:.1%}",
@@ -50,7 +50,7 @@ def calibration_section(facts: RunFacts) -> Markup | None:
 
 
 def pooled(runs: Sequence[Record]) -> list[Bin]:
-    """The bins of all runs together, without empty ones; none where the runs' edges differ."""
+    """The bins of all runs together, without empty ones; none if the runs' edges differ."""
     diagrams = [run.metrics["reliability"] for run in runs if run.metrics.get("reliability")]
     if not diagrams or any(diagram["edges"] != diagrams[0]["edges"] for diagram in diagrams):
         return []

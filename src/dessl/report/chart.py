@@ -1,8 +1,7 @@
-"""Charts: matplotlib figures as PNG, as SVG, or as SVG inside a page, whose theme they follow.
+"""Charts: matplotlib figures as PNG, as SVG, or as SVG inside a page, following its theme.
 
-A chart is drawn in the light theme's colours. Inside a page each of them becomes the style sheet's
-variable of that name, so that a chart turns dark with its page. The same numbers give the same
-bytes.
+Charts are drawn in the light theme's colours. Inside a page, each colour becomes the style sheet's
+variable of that name, so that charts turn dark with the page. The same numbers give the same bytes.
 """
 
 import io
@@ -54,7 +53,7 @@ IN_PAGE = {
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "butt",
 }
-# What the page's style sheet already says, or has no visible effect.
+# Properties that the page's style sheet already sets, or that have no visible effect.
 PLAIN = {
     "font-family": ("sans-serif", "'DejaVu Sans', sans-serif"),
     "font-size": ("11px",),
@@ -64,13 +63,13 @@ PLAIN = {
     "stroke-linejoin": ("miter", "round"),
     "stroke-linecap": ("butt", "square"),
 }
-NARROW, ROOMY = 360, 900  # widths of a picture: on a phone or beside others, and alone
-MISSING = "Glyph .* missing from"  # the browser has the letters that matplotlib's font has not
+NARROW, ROOMY = 360, 900  # widths of a chart: on a phone or next to others, and alone
+MISSING = "Glyph .* missing from"  # browsers have the letters that matplotlib's font lacks
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one series is drawn: colour, marker, and line style as matplotlib takes them."""
+    """How one series is drawn: colour, marker, and line style in matplotlib's notation."""
 
     colour: str
     marker: str
@@ -93,7 +92,7 @@ SERIES = (
 
 @contextmanager
 def drawing(settings: Any = SETTINGS) -> Iterator[None]:
-    """Let matplotlib draw as charts look here; in pages with ``SETTINGS | IN_PAGE``."""
+    """Set matplotlib's style for our charts; in pages, ``SETTINGS | IN_PAGE``."""
     import matplotlib as mpl
 
     with mpl.rc_context(settings), warnings.catch_warnings():
@@ -103,13 +102,14 @@ def drawing(settings: Any = SETTINGS) -> Iterator[None]:
 
 @dataclass
 class Chart:
-    """One picture of a page: two axes in a frame, sizes in CSS pixels.
+    """One chart of a page: two axes in a frame, sizes in CSS pixels.
 
     Attributes:
-        axes: To draw in.
-        width: Of the picture.
-        height: Of the picture.
-        names: Texts from the user's data by the id of their place: matplotlib never sees them.
+        axes: The matplotlib axes to draw in.
+        width: Width of the chart.
+        height: Height of the chart.
+        names: Texts from the user's data, by the id of their placeholder; matplotlib never sees
+            them.
     """
 
     axes: "Axes"
@@ -121,7 +121,7 @@ class Chart:
     def of(
         cls, x_label: str, y_label: str, *, width: int = 360, height: int = 250, left: int = 44
     ) -> "Chart":
-        """An empty chart, the label of its vertical axis above it."""
+        """An empty chart with the label of the vertical axis above it."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(width / 72, height / 72))
@@ -153,19 +153,20 @@ class Chart:
         self.axes.text(x, y, place, transform=at, ha="right", gid=place, **look)
 
     def svg(self, title: str, description: str) -> Markup:
-        """The picture, with a title and a description for screen readers."""
+        """The chart, with a title and a description for screen readers."""
         figure = self.axes.get_figure(root=True)
         assert figure is not None  # noqa: S101 (it was made with one)
         return page_svg(picture(figure, "svg"), title, description, names=self.names)
 
 
 def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
-    """Pictures side by side; a single one fills the page.
+    """Charts side by side; a single one fills the page.
 
-    That one is drawn for a wide screen and for a narrow one, and the page shows what fits.
+    A single chart is drawn for a wide and for a narrow screen, and the page shows the one that
+    fits.
 
     Args:
-        draws: Each gives its picture at a width.
+        draws: Functions that draw a chart at a given width.
     """
     if len(draws) > 1:
         return [draw(NARROW) for draw in draws]
@@ -177,7 +178,7 @@ def filling(draws: Sequence[Callable[[int], Markup]]) -> list[Markup]:
 
 
 def legend(entries: Mapping[str, Look]) -> Markup:
-    """A list of names, each beside a piece of its line."""
+    """A legend: each name next to a piece of its line."""
     items = []
     for name, look in entries.items():
         dashes = " ".join(f"{2 * part:g}" for part in look.line[1]) if look.line != "-" else ""
@@ -189,7 +190,7 @@ def legend(entries: Mapping[str, Look]) -> Markup:
 
 
 def picture(figure: "Figure", ending: str) -> bytes:
-    """The figure as a file of an ending, ``"png"`` or ``"svg"``, without a date in it."""
+    """The figure as the bytes of a ``"png"`` or ``"svg"`` file, without a date."""
     facts = {"png": {"Software": None}, "svg": {"Date": None}}
     buffer = io.BytesIO()
     figure.savefig(buffer, format=ending, dpi=130, metadata=facts[ending])
@@ -197,13 +198,13 @@ def picture(figure: "Figure", ending: str) -> bytes:
 
 
 def pictures(figure: "Figure") -> dict[str, bytes]:
-    """The figure as PNG and as SVG, by file ending; as ``"page"``, for :func:`page_svg`."""
+    """The figure as PNG and as SVG, by file extension; under ``"page"``, for :func:`page_svg`."""
     import matplotlib as mpl
 
     found = {}
     for ending in ("png", "svg"):
         found[ending] = picture(figure, ending)
-        figure.set_layout_engine("none")  # once laid out, it stays so
+        figure.set_layout_engine("none")  # keep the layout from here on
     with mpl.rc_context({"svg.fonttype": "none"}):
         found["page"] = picture(figure, "svg")
     return found
@@ -217,14 +218,14 @@ def page_svg(
     *,
     clipped: bool = False,
 ) -> Markup:
-    """An SVG of matplotlib's as an element of a page, its colours the page's own.
+    """A matplotlib SVG as an element of a page, in the page's colours.
 
     Args:
-        svg: Drawn with ``"svg.fonttype": "none"``.
-        title: For screen readers.
-        description: Likewise.
-        names: What to write in the place of an id's text, and the whole name behind it.
-        clipped: Whether marks are cut where their axes end, as matplotlib does.
+        svg: An SVG drawn with ``"svg.fonttype": "none"``.
+        title: Title for screen readers.
+        description: Description for screen readers.
+        names: By the id of a placeholder, the text to write and the full name.
+        clipped: Whether marks are clipped to their axes, as in matplotlib.
     """
     root = ElementTree.fromstring(svg)  # noqa: S314 (matplotlib has written it)
     shapes = {node.get("id"): node for node in root.iter() if _tag(node) == "path"}
@@ -280,7 +281,7 @@ class _Drawn:
         content: list[Markup | str] = [node.text or "", *map(_part, node)]
         if place is not None and place in self.names:
             shown, whole = self.names[place]
-            # Isolated, as text that runs leftwards would move what is beside it.
+            # Isolated, because right-to-left text would move its neighbours.
             content = [element("title", whole), f"\u2068{shown}\u2069"]
         x, y = (_rounded(node.get(axis) or "0") for axis in ("x", "y"))
         turned = node.get("transform") or ""
@@ -295,7 +296,7 @@ def _frame(node: ElementTree.Element) -> Markup:
 
 
 def _part(node: ElementTree.Element) -> Markup:
-    """A part of a text that has its own size or place, as an exponent."""
+    """A part of a text with its own size or position, such as an exponent."""
     x, y = (_rounded(value) if (value := node.get(axis)) else None for axis in ("x", "y"))
     return element("tspan", node.text or "", x=x, y=y, style=_style(_look(node)))
 
@@ -333,7 +334,7 @@ def _rounded(text: str) -> str:
 
 
 def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
-    """Ends of an axis, moved to what a metric can be: intervals from two runs reach far past it.
+    """Limits of an axis, clipped to a metric's range: intervals from two runs can exceed it by far.
 
     >>> inside((-500.0, 60.0), "accuracy"), inside((20.0, 60.0), "accuracy")
     ((-3.0, 60.0), (20.0, 60.0))
@@ -345,7 +346,7 @@ def inside(limits: tuple[float, float], metric: str) -> tuple[float, float]:
 
 
 def zero_place(lams: Sequence[float]) -> float:
-    """Where λ = 0 stands on a log axis: left of the least positive one.
+    """Position of λ = 0 on a log axis: left of the smallest positive λ.
 
     >>> zero_place([0.1, 1.0, 10.0]) < 0.1
     True
@@ -355,7 +356,7 @@ def zero_place(lams: Sequence[float]) -> float:
 
 
 def lambda_axis(axes: "Axes", lams: Sequence[float]) -> None:
-    """Make the horizontal axis one of positive λ, with 0 apart and a line between."""
+    """Make the horizontal axis logarithmic in λ, with 0 set apart by a line."""
     zero, low, high = zero_place(lams), min(lams), max(lams)
     axes.set_xscale("log")
     decades = [10.0**k for k in range(-4, 5) if low * 0.999 <= 10.0**k <= high * 1.001]
@@ -369,9 +370,9 @@ def lambda_axis(axes: "Axes", lams: Sequence[float]) -> None:
 
 
 def magnitude_axis(axes: "Axes", values: Sequence[float]) -> None:
-    """Make the vertical axis one for values of either sign and of very different sizes.
+    """Make the vertical axis suit values of either sign and of very different size.
 
-    It is straight near zero and logarithmic far from it, with ticks at powers of ten.
+    It is linear near zero and logarithmic beyond, with ticks at powers of ten.
     """
     shown = [value for value in values if math.isfinite(value) and value] or [1.0]
     top = math.ceil(math.log10(max(abs(value) for value in shown)))

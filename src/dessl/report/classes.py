@@ -1,4 +1,4 @@
-"""Per class: each method's accuracy, and its benefit ratio where there is a run with all labels."""
+"""Per class: each method's accuracy, and its benefit ratio if there is a run with all labels."""
 
 import math
 from functools import partial
@@ -14,16 +14,16 @@ from dessl.results.averages import number as as_number
 from dessl.results.facts import RunFacts
 from dessl.risk import COMPLETE_CASE
 
-MOST = 24  # classes that are drawn; the table has them all
-PICTURE = 8  # of them in one picture
+MOST = 24  # classes drawn; the table has all of them
+PICTURE = 8  # classes per chart
 ROW = 12  # height of a bar
-FARTHEST = 2.0  # benefit ratio that is drawn: a class with little to gain can have any
+FARTHEST = 2.0  # largest benefit ratio drawn: it is unbounded for a class with little to gain
 
 ByMethod = dict[str, list[float]]  # for each method, a value for each class
 
 
 class Shown(NamedTuple):
-    """What bars show: its text, the factor of its values, and the ends of its axis."""
+    """The quantity that bars show: its text, its unit, and the limits of its axis."""
 
     text: str
     unit: float
@@ -32,7 +32,7 @@ class Shown(NamedTuple):
 
 
 def classes_section(facts: RunFacts) -> Markup | None:
-    """Bars of accuracy for each class and method, and of benefit ratios where there are any."""
+    """Bars of accuracy for each class and method, and of benefit ratios if there are any."""
     found = {method.name: class_accuracies(facts, method.name) for method in facts.methods}
     known = {name: values for name, values in found.items() if values}
     if not known:
@@ -46,12 +46,12 @@ def classes_section(facts: RunFacts) -> Markup | None:
     caption = "Accuracy on the test rows of each class, mean over the runs of a method."
     if len(drawn) < len(classes):
         which = "largest differences" if len(known) > 1 else "lowest accuracies"
-        caption += f" The {MOST} classes with the {which} of {len(classes)}."
+        caption += f" Shown: the {MOST} of {len(classes)} classes with the {which}."
     accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
     draws = [partial(_bars, facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
     ratios = benefit_ratios(facts, known)
     if ratios:
-        caption += " Benefit ratio: the share of what all labels would bring that a method brings."
+        caption += " Benefit ratio: a method's gain as a share of the gain from labelling all rows."
         values = [v for of in ratios.values() for v in of if not math.isnan(v)]
         low = max(-FARTHEST, min([0.0, *values]))
         shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
@@ -63,7 +63,7 @@ def classes_section(facts: RunFacts) -> Markup | None:
 
 
 def class_accuracies(facts: RunFacts, method: str) -> list[float]:
-    """Mean accuracy of each class over the runs of a method; NaN where no test row has it."""
+    """Mean accuracy of each class over the runs of a method; NaN if no test row has it."""
     lists = [run.metrics.get("per_class_accuracy") or [] for run in facts.runs_of(method)]
     if not lists or any(len(values) != len(facts.data.class_names) for values in lists):
         return []
@@ -73,7 +73,7 @@ def class_accuracies(facts: RunFacts, method: str) -> list[float]:
 def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
     """The benefit ratio of each class, for each method that uses unlabelled rows.
 
-    They are defined where a method with all labels, of risk "supervised", was trained too.
+    They need a method trained with all labels, of risk "supervised".
     """
     by_risk = {method.risk: found.get(method.name) for method in facts.methods}
     complete, full = by_risk.get(COMPLETE_CASE), by_risk.get("supervised")
@@ -87,7 +87,7 @@ def benefit_ratios(facts: RunFacts, found: ByMethod) -> ByMethod:
 
 
 def evenly(numbers: list[int], most: int) -> list[list[int]]:
-    """Numbers in lists of at most so many, as few and as equal as possible.
+    """Split numbers into as few lists as possible, about equally long, of ``most`` entries or less.
 
     >>> evenly([0, 1, 2, 3, 4], 4)
     [[0, 1, 2], [3, 4]]
@@ -97,7 +97,7 @@ def evenly(numbers: list[int], most: int) -> list[list[int]]:
 
 
 def _rank(found: ByMethod, number: int) -> float:
-    """The lower, the sooner a class is drawn: where methods differ most, or one is worst."""
+    """Sort key of the classes to draw: first where methods differ most, or accuracy is lowest."""
     values = [v[number] for v in found.values() if not math.isnan(v[number])]
     return min(values) - max(values) if len(found) > 1 else values[0]
 
@@ -114,7 +114,7 @@ def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown, widt
         )
         for number in drawn
     )
-    styles, group = looks(facts), len(found) + 0.7  # bars of a class, and the space to the next
+    styles, group = looks(facts), len(found) + 0.7  # bars of a class, and the gap to the next
     height = round(64 + ROW * group * len(drawn))
     chart = Chart.of(shown.text, "class", width=width, height=height, left=left)
     axes = chart.axes

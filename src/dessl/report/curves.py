@@ -1,4 +1,4 @@
-"""Curves over the steps of training: the parts of the risk, and validation metrics.
+"""Curves over the steps of training: the terms of the risk, and validation metrics.
 
 risk = mean_L L + λ · mean_U H − λ · mean_L H
 """
@@ -32,21 +32,21 @@ def _times_lam(part: str, sign: int) -> Callable[[dict[str, Any]], float | None]
 
 PARTS: dict[str, tuple[Look, Callable[[dict[str, Any]], float | None]]] = {
     "labelled loss, mean L": (Look(COLOURS["s0"], ""), lambda event: event["loss"]),
-    "what SSL adds, λ · mean H": (
+    "SSL term, λ · mean H": (
         Look(COLOURS["s1"], "", (0, (3, 1.5))),
         _times_lam("h_unlabelled", 1),
     ),
-    "what debiasing takes back, −λ · mean H": (
+    "debiasing term, −λ · mean H": (
         Look(COLOURS["s2"], "", (0, (1, 1))),
         _times_lam("h_labelled", -1),
     ),
-    "risk, their sum": (Look(INK, ""), lambda event: event["risk"]),
+    "risk, the sum": (Look(INK, ""), lambda event: event["risk"]),
 }
 OF_RISK = {COMPLETE_CASE: (0,), "supervised": (0,), "ssl": (0, 1, 3), "debiased": (0, 1, 2, 3)}
 
 
 def learning_section(facts: RunFacts) -> Markup | None:
-    """The parts of the risk for each method, then validation metrics of all."""
+    """The terms of the risk for each method, then the validation metrics of all methods."""
     if not any(run.history for run in facts.runs):
         return None
     parts = {m.name: risk_parts(m, facts.runs_of(m.name)) for m in facts.methods}
@@ -58,11 +58,11 @@ def learning_section(facts: RunFacts) -> Markup | None:
     which = "The network" if networks == 1 else f"The first of {networks} networks"
     network = f"{which} of each method{f': {kind}' if kind else ''}."
     caption = (
-        f"{network} The parts of the risk during training, means since the evaluation before, on a "
-        "scale that is logarithmic away from zero."
+        f"{network} Terms of the risk during training, averaged since the previous evaluation, on "
+        "a scale that is logarithmic away from zero."
     )
     if len(facts.seeds) > 1:
-        caption += f" Means over {len(facts.seeds)} seeds."
+        caption += f" Averaged over {len(facts.seeds)} seeds."
     drawn = {part for lines in parts.values() for part in lines}
     key = legend({part: look for part, (look, _) in PARTS.items() if part in drawn})
     rows = [
@@ -71,13 +71,13 @@ def learning_section(facts: RunFacts) -> Markup | None:
         for part, line in lines.items()
     ]
     headings = ("method", "part", "first evaluation", "last evaluation")
-    numbers = table(headings, rows, label="Parts of the risk")
+    numbers = table(headings, rows, label="Terms of the risk")
     shown = figure(caption, *filling(draws), legend=key, numbers=numbers)
     return section("Learning", shown, _validation(facts, styles))
 
 
 def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
-    """The parts of a method's risk over the steps, by name."""
+    """The terms of a method's risk over the steps, by name."""
     names = list(PARTS)
     chosen = [names[place] for place in OF_RISK.get(method.risk, (0, 1, 2, 3))]
     lines = {name: over_steps(runs, PARTS[name][1]) for name in chosen}
@@ -91,11 +91,11 @@ def _parts(name: str, lines: dict[str, Line], seen: list[float], look: Look, wid
     _over_steps(chart, [(line, PARTS[part][0]) for part, line in lines.items()])
     magnitude_axis(chart.axes, seen)
     chart.label(name, look.colour)
-    return chart.svg(f"Parts of the risk of {name}", ends)
+    return chart.svg(f"Terms of the risk of {name}", ends)
 
 
 def _over_steps(chart: Chart, lines: Sequence[tuple[Line, Look]]) -> None:
-    """Draw lines over an axis of steps; a single point is a dot."""
+    """Draw lines over training steps; a single point becomes a dot."""
     axes = chart.axes
     for line, look in lines:
         alone = sum(not math.isnan(value) for _, value in line) == 1
@@ -130,7 +130,7 @@ def _validation(facts: RunFacts, styles: dict[str, Look]) -> Markup | None:
     headings = ("metric", "method", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Validation during training")
     whose = f"{facts.data.validation:,} labelled" if facts.data.validation else "held-out labelled"
-    caption = f"The same networks on {whose} validation rows, which chose the step to keep."
+    caption = f"The same networks on {whose} validation rows, which selected the checkpoint."
     key = legend({m.name: styles[m.name] for m in facts.methods if m.name in drawn})
     return figure(caption, *pictures, legend=key, numbers=numbers)
 

@@ -1,4 +1,4 @@
-"""The decision: which model to use, how good it is, why, and what more labels would bring."""
+"""The decision: which model to use, how good it is, why, and what more labels would gain."""
 
 from dessl.evaluation.metrics.vocabulary import interval_text
 from dessl.evaluation.verdict import Outcome
@@ -15,17 +15,17 @@ SIGNS: dict[Outcome, str] = {
 }
 ADVICE: dict[Outcome, str] = {
     "better": "Use this model",
-    "no practical difference": "Use this model; the complete case would do as well",
+    "no practical difference": "Use this model; the complete case is as good",
     "not used": "Use this model, the complete case",
     "worse": "Use the complete case, not this model",
-    "cannot tell yet": "Use this model, which may be no better than the complete case",
+    "cannot tell yet": "Use this model, though it may be no better than the complete case",
     "no verdict": "Do not use this model yet",
 }
-HALVED = 3  # times as many labels more, since an interval's width falls with their square root
+HALVED = 3  # three times as many additional labels halve the interval, whose width falls as 1/√n
 
 
 def advice(facts: RunFacts) -> str:
-    """What to do and what to expect, in one line; of several seeds, only what to do."""
+    """What to do and what to expect, in one line; for several seeds, only what to do."""
     found = accuracy_of(facts)
     start = ADVICE[facts.verdict.outcome]
     if found is None:
@@ -43,7 +43,7 @@ def accuracy_of(facts: RunFacts) -> Estimate | None:
 
 
 def decision(facts: RunFacts) -> Markup:
-    """The first thing on the page: what to do, because of what, and the labels it would take."""
+    """The top of the page: what to do, why, and how many more labels are needed."""
     outcome = facts.verdict.outcome
     sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
     rows: list[tuple[str, Child]] = [
@@ -55,8 +55,8 @@ def decision(facts: RunFacts) -> Markup:
         if facts.model.refitted:
             before = facts.data.labelled + facts.data.validation
             labels = (
-                f", trained again on all {facts.model.labels:,} labels after it was judged; the "
-                f"numbers on this page are of the model before that, with {before:,}."
+                f", retrained on all {facts.model.labels:,} labels after the evaluation; the "
+                f"numbers on this page are for the model trained on {before:,}."
             )
         rows.append(("The model", [named(facts.model.method), labels]))
     return element(
@@ -69,17 +69,19 @@ def decision(facts: RunFacts) -> Markup:
 
 
 def more_labels(facts: RunFacts) -> str:
-    """How many more labels the decision needs, and how many would sharpen the expectation."""
+    """How many more labels would settle the decision, and how many would halve the interval."""
     outcome, needed = facts.verdict.outcome, facts.verdict.needed
     text = "None for this decision."
     if outcome == "no verdict":
-        text = "Not known, as nothing could be compared."
+        text = "Unknown: there was nothing to compare."
     elif outcome == "cannot tell yet" and needed is None:
-        text = "No number that can be given would settle the comparison."
+        text = "No realistic number of labels would settle the comparison."
     elif outcome == "cannot tell yet":
-        text = f"About {needed:,}, to tell it from the complete case."
+        text = f"About {needed:,}, to settle the comparison with the complete case."
     found = accuracy_of(facts)
     if found is None or found.low == found.high:
         return text
     more = f"{HALVED * found.n_labelled:,}"
-    return f"{text} About {more} more held-out labels would halve the interval of the accuracy."
+    return (
+        f"{text} About {more} more held-out labels would halve the width of the accuracy interval."
+    )

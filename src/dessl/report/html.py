@@ -1,4 +1,4 @@
-"""The parts of a page, escaped by construction: what is not ``Markup`` is text."""
+"""HTML elements, escaped by construction: anything that is not ``Markup`` is text."""
 
 import html
 import itertools
@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-# What no document may hold: control characters, and halves of characters from odd file names.
+# Not allowed in a document: control characters, and lone surrogates from odd file names.
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 VOID = frozenset({"br", "hr", "img", "link", "meta"})
 
 
 class Markup(str):
-    """Text that is HTML already, and is not escaped again."""
+    """Text that is already HTML and is not escaped again."""
 
     __slots__ = ()
 
@@ -31,12 +31,13 @@ def escaped(value: object) -> Markup:
 
 
 def element(name: str, /, *children: Child, **attributes: object) -> Markup:
-    """Return one element; children and attributes that are None are left out.
+    """Return one element; children and attributes that are None are omitted.
 
     Args:
-        name: Of the element.
-        children: ``Markup`` goes in as it is, anything else is escaped; lists are joined.
-        attributes: ``class_`` is written ``class`` and ``stroke_width`` ``stroke-width``.
+        name: Name of the element.
+        children: Contents: ``Markup`` is kept, anything else is escaped; lists are joined.
+        attributes: Attributes: ``class_`` is written ``class`` and ``stroke_width``
+            ``stroke-width``.
 
     >>> element("p", "a < b", element("b", 3), class_="note")
     '<p class="note">a &lt; b<b>3</b></p>'
@@ -52,7 +53,7 @@ def element(name: str, /, *children: Child, **attributes: object) -> Markup:
 
 
 def joined(children: Child) -> Markup:
-    """Return children one after another, each escaped unless it is ``Markup``.
+    """Return the children joined, each escaped unless it is ``Markup``.
 
     >>> joined(["a&", Markup("<br>"), None, ["b", 1]])
     'a&amp;<br>b1'
@@ -67,12 +68,12 @@ def joined(children: Child) -> Markup:
 
 
 def named(name: object) -> Markup:
-    """Return a name from the user's data, kept apart from the direction of the text around it."""
+    """Return a name from the user's data, isolated from the direction of the surrounding text."""
     return element("bdi", str(name))
 
 
 def shortened(name: str, most: int) -> str:
-    """A name cut to a number of columns; wide characters take two.
+    """A name shortened to a number of columns; wide characters take two.
 
     >>> shortened("chromosome", 20), shortened("chromosome", 6), shortened("染色体染色体", 6)
     ('chromosome', 'chrom…', '染色…')
@@ -88,9 +89,9 @@ def shortened(name: str, most: int) -> str:
 def table(
     headings: Sequence[Child], rows: Iterable[Sequence[Child]], *, label: str, class_: str = ""
 ) -> Markup:
-    """A table whose first column names its rows; one too wide scrolls sideways on its own.
+    """A table whose first column names the rows; a wide one scrolls sideways.
 
-    A cell that is a ``td`` element already goes in as it is.
+    A cell that already is a ``td`` element is kept.
     """
     head = element("tr", (element("th", heading, scope="col") for heading in headings))
     body = []
@@ -113,7 +114,7 @@ def table(
 def figure(
     caption: Child, *pictures: Markup, numbers: Markup, legend: Markup | None = None
 ) -> Markup:
-    """Pictures side by side where there is room, with a caption, a legend and their numbers."""
+    """Charts side by side if there is room, with a caption, a legend and their numbers."""
     return element(
         "figure",
         element("figcaption", caption),
@@ -124,5 +125,5 @@ def figure(
 
 
 def section(title: str, *children: Child) -> Markup:
-    """A part of the page under a heading."""
+    """A section of the page with a heading."""
     return element("section", element("h3", title), children)

@@ -22,7 +22,7 @@ from dessl.report.scores import differences, metrics_section
 from dessl.results.facts import RunFacts
 from dessl.safety import Audit
 
-# The page may load nothing and run nothing, even if a text were ever not escaped.
+# The page may not load or run anything, even if a text were left unescaped by mistake.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -32,9 +32,9 @@ def write_report(
     """Write the report of one run, or of several on one page.
 
     Args:
-        path: The HTML file to write, whole or not at all.
-        facts: What the runs found.
-        names: What tells several runs apart, such as their folders.
+        path: HTML file to write (atomically).
+        facts: Facts of the runs.
+        names: Names of the runs, such as their folders.
     """
     runs = [facts] if isinstance(facts, RunFacts) else facts
     write_whole(Path(path), report_html(runs, names=names))
@@ -44,11 +44,11 @@ def report_html(runs: Sequence[RunFacts], *, names: Sequence[str] = ()) -> str:
     """Return the page; the same facts give the same page.
 
     Args:
-        runs: What the runs found.
-        names: What tells several runs apart; their numbers if not given.
+        runs: Facts of the runs.
+        names: Names of the runs; numbers by default.
 
     Raises:
-        ValueError: There is no run, or not a name for each.
+        ValueError: There is no run, or not one name per run.
     """
     if not runs:
         raise ValueError("a report needs at least one run; got none. Pass the folder of a run.")
@@ -67,11 +67,11 @@ def report_html(runs: Sequence[RunFacts], *, names: Sequence[str] = ()) -> str:
 
 
 def write_audit(path: str | Path, found: Audit) -> None:
-    """Write an audit as a page of its own, whole or not at all.
+    """Write an audit as an HTML page (atomically).
 
     Args:
-        path: The HTML file.
-        found: What :func:`dessl.safety.audit` gave.
+        path: HTML file to write.
+        found: Result of :func:`dessl.safety.audit`.
     """
     title = f"Audit of {found.name or 'the data'}"
     page = whole_page(title, element("main", audit_article(found)), facts=found.as_dict())
@@ -80,12 +80,12 @@ def write_audit(path: str | Path, found: Audit) -> None:
 
 @contextmanager
 def shown_from(*paths: Path) -> Iterator[None]:
-    """Name the files whose entries a report could not be made from.
+    """Name the damaged files if a report cannot be made from them.
 
-    Entries are checked as they are read; this is for the rest, which only fails in use.
+    Entries are checked when they are read; this covers those that only fail when used.
 
     Raises:
-        DataError: In place of the error that they caused.
+        DataError: Raised instead of the original error.
     """
     try:
         yield
@@ -94,19 +94,19 @@ def shown_from(*paths: Path) -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise DataError.of(
             " or ".join(map(str, paths)),
-            expected="what dessl wrote there",
+            expected="a file written by dessl",
             got=f"entries that cannot be shown ({type(error).__name__}: {error})",
-            do="The file is damaged: run the command that wrote it again.",
+            do="The file is damaged. Run the command that wrote it again.",
         ) from error
 
 
 def whole_page(title: str, main: Markup, *, facts: object) -> str:
-    """Return a page around its main part, with the facts that it was made from as JSON.
+    """Return a whole page from its main part, with its facts embedded as JSON.
 
     Args:
-        title: Of the page.
+        title: Title of the page.
         main: The ``main`` element.
-        facts: Anything that JSON takes.
+        facts: Facts to embed: anything that JSON can represent.
     """
     style = resources.files("dessl.report").joinpath("page.css").read_text(encoding="utf-8")
     head = element(
@@ -123,16 +123,16 @@ def whole_page(title: str, main: Markup, *, facts: object) -> str:
         "body",
         element("header", element("h1", title, dir="auto")),
         main,
-        element("footer", "Made by dessl. The facts of this page are embedded in it as JSON."),
+        element("footer", "Made by dessl. The facts on this page are embedded as JSON."),
         embedded_json(facts),
     )
     return "<!doctype html>\n" + element("html", head, "\n", body, lang="en") + "\n"
 
 
 def embedded_json(value: object) -> Markup:
-    r"""A script element with data that no browser runs.
+    r"""A script element with data, which browsers do not run.
 
-    Nothing in it can end the element: < > & are written as JSON's escapes of themselves.
+    Nothing in the data can close the element: < > & are written as JSON escapes.
 
     >>> embedded_json("</script>")
     '<script type="application/json" id="facts">"\\u003c/script\\u003e"</script>'
@@ -165,7 +165,7 @@ def _run(facts: RunFacts, number: int, title: str, *, alone: bool) -> Markup:
 
 
 def side_by_side(runs: Sequence[RunFacts], names: Sequence[str]) -> Markup:
-    """A column for each run: what to do, its data, and the settings in which they differ."""
+    """One column per run: what to do, its data, and the settings that differ."""
     columns = [
         element("a", named(name), href=f"#run-{number}") for number, name in enumerate(names, 1)
     ]
@@ -183,7 +183,7 @@ def side_by_side(runs: Sequence[RunFacts], names: Sequence[str]) -> Markup:
         for name in dict.fromkeys(name for own in settings for name in own)
         if any(own.get(name) != settings[0].get(name) for own in settings)
     ]
-    note = "Only settings that differ are listed; each run's own part below has all."
+    note = "Only settings that differ are listed; all settings are in each run's section below."
     label = "The runs, side by side"
     return element(
         "section",
@@ -198,16 +198,16 @@ def _rows_text(facts: RunFacts) -> str:
 
 
 def repeat_section(facts: RunFacts) -> Markup:
-    """The command, then everything that it depended on."""
+    """The command, and everything it depended on."""
     warned = (element("li", line, dir="auto") for line in facts.warnings)
     return section(
-        "How to repeat it",
+        "How to reproduce this",
         element("pre", element("code", facts.command), tabindex=0) if facts.command else None,
         element("div", element("h4", "Warnings"), element("ul", warned), class_="warnings")
         if facts.warnings
         else None,
         element("h4", "Data"),
-        table(("data", "is"), _data_rows(facts), label="The data", class_="facts"),
+        table(("data", "value"), _data_rows(facts), label="The data", class_="facts"),
         element("h4", "Methods"),
         table(
             ("method", "surrogate", "risk", "λ"),
@@ -235,7 +235,7 @@ def _data_rows(facts: RunFacts) -> list[tuple[Child, ...]]:
         ("training rows", _rows_text(facts)),
         ("validation rows", f"{data.validation:,}"),
         ("test rows", f"{data.test:,} labelled, {data.test_unlabelled:,} unlabelled"),
-        ("a row", " × ".join(str(size) for size in data.shape)),
+        ("shape of a row", " × ".join(str(size) for size in data.shape)),
         (f"{len(data.class_names)} classes", _listed(data.class_names)),
     ]
     if data.feature_names:

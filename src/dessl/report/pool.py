@@ -1,4 +1,4 @@
-"""What was pooled: the members, what the unlabelled rows brought, and how good teachers are."""
+"""The pool: its members, the gain from unlabelled rows, and how good the teachers are."""
 
 from dessl.evaluation.metrics.vocabulary import NONE, interval_text, metric_text
 from dessl.report.html import Child, Markup, element, named, section, table
@@ -14,19 +14,19 @@ TEACHERS = ("teacher", "answered", "accuracy (95 % interval)", "confidence", "ca
 
 
 def pool_section(facts: RunFacts) -> Markup | None:
-    """The gain in its two parts, then the members."""
+    """The two parts of the gain, then the members."""
     pool = facts.pool
     if pool is None:
         return None
     explained = (
-        f"From {pool.n:,} labels, each predicted by networks, teachers and weights that did not "
-        f"see it: {brought(pool)}. Lower is better."
+        f"From {pool.n:,} labels, each predicted by networks, teachers and weights that were not "
+        f"trained on it: {brought(pool)}. Lower is better."
     )
-    supervised = "with other predictors of the labelled rows"
+    supervised = "with other predictors, trained on the labelled rows"
     steps: list[tuple[Child, ...]] = [
         ("networks alone", f"{pool.anchor:.3f}", NONE),
         (supervised, f"{pool.without_unlabelled:.3f}", pool.ensembling.change),
-        ("and with the unlabelled rows: the pool", f"{pool.pooled:.3f}", pool.unlabelled.change),
+        ("with the unlabelled rows too (the pool)", f"{pool.pooled:.3f}", pool.unlabelled.change),
     ]
     members: list[tuple[Child, ...]] = [
         (
@@ -40,43 +40,43 @@ def pool_section(facts: RunFacts) -> Markup | None:
     ]
     members_explained = (
         "The pool multiplies its members' probabilities, each to the power of its weight. A weight "
-        "of 0 means that a member is left out."
+        "of 0 means that a member is not used."
     )
     return section(
         "Pool",
         element("p", explained, class_="note"),
-        table(STEPS, steps, label="What the pool brought", class_="metrics"),
+        table(STEPS, steps, label="Gain from the pool", class_="metrics"),
         element("p", members_explained, class_="note"),
         table(HEADINGS, members, label="Members of the pool", class_="metrics"),
     )
 
 
 def shown_name(member: Member) -> str:
-    """A member's name; the anchor's says what it is."""
+    """A member's name as shown; that of the anchor says what it is."""
     return "networks" if member.name == ANCHOR else member.name
 
 
 def brought(pool: PoolReport) -> str:
-    """What the unlabelled rows did, in words; clear means two standard errors from 0.
+    """The effect of the unlabelled rows, in words; clear means two standard errors from 0.
 
     >>> from dessl.teachers import Gain
     >>> brought(PoolReport(9, (), 0.5, 0.4, 0.39, Gain(0.1, 0.02), Gain(0.01, 0.02), Gain(0.1, 1)))
-    'no clear difference by the unlabelled rows'
+    'no clear effect of the unlabelled rows'
     """
     if not pool.unlabelled.clear:
-        return "no clear difference by the unlabelled rows"
+        return "no clear effect of the unlabelled rows"
     way = "lowered" if pool.unlabelled.mean > 0 else "raised"
     return f"the unlabelled rows clearly {way} the {LOSS}"
 
 
 def taught_section(facts: RunFacts) -> Markup | None:
-    """A table of the teachers, then the weights of what was pooled."""
+    """A table of the teachers, then the weights of the pool."""
     report = facts.taught
     if report is None:
         return None
     note = (
-        f"By {report.n_gold:,} gold labels. Each of them judged networks, corrections and weights "
-        "that did not see it. On this page the complete case is what is used without the answers."
+        f"From {report.n_gold:,} gold labels, each predicted by networks, corrections and weights "
+        "that were not trained on it. On this page, the complete case is the model without answers."
     )
     return section(
         "Teachers",

@@ -1,4 +1,4 @@
-"""What the methods are worth: differences to the complete case, and all metrics."""
+"""Scores: differences from the complete case, and all metrics."""
 
 import math
 from itertools import compress
@@ -21,12 +21,12 @@ from dessl.results.facts import RunFacts
 
 
 def looks(facts: RunFacts) -> dict[str, Look]:
-    """How each method is drawn, the same in every chart; the complete case's look is the first."""
+    """The look of each method, the same in every chart; the complete case comes first."""
     return {m.name: SERIES[number % len(SERIES)] for number, m in enumerate(facts.methods)}
 
 
 def differences(facts: RunFacts) -> Markup | None:
-    """Each method's difference to the complete case, one chart for each metric compared."""
+    """Each method's difference from the complete case, one chart per metric."""
     if not facts.comparisons:
         return None
     styles = looks(facts)
@@ -38,7 +38,7 @@ def differences(facts: RunFacts) -> Markup | None:
     shown = {entry.method: styles[entry.method] for entry in facts.comparisons}
     tests = ", ".join(dict.fromkeys(f"{c.test}, n = {c.n}" for c in facts.comparisons))
     caption = (
-        f"Difference to the complete case with its interval ({tests}). Where the interval includes "
+        f"Difference from the complete case, with its interval ({tests}). If the interval includes "
         "zero, the difference may be chance."
     )
     rows = (
@@ -50,7 +50,7 @@ def differences(facts: RunFacts) -> Markup | None:
         for entry in facts.comparisons
     )
     headings = ("metric", "methods", "difference", "interval", "p-value")
-    numbers = table(headings, rows, label="Differences to the complete case")
+    numbers = table(headings, rows, label="Differences from the complete case")
     return figure(caption, *pictures, legend=legend(shown), numbers=numbers)
 
 
@@ -70,7 +70,7 @@ def _differences(metric: str, entries: list[Comparison], styles: dict[str, Look]
     axes.set(ylim=(len(entries) - 0.5, -0.5), yticks=[])
     axes.locator_params(axis="x", nbins=5)
     return chart.svg(
-        f"{metric_named(metric).words}: difference to the complete case",
+        f"{metric_named(metric).words}: difference from the complete case",
         "; ".join(f"{entry.method} {', '.join(_texts(entry))}" for entry in entries),
     )
 
@@ -85,7 +85,7 @@ def _texts(entry: Comparison) -> tuple[str, str, str]:
 
 
 def metrics_section(facts: RunFacts) -> Markup:
-    """Intervals of the main metrics first, if there are any; then every metric."""
+    """The intervals of the main metrics, if any; then all metrics."""
     headings = ["on test rows", *(named(method.name) for method in facts.methods)]
     rows = [_row(facts, metric) for metric in METRICS if _known(facts, metric)]
     return section(
@@ -107,25 +107,27 @@ def _known(facts: RunFacts, metric: str) -> bool:
 def _explained(facts: RunFacts) -> str:
     n, seeds = facts.data.test, len(facts.seeds)
     alone = len(facts.methods) == 1
-    ece = " ECE is the calibration error." if _known(facts, "ece") else ""
+    ece = " ECE is the expected calibration error." if _known(facts, "ece") else ""
     if seeds < 2:
         star = "" if alone else " ★ marks the best value of a row."
         return f"One run of each method, on {n:,} labelled test rows.{star}{ece}"
     ceiling = any(method.risk == "supervised" for method in facts.methods)
     aside = ", not counting all labels" if ceiling else ""
     star = (
-        f" ★ marks the best mean of a row{aside}; the intervals above say whether a difference is "
+        f" ★ marks the best mean of a row{aside}; the intervals above show whether a difference is "
         "clear."
     )
     return (
-        f"Means over {seeds} seeds ± half of the 95 % t-interval, on {n:,} labelled test rows."
-        f"{'' if alone else star}{ece}"
+        f"Means over {seeds} seeds ± the half-width of the 95 % t-interval, on {n:,} labelled test "
+        f"rows.{'' if alone else star}{ece}"
     )
 
 
 def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
     found = [facts.average(method.name, metric) for method in facts.methods]
-    rivals = [method.risk != "supervised" for method in facts.methods]  # all labels are a ceiling
+    rivals = [
+        method.risk != "supervised" for method in facts.methods
+    ]  # training with all labels is an upper bound
     best = best_text(metric, [entry.mean for entry in compress(found, rivals)])
     cells: list[Markup | str] = [metric_text(metric)]
     for entry, rival in zip(found, rivals, strict=True):
@@ -139,7 +141,7 @@ def _row(facts: RunFacts, metric: str) -> list[Markup | str]:
 
 
 def best_text(metric: str, values: list[float]) -> str | None:
-    """The best value as it is written; None where all known values are written alike.
+    """The best value as shown; None if all known values are shown the same.
 
     >>> best_text("accuracy", [0.1, 0.3, float("nan")]), best_text("brier", [0.5, 0.50001])
     ('30.0', None)

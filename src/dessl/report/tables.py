@@ -1,4 +1,4 @@
-"""Tables of text, and how Markdown and LaTeX write them."""
+"""Tables of text, written as Markdown and LaTeX."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,8 +11,8 @@ class Table:
 
     Attributes:
         caption: What the table shows, one sentence.
-        headings: One a column.
-        rows: Each as long as the headings.
+        headings: One heading per column.
+        rows: Rows with one cell per heading.
     """
 
     caption: str
@@ -20,16 +20,16 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
     def __post_init__(self) -> None:
-        """Refuse rows that do not fit."""
+        """Refuse rows of the wrong length."""
         for row in self.rows:
             if len(row) != len(self.headings):
                 raise ValueError(
-                    f"each row must have {len(self.headings)} cells, one a heading; "
+                    f"each row must have {len(self.headings)} cells, one per heading; "
                     f"got {len(row)}: {row}."
                 )
 
     def without_empty_columns(self, empty: str) -> "Table":
-        """The same without the columns in which every row has the text for nothing.
+        """The same table without columns that are empty in every row.
 
         >>> Table("t", ("a", "b"), (("x", "–"), ("y", "–"))).without_empty_columns("–").headings
         ('a',)
@@ -46,17 +46,22 @@ class Table:
         )
 
 
-# Signs that Markdown takes for its own. Some are so only in places: a star or a low line where it
-# can begin an emphasis, an angle bracket where it can begin a tag, a dash at the beginning.
+# Characters with a meaning in Markdown. Some have one only in places: a star or an underscore that
+# can begin an emphasis, an angle bracket that can begin a tag, a dash at the beginning.
 MARKDOWN = re.compile(
     r"[\\`&$~]|<(?=[A-Za-z/!?])|\](?=[(\[])|\*(?=[\w*])|(?<!\w)\*(?=\S)|(?<![^\W_])_"
     r"|^[#>]|^[+-](?=\s)"
 )
-ENTITIES = {"<": "&lt;", "&": "&amp;", "$": "&#36;", "~": "&#126;"}  # no backslash helps everywhere
+ENTITIES = {
+    "<": "&lt;",
+    "&": "&amp;",
+    "$": "&#36;",
+    "~": "&#126;",
+}  # a backslash does not work everywhere
 
 
 def markdown_text(text: str) -> str:
-    r"""Text on one line that Markdown shows as it is.
+    r"""Text on one line that Markdown shows literally.
 
     >>> print(markdown_text("<b>a_b</b> *i* & FixMatch*, p < 0.05"))
     &lt;b>a_b&lt;/b> \*i* &amp; FixMatch*, p < 0.05
@@ -66,7 +71,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_table(table: Table) -> str:
-    r"""A table; what would end a cell or mean something to Markdown is escaped.
+    r"""A table in Markdown; characters with a meaning there are escaped.
 
     >>> print(markdown_table(Table("Two.", ("a", "p(1|x)"), (("x", "1"),))))
     Two.
@@ -91,7 +96,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def markdown_list(heading: str, items: Sequence[str]) -> str:
-    """A heading and a list below it; nothing where there are no items."""
+    """A heading with a list below it; nothing if there are no items."""
     if not items:
         return ""
     return "\n".join([f"## {heading}", "", *(f"- {markdown_text(item)}" for item in items)])
@@ -129,11 +134,11 @@ LATEX = {
     "’": "'",
     "…": r"\dots{}",
 }
-WIDE = 7  # columns past which a table is scaled to the page
+WIDE = 7  # tables with more columns are scaled to the page
 
 
 def latex_text(text: str) -> str:
-    r"""Text on one line that LaTeX shows as it is; a sign that it may not know becomes "?".
+    r"""Text on one line that LaTeX shows literally; characters it may not know become "?".
 
     >>> print(latex_text("accuracy, %: λ_opt = 1 ± 2"))
     accuracy, \%: $\lambda$\_opt = 1 $\pm$ 2
@@ -170,7 +175,7 @@ def latex_table(table: Table) -> str:
 def latex_fragment(
     title: str, tables: Sequence[Table], items: Sequence[str], foot: Sequence[str]
 ) -> str:
-    """All tables of an experiment, then what agrees and what does not, then the foot lines."""
+    """All tables of an experiment, then what agrees and what does not, then the footers."""
     parts = [
         f"% {_one_line(title)}\n% Needs \\usepackage{{booktabs,graphicx}}.",
         *map(latex_table, tables),

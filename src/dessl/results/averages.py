@@ -16,7 +16,7 @@ class Average:
 
     Attributes:
         mean: NaN if there was nothing to average.
-        half_width: Of the 95 % t-interval; None with fewer than two finite values.
+        half_width: Half-width of the 95 % t-interval; None with fewer than two finite values.
         n: Number of runs.
     """
 
@@ -36,7 +36,7 @@ class Average:
 
 
 def average(values: Sequence[float]) -> Average:
-    """The average of values, which may be infinite; NaN among them are skipped.
+    """The average of values, which may be infinite; NaNs are skipped.
 
     >>> found = average([0.93, 0.95, 0.94])
     >>> round(found.mean, 4), round(found.half_width, 4), found.n
@@ -70,11 +70,11 @@ def values_of(records: Iterable[Record], metric: str) -> list[float]:
 def over_steps(
     records: Iterable[Record], value: Callable[[dict[str, Any]], float | None]
 ) -> list[tuple[float, float]]:
-    """The mean over runs of a value of each evaluation, at every step that all runs reached.
+    """The mean over runs of a value at each evaluation, for steps that all runs reached.
 
     Args:
-        records: Of one method.
-        value: Takes an event's entries to a number, or None if it has none.
+        records: Records of one method.
+        value: Returns the value of an event's entries, or None if there is none.
     """
     records = list(records)
     found: defaultdict[int, list[float]] = defaultdict(list)

@@ -1,9 +1,9 @@
 """RunFacts: the content of ``facts.json`` in a run folder, from which reports are made.
 
-RUN/facts.json        the facts
+RUN/facts.json        the results in numbers
 RUN/report.html       made from facts.json alone; ``dessl report RUN`` writes it again
 RUN/model/            the model that ``dessl predict`` and ``dessl evaluate`` use
-RUN/complete-case/    its twin, trained on the labelled rows alone
+RUN/complete-case/    the same model trained on the labelled rows alone
 RUN/training/         histories and checkpoints, one folder for each method and seed
 """
 
@@ -26,7 +26,7 @@ from dessl.safety import Audit
 from dessl.teachers import PoolReport, TaughtReport
 
 VERSION = 3
-OLD_OUTCOMES = {  # of version 2
+OLD_OUTCOMES = {  # from version 2
     "helped": "better",
     "hurt": "worse",
     "no clear difference": "cannot tell yet",
@@ -43,15 +43,15 @@ class DataFacts:
     """The data set, as used for training.
 
     Attributes:
-        name: Its name.
+        name: Name of the data set.
         rows: All rows except those of ``test``.
-        labelled: Rows trained on with their label.
-        unlabelled: Rows trained on without a label.
-        validation: Labelled rows that selected the step of a run.
+        labelled: Labelled training rows.
+        unlabelled: Unlabelled training rows.
+        validation: Labelled rows that selected the checkpoint of a run.
         test: Labelled test rows, used once, at the end.
-        test_unlabelled: Unlabelled test rows, which sharpen the comparison.
+        test_unlabelled: Unlabelled test rows, which make the comparison more precise.
         class_names: The classes in order.
-        shape: Of one row: (channels, height, width) or (features,).
+        shape: Shape of one row: (channels, height, width) or (features,).
         feature_names: One name for each feature of a table; () for anything else.
         left_out: Columns of a table that were dropped, and why.
     """
@@ -102,7 +102,7 @@ class MethodFacts:
         name: Such as "complete case", "PseudoLabel", "DePseudoLabel".
         risk: "complete_case", "ssl", "debiased", "supervised" for the complete case with every
             label, or "pool" for networks and teachers.
-        surrogate: A name in ``dessl.SURROGATES``, or "none" where no network learnt from one.
+        surrogate: A name in ``dessl.SURROGATES``, or "none" if no network was trained with one.
         lam: λ, its peak; 0 in the complete case.
     """
 
@@ -114,7 +114,7 @@ class MethodFacts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric of one method from partly labelled test rows, debiased, with its interval."""
+    """A debiased estimate of a method's metric on partly labelled test rows, with its interval."""
 
     method: str
     metric: str
@@ -128,13 +128,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """The model that is saved.
+    """The saved model.
 
     Attributes:
-        method: Which of the methods it is.
-        labels: How many labels it was trained with.
-        refitted: Whether it was trained again on all labels, held-out ones included, after it was
-            judged. All measurements are of the model before that.
+        method: Name of its method.
+        labels: Number of labels it was trained on.
+        refitted: Whether it was retrained on all labels, including held-out ones, after the
+            evaluation. All metrics are for the model before that.
     """
 
     method: str
@@ -144,30 +144,30 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """Everything that a report shows.
+    """All that a report shows.
 
     Attributes:
-        title: One line.
+        title: Title, one line.
         command: The command line of the run.
         data: The data set.
-        methods: In the order of the tables; the complete case is the first.
+        methods: The methods in the order of the tables, the complete case first.
         runs: One record for each method and seed. What all runs share (settings, versions) is
             written once, below.
-        comparisons: Of each method with the complete case.
-        estimates: Metrics on the test rows with intervals; debiased where some rows have no label.
-            () where runs of several seeds give the intervals.
-        pool: What each member of a pool counts for, and what unlabelled rows brought; None for no
+        comparisons: Comparisons of each method with the complete case.
+        estimates: Metrics on the test rows with intervals; debiased if some rows are unlabelled.
+            () if the intervals come from several seeds.
+        pool: The weight of each member of a pool, and the gain from unlabelled rows; None without a
             pool.
         verdict: The main comparison in words.
-        baseline: Whether the complete case trained, and how often it was restarted; None where
-            labels are too few to tell.
-        model: What is saved in the folder's ``model``; None for a demonstration.
+        baseline: Whether the complete case trained, and how often it was restarted; None if there
+            are too few labels to tell.
+        model: The model saved in the folder's ``model``; None for a demonstration.
         settings: The training plan and the like, by name.
         made_with: ``machine_facts()``.
         seconds: Time taken.
-        warnings: Shown on the way, one line each.
-        audit: What was looked at before training; None if nothing was.
-        taught: How good the teachers are, and what became of their answers; None without them.
+        warnings: Warnings shown during the run, one line each.
+        audit: The audit before training; None if there was none.
+        taught: How good the teachers are, and how their answers were used; None without teachers.
     """
 
     title: str
@@ -191,7 +191,7 @@ class RunFacts:
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds, each once, in order."""
+        """The distinct seeds, in order."""
         return sorted({run.seed for run in self.runs})
 
     def runs_of(self, method: str) -> list[Record]:
@@ -203,19 +203,19 @@ class RunFacts:
         return values_of(self.runs_of(method), metric)
 
     def average(self, method: str, metric: str) -> Average:
-        """The mean over a method's seeds; NaN where a seed has no finite value."""
+        """The mean over a method's seeds; NaN if a seed has no finite value."""
         values = self.values(method, metric)
         return average(values if all(map(math.isfinite, values)) else [])
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the facts as JSON takes them: None for NaN, "Infinity" for ∞."""
+        """Return the facts as JSON can represent them: None for NaN, "Infinity" for ∞."""
         ready = json_ready(dataclasses.asdict(self))
         assert isinstance(ready, dict)  # noqa: S101
         return ready
 
     @classmethod
     def from_dict(cls, entries: Any, *, source: str | Path = "the facts") -> "RunFacts":
-        """Read facts back; missing or unknown entries and other versions are refused.
+        """Read facts back; refuse missing or unknown entries and other versions.
 
         Raises:
             DataError: The entries are not those of a run.
@@ -249,7 +249,7 @@ def read_facts(folder: Path) -> RunFacts:
     """Read a run folder's ``facts.json``.
 
     Raises:
-        DataError: There is none, or it is damaged.
+        DataError: The file is missing or damaged.
     """
     path = folder / FACTS
     try:
@@ -259,18 +259,18 @@ def read_facts(folder: Path) -> RunFacts:
             folder,
             expected=f"the folder of a run, with {FACTS}",
             got=f"no {FACTS}",
-            do="Give the --out folder of dessl fit, dessl demo or dessl reproduce.",
+            do="Pass the --out folder of dessl fit, dessl demo or dessl reproduce.",
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise DataError.of(
-            path, expected="JSON", got=str(error)[:200], do="The file is damaged: train again."
+            path, expected="JSON", got=str(error)[:200], do="The file is damaged. Train again."
         ) from error
     return RunFacts.from_dict(entries, source=path)
 
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """The entries of an evaluation that a report shows; others may be anything."""
+    """The entries of an evaluation that a report shows; other entries are free."""
 
     step: int
     risk: Measured
@@ -279,7 +279,7 @@ class _Evaluation:
 
 
 def _renamed(entries: dict[str, Any]) -> dict[str, Any]:
-    """Version 2, which had three outcomes by other names."""
+    """Read version 2, which had three outcomes with other names."""
     old = entries["verdict"]
     renamed = {"outcome": OLD_OUTCOMES.get(old["outcome"], old["outcome"])}
     return {**entries, "version": VERSION, "verdict": {**old, **renamed}}

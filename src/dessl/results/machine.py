@@ -12,11 +12,11 @@ import torch
 
 from dessl._version import __version__
 
-COMMIT = "DESSL_COMMIT"  # environment variable, where there is no repository to ask
+COMMIT = "DESSL_COMMIT"  # environment variable, used without a git repository
 
 
 def machine_facts() -> dict[str, str | int]:
-    """Return the versions and the machine, so that a result can be repeated.
+    """Return the versions and the machine, so that a result can be reproduced.
 
     >>> machine_facts()["dessl"] == __version__
     True
@@ -35,13 +35,13 @@ def machine_facts() -> dict[str, str | int]:
 
 
 def commit() -> str | None:
-    """The commit of the source: git's, or what ``DESSL_COMMIT`` says; None where neither does."""
+    """The commit of the source: from git or ``DESSL_COMMIT``; None if neither is available."""
     return os.environ.get(COMMIT) or _commit_of_source()
 
 
-@cache  # the source of a running process does not change, and every record asks
+@cache  # the source of a running process does not change, and every record needs it
 def _commit_of_source() -> str | None:
-    # With this file's blob, so that a repository around an installed package is not taken for ours.
+    # Compare this file's blob, so that a repository around an installed package is not ours.
     place = Path(__file__)
     asked = ["git", "-C", str(place.parent), "rev-parse", "HEAD", f"HEAD:./{place.name}"]
     try:

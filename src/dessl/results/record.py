@@ -13,7 +13,7 @@ from dessl.data import DataError
 from dessl.training import Event
 
 RUNS = "runs"
-EVENTS = 50  # most of a history that a record keeps
+EVENTS = 50  # largest number of events of a history that a record keeps
 
 
 @dataclass(frozen=True)
@@ -21,18 +21,19 @@ class Record:
     """One run: its settings, its course and its results.
 
     Attributes:
-        experiment: Name.
+        experiment: Name of the experiment.
         profile: One of the profiles.
-        key: Of the cell, unique in an experiment.
+        key: Key of the cell, unique in an experiment.
         data: Name of the data set; it says if the data was rebuilt or generated.
         labels: Number of labels drawn, validation included.
         method: Name of the method.
-        title: Its title.
-        risk: What was minimised.
+        title: Title of the method.
+        risk: Name of the risk that was minimised.
         lam: λ.
-        seed: Of the split.
+        seed: Seed of the split.
         settings: Everything needed to run it again.
-        metrics: On the test set, by name; per-class accuracies and the reliability diagram too.
+        metrics: Metrics on the test set, by name, with per-class accuracies and the reliability
+            diagram.
         arrays: Curves, for experiments that have them.
         history: Evaluations during the run, thinned to ``EVENTS``.
         training: Selected step, steps done, mode, seconds (a run's share, if several were trained
@@ -59,7 +60,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, entries: Any, source: Path) -> Self:
-        """Read one back.
+        """Read a record back.
 
         Raises:
             DataError: The entries are not those of a record.
@@ -77,7 +78,7 @@ class Record:
 
 @dataclass(frozen=True)
 class _Shown:
-    """The shown part of a record's entries that may have any names."""
+    """The entries of a record that reports show, where any names are allowed."""
 
     data: dict[str, Any]
     steps: int
@@ -99,7 +100,7 @@ def _check_free_entries(record: Record) -> None:
 
 
 def write_record(out: Path, record: Record) -> None:
-    """Write a record, whole or not at all."""
+    """Write a record atomically."""
     text = json.dumps(dataclasses.asdict(record), indent=1, allow_nan=False, ensure_ascii=False)
     write_whole(out / RUNS / f"{record.key}.json", text + "\n")
 
@@ -114,16 +115,16 @@ def read_records(out: Path) -> list[Record]:
     for file in sorted((out / RUNS).glob("*.json")):
         record = Record.from_dict(read_json(file), file)
         if record.key != file.stem:  # a copy would count as one more split
-            raise damaged(file, f"that of {record.key!r}")
+            raise damaged(file, f"the record of {record.key!r}")
         own = f"{record.method}-lam{record.lam:.4g}-seed{record.seed}"
-        if not record.key.endswith(f"-{own}"):  # so would a copy with another key
-            raise damaged(file, f"that of {own!r}")
+        if not record.key.endswith(f"-{own}"):  # and so would a copy with another key
+            raise damaged(file, f"the record of {own!r}")
         records.append(record)
     return records
 
 
 def thinned(history: Sequence[Event]) -> list[dict[str, Any]]:
-    """At most ``EVENTS`` of a history, evenly spaced, the last among them."""
+    """At most ``EVENTS`` of a history, evenly spaced, including the last."""
     n = len(history)
     chosen: Iterable[int] = range(n)
     if n > EVENTS:
@@ -146,5 +147,8 @@ def read_json(path: Path) -> Any:
 def damaged(path: Path, why: str, what: str = "a run") -> DataError:
     """The error for a damaged or unexpected file."""
     return DataError.of(
-        path, expected=f"JSON of {what}", got=why, do="The file is damaged: remove it, run again."
+        path,
+        expected=f"JSON of {what}",
+        got=why,
+        do="The file is damaged. Remove it, and run again.",
     )

@@ -1,6 +1,6 @@
-"""The facts of a run, judged on rows that it did not see: metrics, comparisons, the verdict.
+"""The facts of a run, evaluated on rows not used for training: metrics, comparisons, verdict.
 
-Of a trial these are test rows; of a student of teachers, gold rows out of fold.
+A trial is evaluated on test rows; a student of teachers on gold rows, out of fold.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Taught, TaughtReport
 from dessl.training import TrainResult
 
-FEW_LABELS = 200  # with fewer, a capped cross-entropy may rest on a handful of large losses
+FEW_LABELS = 200  # with fewer, a capped cross-entropy may depend on a few large losses
 TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
 POOL, STUDENT = "pool", "student"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
@@ -42,13 +42,13 @@ PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for i
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows that judge two models.
+    """Rows to compare two models on.
 
     Attributes:
-        y: (n,) class numbers, −1 for rows without a label, which sharpen the estimates.
+        y: (n,) class numbers, −1 for unlabelled rows, which make the estimates more precise.
         twin: Logits (n, classes) of the complete case.
-        ours: Those of the other model.
-        propensity: π of the labelled rows, by which they are weighed; None if all are equal.
+        ours: Logits (n, classes) of the other model.
+        propensity: π of the labelled rows, the inverse of their weight; None if all are equal.
     """
 
     y: Tensor
@@ -58,16 +58,16 @@ class JudgedRows:
 
     @property
     def labelled(self) -> Tensor:
-        """Which rows have a label, (n,)."""
+        """Which rows are labelled, (n,)."""
         return self.y != MISSING
 
     @property
     def metrics(self) -> list[MetricName]:
-        """What is compared: the cross-entropy only from many labels, and where it is finite."""
+        """Metrics to compare; the cross-entropy only with many labels, and if it is finite."""
         found: list[MetricName] = ["accuracy", PRIMARY]
         if int(self.labelled.sum()) < FEW_LABELS:
             return found
-        # Where a probability is zero it may be infinite.
+        # It may be infinite if a probability is zero.
         finite = all(bool((logits.softmax(1) > 0).all()) for logits in (self.ours, self.twin))
         return [*found, "cross_entropy"] if finite else found
 
@@ -88,15 +88,15 @@ class JudgedRows:
     def estimates(
         self, names: Sequence[str], comparisons: Sequence[Comparison]
     ) -> Iterator[Estimate]:
-        """Each model's metrics; the second one's value is the twin's plus the paired difference.
+        """Each model's metrics; the second model's value is the twin's plus the paired difference.
 
-        From few labels, its own estimate and that of the difference may disagree even in sign,
-        since each debiases with a λ of its own. Both are unbiased, and the difference is the more
+        With few labels, its own estimate and that of the difference may even disagree in sign,
+        since each is debiased with its own λ. Both are unbiased, and the difference is more
         precise.
 
         Args:
-            names: Of the complete case and, if there is one, the other model.
-            comparisons: Of the two.
+            names: Names of the complete case and of the other model, if there is one.
+            comparisons: Comparisons of the two.
         """
         known, twins = self.labelled, dict[str, float]()
         differences = {one.metric: one.difference for one in comparisons}
@@ -126,17 +126,17 @@ def trial_facts(
     margin: float = MARGIN,
     share: float = 1.0,
 ) -> RunFacts:
-    """Return everything that the report of a trial shows.
+    """Return all that the report of a trial shows.
 
     Args:
-        trial: Of :func:`dessl.recipes.trial.run_trial`.
-        surrogate: Its name in ``dessl.SURROGATES``.
+        trial: Result of :func:`dessl.recipes.trial.run_trial`.
+        surrogate: Name of the surrogate in ``dessl.SURROGATES``.
         command: The command line of the run.
         seconds: Time taken.
         settings: Other settings, by name.
-        warnings: Shown on the way.
-        margin: Differences of the Brier score within ± it do not matter.
-        share: Of new labels that would be held out to judge by.
+        warnings: Warnings shown during the run.
+        margin: Smallest difference in Brier score that matters.
+        share: Share of new labels that would be held out for evaluation.
     """
     fitted, test = trial.fitted, trial.test
     judged = JudgedRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
@@ -201,9 +201,9 @@ def _record(
     seed: int,
     first: TrainResult | None = None,
 ) -> Record:
-    """One model on labelled rows; the history is its first network's.
+    """The record of one model on labelled rows, with the history of its first network.
 
-    A pool has none: its networks are another method's, and its teachers have no steps.
+    A pool has no history: its networks belong to another method, and its teachers have no steps.
     """
     training = {}
     if first is not None:
@@ -230,14 +230,14 @@ def _record(
 def _verdict(
     trial: Trial, comparisons: tuple[Comparison, ...], margin: float, share: float
 ) -> Verdict:
-    """The verdict on the test rows, and what became of the unlabelled rows in training.
+    """The verdict on the test rows, and how the unlabelled rows were used in training.
 
-    If the test rows say that the model is worse, the complete case is used instead, unless the
+    If the test rows show that the model is worse, the complete case is used instead, unless the
     recipe is not ``safe``.
     """
     fitted, whole = trial.fitted, not trial.data.n_unlabelled
     baseline = fitted.baseline
-    account = f"{'Every row has a label. ' if whole else ''}{fitted.account}"
+    account = f"{'All rows are labelled. ' if whole else ''}{fitted.account}"
     if baseline and not baseline.trained:
         return no_verdict(baseline.account)
     if baseline and baseline.failures:
@@ -247,7 +247,8 @@ def _verdict(
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)
     found = verdict(primary, margin=margin, share=share)
     if found.outcome == "worse" and fitted.recipe.safe:
-        instead = not_used(f"{primary.change()}. {account}")
+        change = primary.change()
+        instead = not_used(f"{change[0].upper()}{change[1:]}. {account}")
         return dataclasses.replace(instead, margin=margin)
     return dataclasses.replace(found, sentence=f"{found.sentence} {account}")
 
@@ -262,23 +263,23 @@ def taught_facts(
     warnings: tuple[str, ...] = (),
     seed: int = 0,
 ) -> RunFacts:
-    """Return everything that the report of a run with teachers shows.
+    """Return all that the report of a run with teachers shows.
 
-    All gold labels teach and judge: each by networks and weights that have not seen its fold. What
-    is used without the answers, the gold-only networks or those and a self-taught student, is what
-    other runs call the complete case.
+    All gold labels are used for training and, out of fold, for evaluation. The model without the
+    answers, gold-only networks with or without a self-taught student, takes the place of the
+    complete case of other runs.
 
     Args:
-        taught: Just learnt, so that it has the rows that judged it.
-        data: What it was learnt from.
+        taught: A student just trained, which still has its evaluation rows.
+        data: The data it was trained on.
         command: The command line of the run.
         seconds: Time taken.
-        settings: By name.
-        warnings: Shown on the way.
-        seed: Of the run.
+        settings: Settings of the run, by name.
+        warnings: Warnings shown during the run.
+        seed: Seed of the run.
     """
     if taught.judged is None:
-        raise ValueError("a student that was loaded has no rows to judge it by. Train it again.")
+        raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
     judged, report = JudgedRows(*taught.judged), taught.report
     methods = (
         MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
@@ -311,7 +312,7 @@ def taught_facts(
 
 
 def _taught_verdict(report: TaughtReport, comparisons: tuple[Comparison, ...]) -> Verdict:
-    """The comparison in words; the complete case where the gate did not let the answers pass."""
+    """The comparison in words; the complete case if the gate rejected the answers."""
     if not report.student.kept:
         return Verdict("not used", f"The answers were not used. {report.student.why}")
     (primary,) = (one for one in comparisons if one.metric == PRIMARY)

@@ -1,4 +1,4 @@
-"""audit: is it safe to use these unlabelled rows, and how much can they help?"""
+"""audit: is it safe to use these unlabelled rows, and what can be gained?"""
 
 import dataclasses
 import html
@@ -31,13 +31,13 @@ from dessl.safety.two_samples import (
 
 Outcome = Literal["use it", "use it with care", "do not use it"]
 LEVEL = 0.05
-CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows count as different
-LARGE = 0.65  # AUC of telling labelled rows from unlabelled ones
+CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows are of another kind
+LARGE = 0.65  # AUC of a classifier of labelled against unlabelled rows
 FEW_LABELS = 30
 CHEAP_ROWS = 3_000
 SHOWN = 5  # columns
-LEAST_SHARE = 0.01  # share of rows that are copies, from which it is reported
-LEAST_DOUBT = 0.04  # share of labels that look wrong, from which it is reported
+LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
+LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Missingness:
 
     Attributes:
         test: Its name.
-        p_value: p-value of the single test.
+        p_value: p-value of this test alone.
         corrected: p-value corrected for the number of tests (Holm).
-        finding: The result, in words.
+        finding: What it found, in words.
     """
 
     test: str
@@ -59,23 +59,24 @@ class Missingness:
 
 @dataclass(frozen=True)
 class Audit:
-    """The result of an audit; ``outcome`` and ``reasons`` say what to do.
+    """What an audit found; ``outcome`` and ``reasons`` tell you what to do.
 
     Attributes:
         name: Name of the data.
-        outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``: the unlabelled rows.
-        reasons: The reasons, most serious first; one sentence each, with what to do.
-        labelled: Number of rows with a label.
-        unlabelled: Number of rows without a label.
+        outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``, for the unlabelled
+            rows.
+        reasons: The reasons, most serious first; each says what to do.
+        labelled: Number of labelled rows.
+        unlabelled: Number of unlabelled rows.
         test: Number of test rows.
-        tests: Tests of whether labels are missing completely at random.
-        columns: Those that differ most between labelled and unlabelled rows, p-values corrected.
-        auc: Out-of-fold AUC of a classifier of labelled against unlabelled rows; 0.5 is chance.
+        tests: Tests of labels missing completely at random.
+        columns: Columns that differ most between labelled and unlabelled rows, corrected p-values.
+        auc: Out-of-fold AUC of labelled against unlabelled rows; 0.5 if they look the same.
         class_propensity: Estimated share of each class that is labelled; () if not tested.
-        copies: Copies between the parts.
-        labels: Coverage and doubtful labels.
-        gains: The possible gain of each term, the best first; () in the cheap part.
-        least_correlation: The ρ that a term needs to pay for estimating λ.
+        copies: Duplicates within and between the parts.
+        labels: Class coverage and suspicious labels.
+        gains: What each term can gain, the best first; () if ``cheap``.
+        least_correlation: The ρ above which a term gains more than estimating λ costs.
         seconds: Time taken.
     """
 
@@ -97,9 +98,9 @@ class Audit:
 
     @property
     def sentence(self) -> str:
-        """The verdict on one line."""
-        first = self.reasons[0] if self.reasons else "nothing found that speaks against it."
-        return f"{self.outcome.capitalize()}: {first[0].lower()}{first[1:]}"
+        """The verdict in a line."""
+        first = self.reasons[0] if self.reasons else "No problems found."
+        return f"{self.outcome.capitalize()}. {first}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
@@ -115,14 +116,14 @@ class Audit:
         ]
         lines += [f"{one.test}: p = {one.p_value:.3f}. {one.finding}" for one in self.tests]
         lines += [
-            f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), worth "
-            f"{one.equivalent_labels:.0f} labels"
+            f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), "
+            f"equivalent to {one.equivalent_labels:.0f} labels"
             for one in self.gains
         ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The HTML shown in a notebook."""
         head, *rest = str(self).splitlines()
         items = "".join(f"<li>{html.escape(line.removeprefix('- '))}</li>" for line in rest)
         return f"<div><b>{html.escape(head)}</b><ul>{items}</ul></div>"
@@ -135,11 +136,11 @@ def audit(
     teachers: Sequence[str] = TEACHERS,
     seed: int = 0,
 ) -> Audit:
-    """Check whether labels are missing at random, look for leaks, and estimate the possible gain.
+    """Check if labels are missing at random, look for leaks, and estimate what can be gained.
 
     Args:
-        data: The data with its labels; its test part is searched for copies.
-        cheap: Whether to skip near copies, doubtful labels and gains, as ``dessl fit`` does.
+        data: The data with its labels; its test part is checked for duplicates.
+        cheap: Whether to skip near duplicates, suspicious labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
         seed: Seed of samples, folds and permutations.
 
@@ -213,7 +214,7 @@ def _missingness(
     shifts = column_tests(columns.values.numpy(), sample.labelled, columns.names, seed=seed)
     shifts = tuple(sorted(shifts, key=lambda one: (one.p_value, -abs(one.auc - 0.5))))
     made = [
-        ("labelled against unlabelled rows", by.p_value,
+        ("labelled vs unlabelled rows", by.p_value,
          f"A classifier tells them apart with AUC {by.auc:.2f}; 0.5 is chance."),
         ("column by column", shifts[0].p_value, _column_words(shifts[0])),
     ]  # fmt: skip
@@ -223,13 +224,13 @@ def _missingness(
             answers.log_p, sample.labelled, answers.folds, data.class_names, seed=seed
         )
         worst = min(outputs, key=lambda one: one.p_value)
-        made.append(("a model's answers", worst.p_value, _column_words(worst)))
+        made.append(("model outputs", worst.p_value, _column_words(worst)))
         if (classes := class_test(answers.log_p, y, sample.labelled)) is not None:
             scale = _scale(data, n_l, n_u)
             propensity = tuple(_rescaled(classes.propensity, scale).tolist())
             shown = [share for share in propensity if share == share]
             made.append(
-                ("chance of a label by class", classes.p_value,
+                ("labelling probability by class", classes.p_value,
                  f"Estimated from {min(shown):.3g} to {max(shown):.3g}.")
             )  # fmt: skip
     corrected = holm([p for _, p, _ in made])
@@ -258,16 +259,16 @@ def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
 
 
 def _column_words(shift: ColumnShift) -> str:
-    what = "differs in spread" if shift.spread else "differs"
-    return f"{shift.name} {what} most: AUC {shift.auc:.2f}."
+    what = "differs most in spread" if shift.spread else "differs most"
+    return f"{shift.name} {what}: AUC {shift.auc:.2f}."
 
 
 def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
-    """The reasons against using the unlabelled rows, serious and mild."""
+    """Reasons against using the unlabelled rows, serious and minor."""
     grave: list[str] = []
     mild: list[str] = []
     if not facts.unlabelled:
-        grave.append("Every row has a label: there are no unlabelled rows to use.")
+        grave.append("All rows are labelled: there are no unlabelled rows to use.")
     if len(facts.labels.counts) - len(facts.labels.absent) < 2:
         grave.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]
@@ -298,24 +299,25 @@ def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
     if leaked:
         kinds = f"{copies.test_labelled} exact, {copies.near_test} near"
         text = (
-            f"{leaked} of {facts.test} test rows are copies of labelled rows ({kinds}): metrics on "
-            "them are optimistic. Remove them from one of the two."
+            f"{leaked} of {facts.test} test rows are duplicates of labelled rows ({kinds}): "
+            "metrics on them are optimistic. Remove them from one of the two."
         )
         (grave if leaked > LEAST_SHARE * facts.test else mild).append(text)
     if copies.conflicts:
         mild.append(
-            f"{copies.conflicts} labelled rows equal a row with a different label. Check them."
+            f"{copies.conflicts} labelled rows equal a row with a different label. "
+            "Check these labels."
         )
     same = copies.labelled + copies.near_labelled
     if same > LEAST_SHARE * facts.labelled:
         mild.append(
-            f"{same} labelled rows are copies of other labelled rows ({copies.labelled} exact, "
-            f"{copies.near_labelled} near): there are fewer independent labels than rows."
+            f"{same} labelled rows are duplicates of other labelled rows ({copies.labelled} exact, "
+            f"{copies.near_labelled} near): there are fewer distinct labels than it seems."
         )
     if copies.unlabelled > LEAST_SHARE * facts.unlabelled:
         mild.append(
-            f"{copies.unlabelled} unlabelled rows equal a labelled row. Remove them, or give them "
-            "its label."
+            f"{copies.unlabelled} unlabelled rows duplicate a labelled row. Remove them, or give "
+            "them that label."
         )
     return grave, mild
 
@@ -330,12 +332,12 @@ def _label_reasons(facts: Audit) -> list[str]:
         )
     if facts.labelled < FEW_LABELS:
         found.append(
-            f"Only {facts.labelled} labels: too few to measure a gain or a loss. Label more rows."
+            f"Only {facts.labelled} labels: too few to detect a gain or a loss. Label more."
         )
     elif labels.few:
         found.append(
             f"{len(labels.few)} classes have fewer than five labels, such as {labels.few[0]!r}: "
-            "they are missing from some folds."
+            "some folds will have none."
         )
     if labels.doubtful > LEAST_DOUBT * facts.labelled:
         first = labels.examples[0]

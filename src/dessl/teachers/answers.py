@@ -1,11 +1,11 @@
 """A teacher's answers: one class, or one probability for each class, for every row of the data.
 
 The teacher is anything that does not know the gold labels: a language model, a crowd, an older
-model. Its classes alone say nothing about how sure it is, so they are calibrated first, on gold
-rows that are not judged by the result: with N[r, c] gold rows of class c answered r, π the shares
-of the gold classes and h the smoothed hit rate,
+model. Its classes alone do not show how sure it is, so they are calibrated first, on gold rows that
+the result is not evaluated on: with N[r, c] the gold rows of class c answered r, π the shares of
+the gold classes and h the smoothed hit rate,
 
-    q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 rows of belief.
+    q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 pseudo-counts.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from torch import Tensor
 from dessl._checks import ArrayLike
 from dessl.data.labels import MISSING, codes_by_name
 
-BELIEF = 3.0  # rows' worth of belief that every answer is as often right as the others
-TOLERANCE = 1e-3  # of rows that should add up to one
+BELIEF = 3.0  # pseudo-counts of the prior that all answers are equally often correct
+TOLERANCE = 1e-3  # of row sums, which should be one
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Answers:
         values: Class numbers (n,), −1 for no answer; or probabilities (n, classes), equal ones in a
             row without an answer.
         n_classes: How many classes there are.
-        name: What reports call the teacher.
+        name: Name of the teacher in reports.
     """
 
     values: Tensor
@@ -45,11 +45,11 @@ class Answers:
         """Read a column of classes or a table of probabilities.
 
         Args:
-            values: (n,) classes by name, or by number where the classes are named by numbers, with
-                None, NaN or "" where the teacher gave no answer; or (n, classes) probabilities in
-                the order of ``class_names``, with a row of NaN for no answer.
+            values: Classes (n,) by name, or by number if the classes are numbers, with None, NaN or
+                "" for no answer; or probabilities (n, classes) in the order of ``class_names``,
+                with a row of NaN for no answer.
             class_names: The data's classes.
-            name: What reports call the teacher.
+            name: Name of the teacher in reports.
 
         >>> answers = Answers.of(["spam", None, "ham"], ("ham", "spam"))
         >>> answers.values.tolist(), answers.is_hard, answers.answered.tolist()
@@ -85,10 +85,10 @@ class Answers:
         return Answers(self.values[rows], self.n_classes, self.name)
 
     def calibrated(self, confusion: Tensor | None) -> Tensor:
-        """Return probabilities (n, classes); classes by their row of a confusion (r, c), if given.
+        """Return probabilities (n, classes); classes become their row of a confusion, if given.
 
         Args:
-            confusion: What :func:`calibrated_confusion` gave. Probabilities are left as they are.
+            confusion: Result of :func:`calibrated_confusion`. Probabilities stay unchanged.
         """
         if not self.is_hard:
             return self.values
@@ -100,8 +100,8 @@ class Answers:
 def calibrated_confusion(answers: Answers, y: Tensor) -> Tensor | None:
     """Return the probability of each class c given each answer r, (classes, classes), float64.
 
-    None for a teacher that gives probabilities. To keep a judge honest, pass only gold rows that do
-    not judge what is made of the result.
+    None for a teacher that gives probabilities. For an unbiased evaluation, pass only gold rows
+    that the result is not evaluated on.
 
     Args:
         answers: The answers to gold rows, (m,).
@@ -130,7 +130,7 @@ def _classes(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor
     except ValueError as error:
         error.add_note(
             "A teacher's answers must be classes of the gold labels. Map other spellings to them, "
-            "and anything that is no class to None: no answer."
+            "and anything else to None (no answer)."
         )
         raise
     if not bool((codes != MISSING).any()):
@@ -143,7 +143,7 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
     if q.shape[1] != classes:
         raise ValueError(
             f"{called} must have a column of probabilities for each of the {classes} classes; got "
-            f"{q.shape[1]}. Order them as class_names, and pass classes as one column."
+            f"{q.shape[1]}. Order them like class_names; pass classes as one column."
         )
     missing = torch.isnan(q).all(1)
     q = torch.where(missing[:, None], 1 / classes, q)
@@ -164,13 +164,13 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
 def as_answers(
     values: "Answers | ArrayLike | Sequence[Any]", class_names: Sequence[str], rows: int
 ) -> tuple[Answers, ...]:
-    """Take one teacher or a list of them, each as :class:`Answers` for all rows of the data.
+    """Return one teacher or a list of them as :class:`Answers` for all rows of the data.
 
     Args:
-        values: Answers, or one column or table, as :meth:`Answers.of` takes; or a list of
-            several, of which those that are not Answers are arrays or tensors.
+        values: Answers, or one column or table as accepted by :meth:`Answers.of`; or a list of
+            several, in which anything but Answers is an array or tensor.
         class_names: The data's classes.
-        rows: Of the data.
+        rows: Number of rows of the data.
     """
     given = list(values) if _several(values, rows) else [values]
     called = [f"teacher {n + 1}" if len(given) > 1 else "teacher" for n in range(len(given))]

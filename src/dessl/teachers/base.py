@@ -1,7 +1,7 @@
-"""Teacher: the protocol of all predictors in this room, and what they share.
+"""Teacher: the protocol of all predictors in this package, and what they share.
 
-A teacher learns from labelled rows and may look at unlabelled ones. It knows nothing of folds
-(:mod:`dessl.teachers.crossfit`) nor of other teachers (:mod:`dessl.teachers.pool`).
+A teacher learns from labelled rows and may use unlabelled ones. It knows nothing about folds
+(:mod:`dessl.teachers.crossfit`) or other teachers (:mod:`dessl.teachers.pool`).
 """
 
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
@@ -25,7 +25,7 @@ class Teacher(Protocol):
     """A predictor that may use unlabelled rows.
 
     Attributes:
-        name: What reports call it.
+        name: Name in reports.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Teacher(Protocol):
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
         """Learn from rows (n_l, d) with classes (n_l,), and unlabelled rows (n_u, d).
 
-        Classes are 0 … n_classes − 1, labelled here or not; there may be no unlabelled row.
+        Classes are 0 … n_classes − 1, present in y or not; n_u may be 0.
         """
         ...
 
@@ -44,12 +44,12 @@ class Teacher(Protocol):
 
 @runtime_checkable
 class OwnFolds(Protocol):
-    """A teacher that knows a cheaper way to its out-of-fold predictions than fitting five times."""
+    """A teacher with a cheaper way to out-of-fold predictions than fitting five times."""
 
     def out_of_fold(
         self, x_l: Tensor, y_l: Tensor, x_u: Tensor, folds: Tensor, n_classes: int
     ) -> Tensor:
-        """Return log-probabilities (n_l, n_classes): each row's by the labels outside its fold."""
+        """Return log-probabilities (n_l, n_classes): each row from the labels outside its fold."""
         ...
 
 
@@ -77,13 +77,13 @@ class Rows(NamedTuple):
 
 
 def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_classes: int) -> Rows:
-    """Return the rows as float tensors (n, d) and the classes as int64, or say what is wrong.
+    """Return rows as float tensors (n, d) and classes as int64; raise an error on bad input.
 
     Args:
         x_l: (n_l, d) numbers.
         y_l: (n_l,) class numbers.
-        x_u: (n_u, d) numbers; None or no rows where nothing is unlabelled.
-        n_classes: How many classes there are, labelled here or not.
+        x_u: (n_u, d) numbers; None or empty if nothing is unlabelled.
+        n_classes: Number of classes, present in y or not.
 
     >>> rows = checked_rows([[0.0, 1.0], [2.0, 3.0]], [0, 1], None, 2)
     >>> rows.x_u.shape, rows.y_l.dtype
@@ -114,7 +114,7 @@ def checked_rows(x_l: ArrayLike, y_l: ArrayLike, x_u: "ArrayLike | None", n_clas
 
 
 def checked_columns(name: str, x: ArrayLike) -> Tensor:
-    """Return finite numbers (n, d) as a float tensor, float32 and float64 as they are."""
+    """Return finite numbers (n, d) as a float tensor, keeping float32 and float64."""
     tensor = torch.as_tensor(_checks.numbers(name, x))
     if tensor.ndim != 2 or not len(tensor) or not tensor.shape[1]:
         raise ValueError(
@@ -123,7 +123,7 @@ def checked_columns(name: str, x: ArrayLike) -> Tensor:
         )
     if not tensor.is_floating_point():
         tensor = tensor.float()
-    lowest, highest = torch.aminmax(tensor)  # NaN if one entry is; without a copy, as rows are many
+    lowest, highest = torch.aminmax(tensor)  # NaN if any entry is; avoids a copy
     if not bool(torch.isfinite(highest - lowest)):
         _checks.finite(name, tensor)
     return tensor
@@ -132,7 +132,7 @@ def checked_columns(name: str, x: ArrayLike) -> Tensor:
 def class_prior(y: Tensor, n_classes: int) -> Tensor:
     """Return class shares (n_classes,), float64, with one label of each class added.
 
-    So a class that a fold does not show has a small probability, not none.
+    So a class missing from a fold has a small probability instead of 0.
 
     >>> class_prior(torch.tensor([0, 0, 1]), 3).tolist()
     [0.5, 0.3333333333333333, 0.16666666666666666]
@@ -142,11 +142,11 @@ def class_prior(y: Tensor, n_classes: int) -> Tensor:
 
 
 class Classes(NamedTuple):
-    """The classes that a teacher has seen, among all.
+    """The classes that a teacher has seen.
 
     Attributes:
-        present: (p,) their numbers, in order.
-        prior: (n_classes,) shares, with one label of each class added.
+        present: Their numbers (p,), in order.
+        prior: Shares (n_classes,), with one label of each class added.
     """
 
     present: Tensor
@@ -160,7 +160,7 @@ class Classes(NamedTuple):
     def among_all(self, log_p: Tensor) -> Tensor:
         """Return log-probabilities (n, n_classes) from those of the classes present, (n, p).
 
-        A class that was not seen has its share, and the others what is left.
+        A class that was not seen gets its prior share, and the others the rest.
 
         >>> classes = Classes.of(torch.tensor([0, 2]), 3)
         >>> classes.among_all(torch.tensor([[0.5, 0.5]]).log()).exp()
@@ -174,7 +174,7 @@ class Classes(NamedTuple):
 
 
 def not_fitted(teacher: object) -> RuntimeError:
-    """The error of a teacher that is asked before it has learnt."""
+    """The error of a teacher used before it is fitted."""
     return RuntimeError(f"this {type(teacher).__name__} has not been fitted. Call .fit first.")
 
 

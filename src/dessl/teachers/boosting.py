@@ -22,11 +22,11 @@ LEAST_LEAF = 5
 
 
 class Boosting:
-    """Gradient-boosted trees on the columns as they are; needs lightgbm.
+    """Gradient-boosted trees on the raw columns; needs lightgbm.
 
     Args:
-        rounds: Trees for each class.
-        seed: Of LightGBM.
+        rounds: Number of trees per class.
+        seed: Seed of LightGBM.
     """
 
     uses_unlabelled = False
@@ -37,7 +37,7 @@ class Boosting:
         self.seed = seed
         self.name = "boosting"
         self._classes: Classes | None = None
-        self._booster: Any = None  # none where there is one class alone
+        self._booster: Any = None  # None if there is only one class
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
         """Grow the trees on labelled rows."""
@@ -90,7 +90,7 @@ def _lightgbm() -> Any:
         import lightgbm
     except ImportError as error:
         raise ImportError(
-            "the teacher 'boosting' needs lightgbm: pip install lightgbm. Or pass a classifier of "
-            "your own, such as sklearn.ensemble.HistGradientBoostingClassifier()."
+            "the teacher 'boosting' needs lightgbm: pip install lightgbm. Or pass your own "
+            "classifier, such as sklearn.ensemble.HistGradientBoostingClassifier()."
         ) from error
     return lightgbm

@@ -1,4 +1,4 @@
-"""FromClassifier: a scikit-learn classifier of the user's own as a teacher."""
+"""FromClassifier: the user's own scikit-learn classifier as a teacher."""
 
 from typing import Any, Self
 
@@ -7,18 +7,18 @@ from torch import Tensor
 
 from dessl.teachers.base import Classes, checked_columns, checked_rows, not_fitted
 
-LEAST_PROBABILITY = 0.01  # shared out by the class shares, so that none is 0
+LEAST_PROBABILITY = 0.01  # distributed by the class shares, so that no probability is 0
 
 
 class FromClassifier:
     """Anything with ``fit``, ``predict_proba`` and ``classes_``; a clone of it is fitted.
 
-    It is fitted on the labelled rows as they come, float32. Its probabilities are mixed with 1 % of
-    the class shares. It cannot be saved, since that would take pickle.
+    It is fitted on the labelled rows unscaled, in float32. Its probabilities are mixed with 1 % of
+    the class shares. It cannot be saved, since that would need pickle.
 
     Args:
-        classifier: Not fitted, or fitted to something else: it is left as it is.
-        name: What reports call it; the name of its class if not given.
+        classifier: The classifier, fitted or not; it is not changed.
+        name: Name in reports; the name of its class by default.
 
     >>> from sklearn.naive_bayes import GaussianNB
     >>> x = torch.arange(6.0)[:, None]

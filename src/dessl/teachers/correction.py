@@ -1,4 +1,4 @@
-"""A biased teacher's answers, corrected by what gold labels say of them.
+"""Correct a biased teacher's answers with gold labels.
 
 With p the complete case and ℓ = centred log-answers of teachers m, the corrected prediction is
 
@@ -6,9 +6,9 @@ With p the complete case and ℓ = centred log-answers of teachers m, the correc
 
 fitted on gold rows by  Σ CE + (a − 1)² + 0.1 Σ_m t_m² + 2 (Σ_m |D_m|² + |b|²).
 
-The penalties shrink to the complete case, so few gold rows leave an unproven teacher unused. t may
-be negative: a teacher that is reliably wrong is worth as much as one that is reliably right. p must
-be out of fold, or the correction trusts the complete case too much.
+The penalties shrink to the complete case, so with few gold rows an unproven teacher stays unused. t
+may be negative: a teacher that is reliably wrong is as useful as one that is reliably right. p must
+be out of fold, or the correction relies too much on the complete case.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-EPSILON = 0.01  # added to every answered probability: no answer is final
+EPSILON = 0.01  # added to every answered probability: no answer is certain
 PENALTY_COMPLETE_CASE = 1.0  # on (a − 1)²
 PENALTY_TEACHER = 0.1  # on t²
 PENALTY_MATRIX = 2.0  # on |D|² and |b|²
@@ -28,7 +28,7 @@ ITERATIONS = 500
 
 
 def centred_log(answers: Tensor) -> Tensor:
-    """Return log((q + ε)/(1 + εC)) less its mean over the classes, float64, of the shape of q.
+    """Return log((q + ε)/(1 + εC)) minus its mean over the classes, float64, same shape as q.
 
     A row of equal probabilities, such as a missing answer, is a row of zeros.
 
@@ -47,8 +47,8 @@ class Correction:
 
     Attributes:
         power: a, the exponent of the complete case.
-        trust: t, one for each teacher, (teachers,).
-        matrix: D, (teachers, classes, classes): row r says what an answer r adds to each class.
+        trust: t of each teacher, (teachers,).
+        matrix: D, (teachers, classes, classes): row r is what an answer r adds to each class.
         offset: b, (classes,).
     """
 
@@ -69,7 +69,7 @@ class Correction:
         return (self.power * log_p.double() + said + self.offset).log_softmax(-1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All numbers as tensors, for a file without pickle."""
+        """All parameters as tensors, to be saved without pickle."""
         power = torch.tensor(self.power, dtype=torch.float64)
         return {
             "power": power,
@@ -80,7 +80,7 @@ class Correction:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
-        """Read what :meth:`tensors` gave."""
+        """Rebuild from the result of :meth:`tensors`."""
         parts = {name: tensors[name].double() for name in ("trust", "matrix", "offset")}
         return cls(float(tensors["power"]), **parts)
 
@@ -88,13 +88,13 @@ class Correction:
 def fitted_correction(
     log_p: Tensor, log_answers: Tensor, y: Tensor, *, matrix: bool = True
 ) -> Correction:
-    """Fit a correction on gold rows; the problem is convex, so its solution is one.
+    """Fit a correction on gold rows; the problem is convex, with one solution.
 
     Args:
         log_p: Out-of-fold log-probabilities of the complete case, (n, classes).
         log_answers: :func:`centred_log` of each teacher's answers, (teachers, n, classes).
         y: Gold labels, (n,).
-        matrix: Whether D is fitted; without it each teacher has one number, t.
+        matrix: Whether D is fitted; otherwise each teacher only has t.
 
     >>> log_p = torch.full((60, 2), 0.5).log()
     >>> y = torch.arange(60) % 2
@@ -130,7 +130,7 @@ def _check(log_p: Tensor, log_answers: Tensor, y: Tensor) -> None:
         )
     if y.shape != log_p.shape[:1]:
         raise ValueError(
-            f"y must hold one gold label for each of the {len(log_p)} rows; got {tuple(y.shape)}."
+            f"y must have one gold label for each of the {len(log_p)} rows; got {tuple(y.shape)}."
         )
 
 

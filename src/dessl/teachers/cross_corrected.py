@@ -1,14 +1,14 @@
-"""Gold-only networks without one fold and without two, and corrections that no judged label made.
+"""Gold-only networks without one or two folds, and corrections for an unbiased evaluation.
 
-For student k, which fold k judges, nothing may come from fold k; and the answer to a gold row of
-fold j may not come from fold j either. So with cc_jk the network without folds j and k, its step
-selected by fold j,
+Student k is evaluated on fold k, so nothing it uses may come from fold k; and the answer to a gold
+row of fold j may not come from fold j either. With cc_jk the network without folds j and k, its
+step selected on fold j,
 
     w_jk = correction fitted on gold rows of folds i other than j and k, by cc_ik,
     q̃_k[fold j] = w_jk(cc_jk, answers),
 
-and an unlabelled row has q̃_k by w_jk and cc_jk of one j ≠ k drawn for it: the law of a gold row. A
-gold row of fold j is predicted at the step that the others of its fold select.
+and an unlabelled row has q̃_k from w_jk and cc_jk of one j ≠ k drawn for it: the distribution of a
+gold row. A gold row of fold j is predicted at the step that the other rows of its fold select.
 """
 
 from collections.abc import Set
@@ -43,21 +43,21 @@ class GoldRows:
     folds: Tensor
 
     def inside(self, *folds: int) -> Tensor:
-        """Numbers of the rows in some of the folds."""
+        """Row numbers in some of the folds."""
         return torch.isin(self.folds, torch.tensor(folds, dtype=torch.int64)).nonzero().flatten()
 
     def outside(self, *folds: int) -> Tensor:
-        """Numbers of the rows in none of the folds."""
+        """Row numbers in none of the folds."""
         wanted = torch.tensor(folds, dtype=torch.int64)
         return (~torch.isin(self.folds, wanted)).nonzero().flatten()
 
     @property
     def others(self) -> list[Tensor]:
-        """Numbers of the rows outside each fold."""
+        """Row numbers outside each fold."""
         return [self.outside(fold) for fold in range(FOLDS)]
 
     def confusion(self, teacher: int, without: Set[int]) -> Tensor | None:
-        """A teacher's calibrated confusion, of rows outside some folds; None for soft answers."""
+        """A teacher's calibrated confusion, from rows outside some folds; None for soft answers."""
         rows = self.outside(*without)
         return calibrated_confusion(self.answers[teacher].taken(rows), self.y[rows])
 
@@ -88,19 +88,19 @@ class CompleteCase:
     pairs: dict[tuple[int, int], Trained]
 
     def without_answers(self) -> "CompleteCase":
-        """The same where no teacher has said anything."""
+        """The same without any teacher's answers."""
         return replace(self, gold=replace(self.gold, answers=()))
 
     @cached_property
     def out_of_fold(self) -> Tensor:
-        """Log-probabilities of gold rows by the network without their fold, (n, classes)."""
+        """Log-probabilities of gold rows from the network without their fold, (n, classes)."""
         found = torch.zeros(len(self.gold.y), self.gold.n_classes, dtype=torch.float64)
         for fold, trained in enumerate(self.singles):
             found[self.gold.inside(fold)] = trained.held_out
         return found
 
     def out_of_fold_without(self, fold: int) -> Tensor:
-        """Likewise by networks that have not seen another fold either, whose own rows are zero."""
+        """The same from networks that have not seen another fold; that fold's rows are zero."""
         found = torch.zeros_like(self.out_of_fold)
         for other in range(FOLDS):
             if other != fold:
@@ -118,15 +118,15 @@ def complete_case(
     seed: int,
     out: Path | None = None,
 ) -> CompleteCase:
-    """Train the five networks without one fold, and without two, stopped on the one or the other.
+    """Train the networks without one fold and without two, each stopped on a left-out fold.
 
     Args:
         x: Standardised gold rows, (n, features).
         y: Gold labels, (n,).
-        answers: Of each teacher, to the gold rows.
-        setting: Of the networks.
+        answers: Answers of each teacher to the gold rows.
+        setting: Setting of the networks.
         n_classes: Number of classes.
-        seed: Of folds, weights and draws.
+        seed: Seed of folds, weights and draws.
         out: Folder for checkpoints.
     """
     gold = GoldRows(x, y, answers, n_classes, stratified_folds(y, seed=seed))
@@ -153,14 +153,15 @@ def student_targets(
     answers: tuple[Answers, ...],
     generator: torch.Generator,
 ) -> StudentTargets:
-    """Return q̃ for the student that one fold judges.
+    """Return q̃ for the student that is evaluated on one fold.
 
     Args:
         networks: The complete case.
-        fold: k.
+        fold: The fold k.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
-        answers: Of each teacher, to these rows; none for :meth:`CompleteCase.without_answers`.
-        generator: Draws the fold j of each unlabelled row.
+        answers: Answers of each teacher to these rows; none for
+            :meth:`CompleteCase.without_answers`.
+        generator: Source of the fold j of each unlabelled row.
     """
     gold = networks.gold
     log_p, said = networks.out_of_fold_without(fold), gold.log_answers({fold})
@@ -181,7 +182,7 @@ def student_targets(
 
 
 def pair_correction(networks: CompleteCase, log_p: Tensor, fold: int, other: int) -> Correction:
-    """The correction fitted on gold rows outside two folds; ``log_p`` is out of fold and k."""
+    """The correction fitted outside two folds; ``log_p`` uses neither a row's fold nor k."""
     rows = networks.gold.outside(fold, other)
     said = networks.gold.log_answers({fold, other})
     return fitted_correction(log_p[rows], said[:, rows], networks.gold.y[rows])

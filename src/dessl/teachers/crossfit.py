@@ -1,8 +1,8 @@
 """Cross-fitting: each labelled row is predicted by a teacher that did not see its label.
 
-A held-out row stays among the unlabelled rows: its features may be used, its label may not. Nor may
-its label select the step of the network that predicts it. A network that is trained without a fold
-and stopped where the fold's loss is least predicts the fold's rows too well: on overlapping classes
+A held-out row stays among the unlabelled rows: its features may be used, its label may not. Its
+label may not select the step of the network that predicts it either. A network trained without a
+fold and stopped at the fold's least loss is optimistic on the fold's rows: on overlapping classes
 with six rows in a fold, .32 nats where new rows had .58 (means of three draws). So each row's step
 is chosen by the fold's other rows (:func:`selected_by_others`).
 """
@@ -21,7 +21,7 @@ FOLDS = 5
 
 
 def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
-    """Return the fold of each label, (n,): classes are spread evenly, sizes differ by one at most.
+    """Return the fold of each label, (n,): classes are spread evenly, sizes differ by at most one.
 
     >>> stratified_folds(torch.tensor([0, 1] * 10)).bincount().tolist()
     [4, 4, 4, 4, 4]
@@ -35,9 +35,9 @@ def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
 
 
 def rows_for(teacher: Teacher, x_l: Tensor, x_u: Tensor | SomeRows) -> Tensor:
-    """Return unlabelled rows as a teacher takes them: none where it does not look at them.
+    """Return unlabelled rows in the form a teacher needs; none if it does not use them.
 
-    A graph takes those that have yet to be gathered as they are; other teachers need a copy.
+    A graph takes rows that are not yet gathered; other teachers need a copy.
     """
     if getattr(teacher, "ignores_x_u", False):
         return x_l[:0]
@@ -56,15 +56,15 @@ def out_of_fold(
 ) -> Tensor:
     """Return log-probabilities (n_l, n_classes), float64, of labelled rows.
 
-    The teacher itself is not changed. Rows of fold −1 are held out of none, and have NaN.
+    The teacher itself is not changed. Rows of fold −1 are never held out and get NaN.
 
     Args:
-        teacher: With a ``predict_log_proba`` of shape (n, n_classes).
+        teacher: A teacher whose ``predict_log_proba`` has shape (n, n_classes).
         x_l: (n_l, d).
         y_l: (n_l,) class numbers.
-        x_u: (n_u, d), none where n_u is 0; or rows that have yet to be gathered.
-        folds: (n_l,) numbers from 0, −1 for rows that are always trained on.
-        n_classes: How many classes there are.
+        x_u: (n_u, d), where n_u may be 0; or rows that are not yet gathered.
+        folds: Fold numbers (n_l,) from 0; −1 for rows that are always trained on.
+        n_classes: Number of classes.
 
     >>> from dessl.teachers.linear import Linear
     >>> x = torch.arange(8.0)[:, None]
@@ -80,7 +80,7 @@ def out_of_fold(
     ignores = getattr(teacher, "ignores_x_u", False)
     for fold in torch.unique(folds[folds >= 0]).tolist():
         held = folds == fold
-        # Rows that a teacher does not look at are not copied: there may be a million.
+        # Rows that a teacher does not use are not copied: there may be a million.
         unlabelled = others if ignores else torch.cat([others, x_l[held]])
         own = copy.deepcopy(teacher).fit(x_l[~held], y_l[~held], unlabelled, n_classes)
         found[held] = _checked(
@@ -127,7 +127,7 @@ def _check_folds(folds: Tensor, y_l: Tensor) -> None:
     if not bool((folds >= 0).any()):
         raise ValueError(
             "folds must hold some labels out; got −1 for all. With so few labels, fit the teacher "
-            "on all of them and do not judge it."
+            "on all of them, without evaluating it."
         )
 
 
@@ -146,13 +146,14 @@ def _checked(log_p: Tensor, teacher: Teacher, n: int, n_classes: int) -> Tensor:
 
 
 def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) -> Tensor:
-    """Return log-probabilities (n, classes), float64, each row's at the step the others choose.
+    """Return log-probabilities (n, classes), float64, each at the step selected by other rows.
 
     Args:
-        logits: (evaluations, n, classes) of a fold's rows, by the network that held them out.
-        y: (n,) their class numbers.
-        groups: (n,) numbers; rows of one group, such as copies of one row, do not choose for each
-            other. Each row its own group if not given.
+        logits: Logits (evaluations, n, classes) of a fold's rows, from the network that held them
+            out.
+        y: Their class numbers (n,).
+        groups: Group numbers (n,); rows of one group, such as copies of one row, do not select for
+            each other. By default each row is its own group.
 
     >>> logits = torch.tensor([[[2.0, 0.0], [2.0, 0.0]], [[0.0, 2.0], [0.0, 2.0]]])
     >>> selected_by_others(logits, torch.tensor([0, 1])).argmax(1).tolist()  # each by the other
@@ -165,7 +166,7 @@ def selected_by_others(logits: Tensor, y: Tensor, groups: Tensor | None = None) 
     log_p = logits.double().log_softmax(-1)
     losses = -log_p.gather(2, y.expand(len(log_p), -1)[:, :, None])[:, :, 0]
     _, group = torch.unique(torch.arange(len(y)) if groups is None else groups, return_inverse=True)
-    if int(group.max()) == 0:  # no other row to choose by: the last step
+    if int(group.max()) == 0:  # no other row to select the step: use the last one
         return log_p[-1]
     own = losses.new_zeros(len(losses), int(group.max()) + 1).index_add(1, group, losses)[:, group]
     others = losses.sum(1, keepdim=True) - own

@@ -1,4 +1,4 @@
-"""A debiased student: unbiased whatever the teacher says, and useful as far as it may be believed.
+"""A debiased student: unbiased for any teacher, and more precise with a reliable one.
 
     mean_L CE(y) + λ ( mean_U CE(q) − mean_L CE(q) ),   λ by the relative slope
 
@@ -24,12 +24,12 @@ from dessl.teachers.space import Space
 
 
 class DebiasedStudent(NamedTuple):
-    """Five students, each stopped on another fold of the gold rows.
+    """Five students, each stopped on a different fold of the gold rows.
 
     Attributes:
-        networks: One for each fold.
+        networks: One network for each fold.
         lam: λ of each teacher, fold by fold, (folds, teachers).
-        space: What the networks see of a row.
+        space: Transform of rows to network inputs.
     """
 
     networks: Sequence[nn.Module]
@@ -49,13 +49,13 @@ def debiased_student(
     seed: int = 0,
     setting: NetworkSetting | None = None,
 ) -> DebiasedStudent:
-    """Train students on the debiased risk of a teacher's answers as they are.
+    """Train students on the debiased risk of a teacher's uncorrected answers.
 
     Args:
-        data: A table, with its gold labels.
-        answers: As in :func:`dessl.teachers.learn_from_answers`.
-        lam: λ of the mean of all teachers; by the relative slope of each where not given.
-        seed: Of folds, weights and draws.
+        data: A table with gold labels.
+        answers: Same as in :func:`dessl.teachers.learn_from_answers`.
+        lam: λ of the mean of all teachers; by default from the relative slope of each.
+        seed: Seed of folds, weights and draws.
         setting: Size and length of the networks.
     """
     school = School.of(data, answers, setting or NetworkSetting(), seed)
@@ -67,14 +67,14 @@ def debiased_student(
 def debiased_lessons(
     school: School, *, lam: float | None = None, corrected: Sequence[Lesson] | None = None
 ) -> tuple[list[Lesson], Tensor]:
-    """Return each fold's lesson and λ (folds, teachers), no fold's labels entering its own.
+    """Return each fold's lesson and λ (folds, teachers), made without the fold's own labels.
 
     Args:
         school: The rows and the gold-only networks.
-        lam: λ; by the relative slope where not given.
-        corrected: Lessons of corrected answers, in place of the answers as they are. They count as
-            one teacher, whose answer to an unlabelled row is by a fold drawn for it: the law of its
-            answers to gold rows, without which the risk would not be unbiased.
+        lam: λ; by default from the relative slope.
+        corrected: Lessons of corrected answers, used instead of the original answers. They count as
+            one teacher, whose answer to an unlabelled row comes from a fold drawn for it: it has
+            the distribution of its answers to gold rows, which keeps the risk unbiased.
     """
     gold, lessons, lams = school.networks.gold, [], []
     said = torch.stack([one.probabilities for one in gold.answers])

@@ -1,4 +1,4 @@
-"""The teachers by name: each a family of settings, of which the best out of fold is kept."""
+"""The teachers by name: each a family of settings, of which the best one out of fold is kept."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,8 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
 
     Args:
         name: One of ``KINDS``.
-        space: That distances and slopes are measured in.
-        seed: Of trees.
+        space: The space in which distances and slopes are measured.
+        seed: Seed of the trees.
     """
     if name == "graph":
         edges = SharedEdges(space)
@@ -40,12 +40,12 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
 
 
 def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[str, list[Teacher]]:
-    """Return the candidates of each teacher asked for.
+    """Return the candidates of each requested teacher.
 
     Args:
         teachers: Names in ``KINDS``, teachers, or scikit-learn classifiers.
-        space: As in :func:`family`.
-        seed: As in :func:`family`.
+        space: Same as in :func:`family`.
+        seed: Same as in :func:`family`.
     """
     check_teachers(teachers)
     families: dict[str, list[Teacher]] = {}
@@ -58,14 +58,14 @@ def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[
     names = [candidate.name for each in families.values() for candidate in each]
     if len(families) < len(teachers) or len(set(names)) < len(names):
         raise ValueError(
-            f"teachers must have different names; got {names}. Name a classifier of your own with "
+            f"teachers must have different names; got {names}. Name your own classifier with "
             "dessl.teachers.FromClassifier(classifier, name=...)."
         )
     return families
 
 
 def check_teachers(teachers: object) -> None:
-    """Refuse what cannot be teachers, before anything is trained."""
+    """Refuse anything that is not a teacher, before training."""
     if isinstance(teachers, str) or not isinstance(teachers, Sequence):
         raise TypeError(
             f"teachers must be a list such as ['graph', 'linear']; got {teachers!r:.60}."
@@ -83,4 +83,4 @@ def _own(teacher: object) -> Teacher:
 
 def _unknown(name: str) -> ValueError:
     known = ", ".join(map(repr, KINDS))
-    return ValueError(f"teachers must be among {known}, or objects; got {name!r}.")
+    return ValueError(f"teachers must be among {known}, or teacher objects; got {name!r}.")

@@ -1,7 +1,8 @@
-"""The small networks that learn from gold rows and from a teacher's answers, many at a time.
+"""Small networks that learn from gold rows and a teacher's answers, trained together.
 
-All are trained by steps, never by passes through the unlabelled rows: a million answers cost what
-the steps draw. Networks of one number of rows are one population (:func:`dessl.train_population`).
+Training is counted in steps, not in passes over the unlabelled rows: a million answers cost only
+what the steps draw. Networks with the same number of rows form one population
+(:func:`dessl.train_population`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +34,12 @@ class NetworkSetting:
 
     Attributes:
         hidden: Widths of the hidden layers.
-        dropout: Of each hidden layer.
-        steps: Of a gold-only network, with 100 gold rows or fewer; more rows take more.
-        student_steps: Of a student and of a network that imitates the teacher.
-        unlabelled_batch: Unlabelled rows in a step.
-        weight_decay: Of gold-only networks.
-        student_decay: Of the others, which see many more rows.
+        dropout: Dropout of each hidden layer.
+        steps: Steps of a gold-only network with up to 100 gold rows; more rows take more steps.
+        student_steps: Steps of a student and of a network that imitates the teacher.
+        unlabelled_batch: Unlabelled rows per step.
+        weight_decay: Weight decay of gold-only networks.
+        student_decay: Weight decay of the other networks, which see many more rows.
         debiased: Whether a second student is trained, on the debiased risk of corrected answers.
     """
 
@@ -54,7 +55,7 @@ class NetworkSetting:
     def plan(
         self, n_labelled: int, n_unlabelled: int, *, student: bool, stopped: bool
     ) -> TrainPlan:
-        """How networks of so many rows are trained."""
+        """The training plan of networks with this many rows."""
         steps = self.student_steps if student else self.steps_of(n_labelled)
         return TrainPlan(
             steps=steps,
@@ -66,15 +67,15 @@ class NetworkSetting:
             weight_decay=self.student_decay if student else self.weight_decay,
             evaluate_every=max(1, steps // 20),
             select="cross_entropy" if stopped else "last",
-            bound="nonnegative",  # of debiased runs
+            bound="nonnegative",  # for debiased runs
         )
 
     def steps_of(self, n_labelled: int) -> int:
-        """Steps of a gold-only network of so many rows."""
+        """Steps of a gold-only network with this many rows."""
         return round(self.steps * float(max(1.0, n_labelled / 100) ** 0.3))
 
     def most_rows(self, width: int) -> int:
-        """Unlabelled rows that a student can make use of: what its steps draw."""
+        """Number of unlabelled rows that a student can use: those its steps draw."""
         drawn = self.student_steps * self.unlabelled_batch
         return max(self.unlabelled_batch, min(drawn, LARGEST_COPY // (3 * FOLDS * width)))
 
@@ -83,23 +84,23 @@ class NetworkSetting:
         return MLP(n_features, n_classes, hidden=self.hidden, dropout=self.dropout)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the settings as JSON takes them."""
+        """Return the settings as JSON can represent them."""
         return {**vars(self), "hidden": list(self.hidden)}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "NetworkSetting":
-        """Read what :meth:`as_dict` gave."""
+        """Rebuild from the result of :meth:`as_dict`."""
         return cls(**{**settings, "hidden": tuple(settings["hidden"])})
 
 
 class Lesson(NamedTuple):
-    """What one network learns from, beside the rows that all share.
+    """What one network learns from, besides the rows that all share.
 
     Attributes:
-        labelled: Numbers of its gold rows.
-        held_out: Numbers of the gold rows by which its step is selected.
+        labelled: Row numbers of its gold rows.
+        held_out: Row numbers of the gold rows that select its step.
         targets: Answers to its unlabelled rows, (n_u, classes); None for gold rows alone.
-        targets_labelled: Answers to all gold rows, (n_l, classes), where the risk is debiased.
+        targets_labelled: Answers to all gold rows, (n_l, classes), for the debiased risk.
         lam: λ of the unlabelled term.
         risk: ``"complete_case"``; ``"ssl"``: mean_L CE(y) + λ mean_U CE(q); or ``"debiased"``, in
             its non-negative form, since with soft answers L − λH has no lower bound.
@@ -114,12 +115,12 @@ class Lesson(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """A network, and what it says of the rows that selected its step.
+    """A network, and its predictions of the rows that selected its step.
 
     Attributes:
-        network: At the step that its held-out rows select, in evaluation mode.
+        network: The network at the selected step, in evaluation mode.
         held_out: Log-probabilities (n, classes), float64, of its held-out rows, each at the step
-            that the others of them select: no label has a say in what is said of its own row.
+            selected by the other ones: no label influences the prediction of its own row.
     """
 
     network: nn.Module
@@ -157,12 +158,12 @@ def trained_networks(
     Args:
         x: Standardised gold rows, (n_l, features).
         y: Their labels, (n_l,).
-        lessons: What each network learns from. Those of as many rows are trained together.
-        setting: Of the networks.
+        lessons: What each network learns from. Those with equally many rows are trained together.
+        setting: Setting of the networks.
         n_classes: Number of classes.
         x_unlabelled: Standardised unlabelled rows, (n_u, features).
-        seed: Of the first network; the others count on.
-        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
+        seed: Seed of the first network; the others count up from it.
+        out: Folder for checkpoints, used to resume training; None to keep nothing.
     """
     groups: dict[tuple[int, int], list[int]] = {}
     for number, lesson in enumerate(lessons):
@@ -198,7 +199,7 @@ def trained_networks(
 
 
 def _trained(result: TrainResult, x: Tensor, y: Tensor) -> Trained:
-    """A network with its word on its held-out rows x (n, features) of classes y (n,)."""
+    """A network with its predictions of its held-out rows x (n, features) of classes y (n,)."""
     logits = result.validation_logits
     if logits is None:  # nothing held out, or diverged before the first evaluation
         return Trained(result.model, network_log_p(result.model, x))
@@ -208,9 +209,9 @@ def _trained(result: TrainResult, x: Tensor, y: Tensor) -> Trained:
 def _population_data(
     x: Tensor, y: Tensor, x_unlabelled: Tensor | None, lessons: Sequence[Lesson], n_classes: int
 ) -> tuple[SemiData, list[LabelDraw], Tensor]:
-    """Lay the rows of all networks out one after the other, each with targets of its own.
+    """Concatenate the rows of all networks, each with its own targets.
 
-    A population looks targets up by row; networks with other targets need other rows.
+    A population looks up targets by row, so networks with different targets need separate rows.
     """
     names = [str(number) for number in range(n_classes)]
     none = x.new_zeros(0, n_classes)
@@ -218,7 +219,7 @@ def _population_data(
     if x_unlabelled is None:
         rows = torch.empty(0, dtype=torch.int64)
         draws = [LabelDraw(one.labelled, one.held_out, rows) for one in lessons]
-        # A term that is never used still has a value for every row that it is tried on.
+        # An unused term still needs a value for every row.
         return SemiData(x, y, class_names=names), draws, x.new_full((n, n_classes), 1 / n_classes)
     every, m = torch.cat([x, x_unlabelled]), len(x_unlabelled)
     labels = torch.cat([y, y.new_full((m,), -1)])

@@ -36,23 +36,23 @@ from dessl.teachers.rows import SomeRows, blocks_of
 from dessl.teachers.space import Space
 
 NEIGHBOURS = 8
-LEAST_WEIGHT = 1e-6  # of an edge, so that every node can be left
-LEFT_OUT = 0.02  # of the mass of long walks
+LEAST_WEIGHT = 1e-6  # of an edge, so that every walk can leave its node
+LEFT_OUT = 0.02  # share of the mass of long walks that is ignored
 ALPHAS = (0.5, 0.8, 0.95)
 SMOOTHINGS = (0.1, 1.0)
 
 
 @dataclass(frozen=True)
 class Edges:
-    """The graph of rows: nodes are different rows.
+    """The graph of rows: nodes are distinct rows.
 
     Attributes:
-        space: In which distances are measured.
-        index: Of the nodes' coordinates.
-        node: (n,) the node of each row, labelled rows first.
-        sigma: (nodes,) distance of the last neighbour.
-        count: (nodes,) rows that a node stands for.
-        walk: (nodes, nodes) P, float32, sparse: SciPy's on the CPU, PyTorch's on a GPU.
+        space: The space in which distances are measured.
+        index: Index of the nodes' coordinates.
+        node: The node of each row, (n,), labelled rows first.
+        sigma: Distance of each node's last neighbour, (nodes,).
+        count: Number of rows of each node, (nodes,).
+        walk: P, (nodes, nodes), sparse float32: SciPy's on the CPU, PyTorch's on a GPU.
     """
 
     space: Space
@@ -64,10 +64,10 @@ class Edges:
 
 
 class SharedEdges:
-    """The graphs of the rows last asked for, so that teachers with other settings share them.
+    """A cache of the latest graphs, so that teachers with different settings share them.
 
     Args:
-        space: In which distances are measured; learnt from the rows if not given.
+        space: The space in which distances are measured; by default learnt from the rows.
     """
 
     MOST = 2  # with unlabelled rows and without
@@ -77,7 +77,7 @@ class SharedEdges:
         self._known: list[tuple[object, object, Edges]] = []
 
     def of(self, x_l: Tensor, x_u: Tensor | SomeRows) -> Edges:
-        """Return the graph of labelled and unlabelled rows; these very objects have one graph."""
+        """Return the graph of labelled and unlabelled rows; the same objects share one graph."""
         for labelled, unlabelled, edges in self._known:
             if labelled is x_l and unlabelled is x_u:
                 return edges
@@ -94,9 +94,9 @@ class Graph:
     """Diffusion of labels over nearest neighbours, with one α and one smoothing s.
 
     Args:
-        alpha: How far labels reach: a walk of t steps weighs α^t.
-        smoothing: s, how strongly rows that little mass reaches are drawn to the class shares.
-        edges: Shared with other graphs on the same rows; its own if not given.
+        alpha: How far labels reach: a walk of t steps has weight α^t.
+        smoothing: s, how strongly rows with little mass are shrunk to the class shares.
+        edges: Edges shared with other graphs on the same rows; its own by default.
 
     >>> x = torch.cat([torch.linspace(0, 1, 20), torch.linspace(5, 6, 20)])[:, None]
     >>> few = torch.tensor([0, 39])
@@ -125,7 +125,7 @@ class Graph:
         labelled, unlabelled = edges.node[: len(y)], edges.node[len(y) :]
         if len(unlabelled):
             median = _median_mass(mass.sum(1)[unlabelled])
-        else:  # what labelled rows have from themselves does not count
+        else:  # mass that labelled rows get from themselves does not count
             median = _median_mass(mass.sum(1)[labelled] - 1)
         prior = class_prior(rows.y_l, n_classes)
         sigma, mass = edges.sigma.cpu(), mass.cpu()
@@ -133,7 +133,7 @@ class Graph:
         return self
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
-        """Treat each row as one more unlabelled row: α times its neighbours' weighted mean."""
+        """Treat each row as a new unlabelled row: α times its neighbours' weighted mean."""
         if self._memory is None:
             raise not_fitted(self)
         seen = self._memory
@@ -148,7 +148,7 @@ class Graph:
     def out_of_fold(
         self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, folds: Tensor, n_classes: int
     ) -> Tensor:
-        """Return each labelled row's log-probabilities by the labels outside its fold."""
+        """Return each labelled row's log-probabilities from the labels outside its fold."""
         rows = labelled_rows(x_l, y_l, x_u, n_classes)
         edges = self.shared.of(x_l, x_u)
         return settings_out_of_fold(edges, rows, folds, [self.alpha], [self.smoothing])[0]
@@ -187,12 +187,12 @@ class _Memory:
 
 
 def labelled_rows(x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Rows:
-    """Return the rows checked, without unlabelled ones that have yet to be gathered."""
+    """Return the rows checked, without unlabelled ones that are not yet gathered."""
     return checked_rows(x_l, y_l, None if isinstance(x_u, SomeRows) else x_u, n_classes)
 
 
 def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) -> Edges:
-    """Return the graph of labelled and unlabelled rows, where the unlabelled rows are."""
+    """Return the graph of labelled and unlabelled rows, on the device of the unlabelled rows."""
     space = space or Space.of(x_l, x_u)
     z = torch.cat([space(x_l).to(x_u.device), space(x_u)])
     # Equal rows are one node, found by a random combination of their columns in float64.
@@ -203,7 +203,7 @@ def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) ->
     rows = torch.arange(len(z), device=z.device)
     first = torch.full_like(count, len(z)).scatter_reduce_(0, node, rows, "amin")
     index, n = Index(z[first]), len(first)
-    if n == 1:  # a walk that cannot leave ends
+    if n == 1:  # a walk that cannot leave its node ends
         nowhere = torch.zeros(2, dtype=torch.long, device=z.device)
         alone = _sparse(nowhere, nowhere[:0], z.new_zeros(0))
         return Edges(space, index, node, z.new_ones(1), count, alone)
@@ -214,7 +214,7 @@ def graph_of(x_l: Tensor, x_u: Tensor | SomeRows, space: Space | None = None) ->
 
 
 def _walk(numbers: Tensor, weights: Tensor, count: Tensor) -> Any:
-    """P of neighbours (n, k) with their weights: an edge counts both ways, the larger one."""
+    """P of neighbours (n, k) with their weights: an edge counts both ways, at the larger weight."""
     n, k = numbers.shape
     starts, ends = torch.arange(n, device=numbers.device).repeat_interleave(k), numbers.flatten()
     edge, place = torch.unique(
@@ -231,10 +231,10 @@ def _walk(numbers: Tensor, weights: Tensor, count: Tensor) -> Any:
 
 
 def _sparse(firsts: Tensor, ends: Tensor, chances: Tensor) -> Any:
-    """Rows of chances, (n, n): row i has those from its first to the next one's first."""
+    """A sparse matrix of probabilities, (n, n), in CSR form."""
     n = len(firsts) - 1
     if firsts.is_cuda:
-        with warnings.catch_warnings():  # that PyTorch may change them in a later version
+        with warnings.catch_warnings():  # PyTorch warns that sparse CSR is in beta
             warnings.simplefilter("ignore", UserWarning)
             return torch.sparse_csr_tensor(firsts.int(), ends.int(), chances, (n, n))
     from scipy.sparse import csr_array
@@ -272,13 +272,13 @@ def settings_out_of_fold(
 
     Args:
         edges: The graph of all rows.
-        rows: What it was made of.
-        folds: (n_l,) the fold of each label; labels of −1 are held out of none, and have NaN.
-        alphas: To try.
-        smoothings: To try.
+        rows: The rows it was built from.
+        folds: The fold of each label, (n_l,); labels of fold −1 are never held out and get NaN.
+        alphas: Values of α to try.
+        smoothings: Values of s to try.
     """
     n_folds, n = int(folds.max()) + 1, len(folds)
-    parts = torch.where(folds < 0, n_folds, folds)  # labels in no fold are a part of their own
+    parts = torch.where(folds < 0, n_folds, folds)  # labels in no fold form their own part
     labelled, unlabelled = edges.node[:n], edges.node[n:]
     at, totals = _mass_by_part(edges, rows, parts, alphas)
     shape = (n, rows.n_classes)
@@ -299,7 +299,7 @@ def settings_out_of_fold(
 def _mass_by_part(
     edges: Edges, rows: Rows, parts: Tensor, alphas: Sequence[float]
 ) -> tuple[Tensor, Tensor]:
-    """Diffuse the labels of one part after the other, so that memory is that of one.
+    """Diffuse the labels part by part, which needs the memory of one part.
 
     Returns the mass of each class at labelled rows (alphas, parts, n_l, classes), and that of all
     classes at every node (alphas, parts, nodes).
@@ -327,6 +327,6 @@ def smoothed(mass: Tensor, prior: Tensor, weight: float) -> Tensor:
 
 
 def _median_mass(totals: Tensor) -> float:
-    """The median of masses (rows,); the mean where it is 0, and 1 where all are."""
+    """The median of masses (rows,); the mean if that is 0, and 1 if all are 0."""
     clean = totals.clamp(min=0).double()
     return float(clean.median()) or float(clean.mean()) or 1.0

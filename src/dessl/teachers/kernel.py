@@ -1,4 +1,4 @@
-"""Kernel: logistic regression on Gaussian similarities to labelled rows, which alone teach it.
+"""Kernel: logistic regression on Gaussian similarities, trained on labelled rows only.
 
 k(z, z') = exp(−|z − z'|² / 2h²), h the median distance between labelled rows times a width. With
 K = U Λ Uᵀ on (at most 500 of) them, rows become k(z, ·) U Λ^−½, and a logistic regression follows:
@@ -25,17 +25,18 @@ from dessl.teachers.space import Space
 WIDTHS = (0.5, 1.0)
 STRENGTH = 10.0
 LANDMARKS = 500
-ROWS_AT_ONCE = 4096  # predicted
-LEAST_EIGENVALUE = 1e-6  # of the largest: below it lies rounding
+ROWS_AT_ONCE = 4096  # rows predicted at once
+LEAST_EIGENVALUE = 1e-6  # relative to the largest: anything below is rounding
 
 
 class Kernel:
     """Logistic regression with a Gaussian kernel, in a space learnt from all rows.
 
     Args:
-        width: Of the kernel, in median distances between labelled rows.
-        strength: C: the larger, the closer to the labels.
-        space: In which similarities are measured; learnt from the rows of ``fit`` if not given.
+        width: Width of the kernel, in median distances between labelled rows.
+        strength: C; larger values fit the labels more closely.
+        space: The space in which similarities are measured; by default learnt from the rows of
+            ``fit``.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
     >>> kernel = Kernel(0.5).fit(x, torch.tensor([0, 0, 1, 1, 0, 0]), x[:0], 2)
@@ -56,7 +57,7 @@ class Kernel:
 
     @property
     def ignores_x_u(self) -> bool:
-        """Whether unlabelled rows are not even looked at, for a space."""
+        """Whether unlabelled rows are ignored, even for the space."""
         return self._given is not None
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
@@ -68,7 +69,7 @@ class Kernel:
         typical = torch.cdist(self._landmarks, self._landmarks)
         middle = float(typical[typical > 0].median()) if bool((typical > 0).any()) else 1.0
         self._bandwidth = self.width * middle
-        # U Λ^−½ of the kernel's matrix, without what is rounding alone.
+        # U Λ^−½ of the kernel matrix, without directions that are only rounding.
         values, vectors = torch.linalg.eigh(self._similarities(self._landmarks))
         kept = values > LEAST_EIGENVALUE * values.max()
         self._basis: Tensor = (vectors[:, kept] / values[kept].sqrt()).contiguous()

@@ -1,4 +1,4 @@
-"""Linear: multinomial logistic regression on the columns of a Space; labelled rows alone teach it.
+"""Linear: multinomial logistic regression on the columns of a Space; trained on labelled rows only.
 
 min  C Σ CE(softmax(z B + b), y) + ½ |B|²
 """
@@ -24,15 +24,15 @@ from dessl.teachers.space import Space
 from dessl.training.threads import one_thread
 
 STRENGTHS = (0.03, 1.0)
-LEAST_PENALTY = 1e-9  # of the largest curvature, so that equal columns are no trouble
+LEAST_PENALTY = 1e-9  # relative to the largest curvature, for equal columns
 
 
 class Linear:
     """Logistic regression in a space learnt from all rows.
 
     Args:
-        strength: C: the larger, the closer to the labels.
-        space: Of the columns; learnt from the rows of ``fit`` if not given.
+        strength: C; larger values fit the labels more closely.
+        space: The space of the columns; by default learnt from the rows of ``fit``.
 
     >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     >>> linear = Linear(1.0).fit(x, torch.tensor([0, 0, 1, 1]), x[:0], 2)
@@ -50,7 +50,7 @@ class Linear:
 
     @property
     def ignores_x_u(self) -> bool:
-        """Whether unlabelled rows are not even looked at, for a space."""
+        """Whether unlabelled rows are ignored, even for the space."""
         return self._given is not None
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor, n_classes: int) -> Self:
@@ -89,7 +89,7 @@ class Linear:
 def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
     """Return slopes and, in the last row, intercepts (d + 1, p) of logistic regression.
 
-    There is one column for each class in y; with one class alone, all are 0.
+    There is one column for each class in y; with only one class, all are 0.
 
     With A = (z, 1), c the largest curvature of the loss in a score (½, or ¼ of two classes) and
     RRᵀ = c AᵀA + I/C (no penalty in the intercept's place), the weights are sought as R^−ᵀ b: there
@@ -103,10 +103,10 @@ def logistic_weights(z: Tensor, y: Tensor, strength: float) -> Tensor:
     present, number = torch.unique(y, return_inverse=True)
     if len(present) < 2:
         return torch.zeros(z.shape[1] + 1, len(present), dtype=torch.float64)
-    with one_thread():  # of matrices this small, a second one only waits
+    with one_thread():  # for matrices this small, a second thread only waits
         if len(present) > 2:
             return _least_loss(z, one_hot(number).double(), strength, 0.5)
-        # Of two classes there is one column, for the second: half of it for each.
+        # Two classes have one column, for the second class: each gets half of it.
         second = _least_loss(z, number[:, None].double(), strength, 0.25)
         return torch.cat([-second / 2, second / 2], 1)
 
@@ -147,5 +147,5 @@ def _least_loss(z: Tensor, target: Tensor, strength: float, curvature: float) ->
 
 
 def linear_log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:
-    """Return log-probabilities (n, n_classes) of rows (n, d) by weights (d + 1, p)."""
+    """Return log-probabilities (n, n_classes) of rows (n, d) from weights (d + 1, p)."""
     return classes.among_all((z @ weights[:-1] + weights[-1]).double().log_softmax(-1))

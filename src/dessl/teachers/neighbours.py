@@ -1,7 +1,7 @@
-"""Nearest neighbours: exact up to 20,000 rows, in cells of a k-means partition above, in PyTorch.
+"""Nearest neighbours in PyTorch: exact up to 20,000 rows, in k-means cells beyond that.
 
-Above, each query looks at the rows of the cells nearest to its own. Memory is linear in the rows,
-time about n^1.5, and the result is the same on every run. All of it is on the device of the rows.
+Beyond 20,000 rows, each query searches the cells nearest to its own. Memory is linear in the rows,
+time about n^1.5, and every run gives the same result. It all runs on the device of the rows.
 """
 
 import copy
@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 EXACT_UP_TO = 20_000
-PROBES = 16  # cells looked at
+PROBES = 16  # cells searched
 CELLS = 2.0  # times the root of the number of rows
-SAMPLE = 32  # rows a cell that k-means sees
+SAMPLE = 32  # rows per cell used by k-means
 ROUNDS = 6  # of k-means
-ENTRIES = 2**24  # of a block of distances: 64 MB, which the allocator gives back at once
+ENTRIES = 2**24  # of a block of distances: 64 MB, which the allocator releases at once
 
 
 class Neighbours(NamedTuple):
@@ -27,7 +27,7 @@ class Neighbours(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """A partition of rows: centres (c, d), rows in order of their cell (n,), where cells end."""
+    """A partition of rows: centres (c, d), rows in order of their cell (n,), ends of the cells."""
 
     centres: Tensor
     order: Tensor
@@ -35,12 +35,12 @@ class Cells(NamedTuple):
 
 
 class Index:
-    """Rows (n, d) in which to look up nearest neighbours.
+    """An index of rows (n, d) for nearest-neighbour search.
 
     Args:
         rows: float32 (n, d).
-        exact: Whether to compare with every row; by default where there are up to 20,000.
-        seed: Of the rows that k-means begins with.
+        exact: Whether to compare with every row; by default up to 20,000 rows.
+        seed: Seed of the initial rows of k-means.
 
     >>> index = Index(torch.tensor([[0.0], [1.0], [5.0]]))
     >>> index.nearest(torch.tensor([[0.9]]), 2).numbers.tolist()
@@ -71,7 +71,7 @@ class Index:
         """Return the k nearest other rows of each row."""
         found = self.nearest(self.rows, k + 1)
         own = torch.arange(len(self.rows), device=self.rows.device)[:, None]
-        # The row itself goes last, wherever rounding put it; a row that missed itself loses one.
+        # Move the row itself last, wherever rounding put it, then drop the last.
         last = (found.numbers == own).long()
         last[:, -1] += 1 - last.amax(1)
         keep = last.argsort(dim=1, stable=True)[:, :k]
@@ -88,7 +88,7 @@ def partition(rows: Tensor, seed: int) -> Cells:
     for _ in range(ROUNDS):
         cell = _nearest_centre(sample, centres)
         sizes = cell.bincount(minlength=n_cells)
-        # Cell by cell: adding at random places, the GPU would round differently on every run.
+        # Cell by cell: scattered additions would round differently on every run on a GPU.
         ordered = sample[cell.argsort(stable=True)]
         sums = torch.segment_reduce(ordered, "sum", lengths=sizes, axis=0)
         centres = torch.where(sizes[:, None] > 0, sums / sizes.clamp(min=1)[:, None], centres)
@@ -134,7 +134,7 @@ def _nearest_in_cells(queries: Tensor, rows: Tensor, cells: Cells, k: int) -> Ne
 
 
 def _candidates(near: list[int], order: Tensor, ends: list[int], k: int) -> Tensor:
-    """Rows of the nearest cells; of all cells where these have fewer than k."""
+    """Rows of the nearest cells; of all cells if these have fewer than k."""
     parts = torch.cat([order[ends[cell] : ends[cell + 1]] for cell in near])
     return parts if len(parts) >= k else order
 

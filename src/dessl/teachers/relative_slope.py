@@ -1,4 +1,4 @@
-"""λ of a debiased student: what a teacher's answers say beyond the complete case.
+"""λ of a debiased student: what a teacher's answers add to the complete case.
 
 The gradient of a row's loss in the logits is p − e_y with its label and p − q with an answer. At
 the complete case p, out of fold, λ is the slope of one on the other,
@@ -6,8 +6,8 @@ the complete case p, out of fold, λ is the slope of one on the other,
     β = argmin Σ_i | (e_y − p)_i − Σ_m β_m (q_m − p)_i |²,
     λ = n_u / (n_l + n_u) · lower confidence bound of β.
 
-A slope of e_y − ē on q − q̄ would credit the teacher with what the labels have taught already. The
-lower confidence bound makes a teacher that gold rows cannot vouch for cost nothing.
+A slope of e_y − ē on q − q̄ would credit the teacher with what the labels already taught. With the
+lower confidence bound, a teacher whose value gold rows cannot show does no harm.
 """
 
 from typing import NamedTuple
@@ -18,16 +18,16 @@ from torch import Tensor
 from dessl import _checks
 
 CONFIDENCE = 0.95
-LEAST_SQUARE = 1e-12  # of q − p in a row, on average: less is rounding
+LEAST_SQUARE = 1e-12  # mean square of q − p in a row: less is rounding
 
 
 class RelativeSlope(NamedTuple):
-    """The slopes of several teachers, (teachers,) each; 0 for one that is left out.
+    """The slopes of several teachers, (teachers,) each; 0 for one that is dropped.
 
     Attributes:
-        slope: β, of the teachers together.
-        standard_error: Of β, robust to rows of unequal variance; infinite where nothing is known.
-        lam: λ for :func:`dessl.debiased_risk`, from the lower bounds; none is negative, and their
+        slope: β of the teachers, fitted jointly.
+        standard_error: Standard error of β, robust to heteroscedasticity; infinite if unknown.
+        lam: λ for :func:`dessl.debiased_risk`, from the lower bounds; never negative, and their
             sum is at most 1.
     """
 
@@ -44,9 +44,9 @@ def relative_slope(
     n_unlabelled: int,
     confidence: float = CONFIDENCE,
 ) -> RelativeSlope:
-    """Return λ of each teacher by its relative slope.
+    """Return λ of each teacher from its relative slope.
 
-    Teachers whose lower bound is not above 0 are left out one by one, the least first, and the
+    Teachers whose lower bound is not above 0 are dropped one by one, the lowest first, and the
     others are fitted again.
 
     Args:
@@ -54,8 +54,8 @@ def relative_slope(
         answers: Probabilities q of each teacher on the same rows, (teachers, n, classes), made
             without these rows' labels.
         y: Gold labels, (n,).
-        n_unlabelled: Rows that the unlabelled mean is over.
-        confidence: Of the one-sided lower bounds.
+        n_unlabelled: Number of rows in the unlabelled mean.
+        confidence: Confidence level of the one-sided lower bounds.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> y = torch.randint(2, (200,), generator=g)
@@ -72,7 +72,7 @@ def relative_slope(
     z = float(torch.special.ndtri(torch.tensor(confidence, dtype=torch.float64)))
     d, teachers = q - p, len(q)
     slope, error = torch.zeros(teachers).double(), torch.full((teachers,), torch.inf).double()
-    # One that says what the complete case says has no slope of its own.
+    # A teacher that agrees with the complete case has no slope of its own.
     says = (d.square().sum((1, 2)) > LEAST_SQUARE * len(y)) & (len(y) > teachers)
     kept = says.nonzero().flatten().tolist()
     while kept:

@@ -1,6 +1,6 @@
-"""PoolReport: what each member counts for, and what the unlabelled rows brought.
+"""PoolReport: the weight of each member of a pool, and the gain from the unlabelled rows.
 
-Every score is of labels that neither the members nor the weights were fitted on.
+All scores are on labels that neither the members nor the weights were fitted on.
 """
 
 import math
@@ -20,11 +20,11 @@ CLEAR = 1.96  # standard errors
 
 @dataclass(frozen=True)
 class Gain:
-    """A fall of the cross-entropy, in nats: above 0 is better.
+    """A decrease of the cross-entropy, in nats: positive is better.
 
     Attributes:
-        mean: Over held-out labels.
-        standard_error: Of that mean; infinite with one label.
+        mean: Mean over held-out labels.
+        standard_error: Standard error of the mean; infinite with one label.
     """
 
     mean: float
@@ -49,12 +49,12 @@ class Gain:
 
     @property
     def clear(self) -> bool:
-        """Whether it is further from 0 than chance takes it in 95 of 100 cases."""
+        """Whether it differs from 0 at the 5 % level."""
         return abs(self.mean) > CLEAR * self.standard_error
 
     @property
     def change(self) -> str:
-        """The same as a change of the cross-entropy: below 0 is better.
+        """The gain as a change of the cross-entropy: negative is better.
 
         >>> Gain(0.5, 0.289).change
         '−0.50 ± 0.29'
@@ -70,11 +70,11 @@ class Member:
     """One candidate of the pool.
 
     Attributes:
-        name: With its settings.
-        weight: In the pool, its exponent included; 0 where it was left out.
-        score: Out-of-fold cross-entropy by itself, calibrated.
-        gain: Of it alone over the anchor.
-        uses_unlabelled: Whether it looks at unlabelled rows.
+        name: Name with its settings.
+        weight: Weight in the pool, including its exponent; 0 if not used.
+        score: Out-of-fold cross-entropy of the member alone, calibrated.
+        gain: Gain of the member alone over the anchor.
+        uses_unlabelled: Whether it uses unlabelled rows.
     """
 
     name: str
@@ -86,17 +86,17 @@ class Member:
 
 @dataclass(frozen=True)
 class PoolReport:
-    """What the pool is made of and what it brought, on held-out labels.
+    """The members of the pool and its gain, on held-out labels.
 
     Attributes:
-        n: Held-out labels.
-        members: The anchor first.
+        n: Number of held-out labels.
+        members: The members, the anchor first.
         anchor: Cross-entropy of the anchor.
-        without_unlabelled: Of the same pool with members that saw labelled rows alone.
-        pooled: Of the pool.
-        ensembling: What pooling brought without unlabelled rows.
-        unlabelled: What the unlabelled rows brought on top.
-        total: Both.
+        without_unlabelled: Cross-entropy of the pool of members that use labelled rows only.
+        pooled: Cross-entropy of the pool.
+        ensembling: Gain from pooling without unlabelled rows.
+        unlabelled: Additional gain from the unlabelled rows.
+        total: Total gain.
     """
 
     n: int
@@ -124,29 +124,29 @@ class PoolReport:
 
     @property
     def verdict(self) -> str:
-        """What ensembling and the unlabelled rows brought, in two sentences."""
+        """The gains from ensembling and from unlabelled rows, in two sentences."""
         found = (
-            f"On {self.n} held-out labels the pool has cross-entropy {self.pooled:.3f}, the "
-            f"networks alone {self.anchor:.3f} (lower is better)."
+            f"On {self.n} held-out labels, the cross-entropy of the pool is {self.pooled:.3f}, "
+            f"that of the networks alone {self.anchor:.3f} (lower is better)."
         )
         others = self.ensembling.change
         if self.unlabelled == Gain(0.0, 0.0):
             return (
-                f"{found} Other predictors of the labelled rows changed it by {others} (± standard "
-                "error); no unlabelled row played a part."
+                f"{found} Other predictors, trained on the labelled rows, changed it by {others} "
+                "(± standard error); unlabelled rows were not used."
             )
         return (
             f"{found} The unlabelled rows changed it by {self.unlabelled.change}, other "
-            f"predictors of the labelled rows by {others} (± standard error)."
+            f"predictors, trained on the labelled rows, by {others} (± standard error)."
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return JSON's types."""
+        """Return the report as JSON can represent it."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, entries: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`as_dict` gave."""
+        """Rebuild from the result of :meth:`as_dict`."""
         gains = {name: Gain(**entries[name]) for name in ("ensembling", "unlabelled", "total")}
         members = tuple(
             Member(**{**member, "gain": Gain(**member["gain"])}) for member in entries["members"]

@@ -1,6 +1,6 @@
 """SomeRows: rows of a larger array by their numbers, gathered a block at a time.
 
-Unlabelled rows may be millions, and a teacher that only projects them to a few columns needs no
+There may be millions of unlabelled rows, and a teacher that projects them to a few columns needs no
 copy of all of them.
 """
 
@@ -18,7 +18,7 @@ class SomeRows:
     Args:
         x: (n, ...) all rows, on any device.
         numbers: (m,) which of them, on the same device.
-        columns: From some of the rows to columns (k, d).
+        columns: Function from some of the rows to columns (k, d).
 
     >>> rows = SomeRows(torch.arange(8.0).view(4, 2), torch.tensor([3, 0]), lambda x: x)
     >>> len(rows), rows[:1].tolist(), [block.tolist() for block in rows.blocks()]
@@ -36,11 +36,11 @@ class SomeRows:
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are."""
+        """Device of the rows."""
         return self.x.device
 
     def blocks(self) -> Iterator[Tensor]:
-        """Yield the columns (k, d) of a few rows after the other."""
+        """Yield the columns (k, d), a few rows at a time."""
         for first in range(0, len(self), step := _step(self.x)):
             yield self[first : first + step]
 
@@ -50,7 +50,7 @@ class SomeRows:
 
 
 def blocks_of(rows: Tensor | SomeRows) -> Iterator[Tensor]:
-    """Yield a few rows after the other, of columns (n, d) or of what has yet to be gathered."""
+    """Yield a few rows at a time, from columns (n, d) or from rows not yet gathered."""
     return rows.blocks() if isinstance(rows, SomeRows) else iter(torch.split(rows, _step(rows)))
 
 

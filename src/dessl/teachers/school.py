@@ -1,8 +1,8 @@
-"""The rows of a lesson, split by their use, and the networks that learn from them.
+"""Rows split by their use, and the networks that learn from them.
 
-Gold rows teach and judge, in five folds. Of the unlabelled rows, some teach, as many as the steps
-draw, and some are kept apart: the accuracy of what was learnt is estimated on rows that no network
-has seen.
+Gold rows are used for training and evaluation, in five folds. Of the unlabelled rows, students
+learn from as many as the steps draw, and some are kept apart: accuracy is estimated on rows that no
+network has seen.
 """
 
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ from dessl.training.progress import doing
 
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
-JUDGED_SHARE = 0.1  # of unlabelled rows that no network trains on, for an honest accuracy
+JUDGED_SHARE = 0.1  # share of unlabelled rows kept out of training, for an unbiased accuracy
 MOST_JUDGED = 20_000
 IMITATORS = 2  # networks that imitate one teacher
-IMITATION = 3.0  # weight of whole answers beside drawn ones: one row counts as much in both streams
+IMITATION = 3.0  # weight of soft answers against drawn ones: a row counts the same in both streams
 
 
 class Parts(NamedTuple):
-    """What is pooled with the gold-only networks: kinds of students, each with one a fold."""
+    """What is pooled with the gold-only networks: kinds of students, one per fold each."""
 
     students: Sequence[Sequence[Trained]]
     imitators: Sequence[Sequence[nn.Module]]
@@ -54,9 +54,9 @@ class School:
     answers: tuple[Answers, ...]  # to all rows of the data
     gold_rows: Tensor
     gold_y: Tensor
-    x_pool: Tensor  # standardised unlabelled rows that students learn from
+    x_pool: Tensor  # standardised unlabelled rows for students
     pool_rows: Tensor
-    x_judged: Tensor  # those that no network sees in training
+    x_judged: Tensor  # those kept out of training
     judged_rows: Tensor
     space: Space
     setting: NetworkSetting
@@ -78,15 +78,15 @@ class School:
         """Split the rows, scale them, and train the gold-only networks.
 
         Args:
-            data: A table, with its gold labels.
-            answers: As in :func:`dessl.teachers.learn_from_answers`.
-            setting: Of the networks.
-            seed: Of folds, weights and draws.
-            out: Folder for checkpoints, from which training is resumed; None to keep nothing.
+            data: A table with gold labels.
+            answers: Same as in :func:`dessl.teachers.learn_from_answers`.
+            setting: Setting of the networks.
+            seed: Seed of folds, weights and draws.
+            out: Folder for checkpoints, used to resume training; None to keep nothing.
         """
         _check(data)
         _checks.whole_number("seed", seed)
-        data = data.to("cpu")  # networks of this size are no work for a GPU
+        data = data.to("cpu")  # networks of this size are too small for a GPU
         read = as_answers(answers, data.class_names, len(data))
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
         space = Space.of(data.x)
@@ -116,8 +116,8 @@ class School:
         """What the student of each fold learns from: corrected answers.
 
         Args:
-            answers: Whether teachers are heard. If not, students learn what the gold-only networks
-                say of unlabelled rows: what can be gained without any teacher.
+            answers: Whether to use the teachers. If not, students learn from the gold-only
+                networks' predictions of unlabelled rows: what can be gained without any teacher.
         """
         networks = self.networks if answers else self.networks.without_answers()
         gold, generator = networks.gold, torch.Generator().manual_seed(self.seed + 1)
@@ -144,7 +144,7 @@ class School:
         )
 
     def imitators(self) -> list[list[nn.Module]]:
-        """Two networks for each teacher, taught by its answers as they are."""
+        """Two networks for each teacher, trained on its uncorrected answers."""
         return [
             imitating_networks(
                 self.x_pool,
@@ -157,13 +157,13 @@ class School:
         ]
 
     def members(self, fold: int, parts: Parts, rows: Tensor | None = None) -> Tensor:
-        """Log-probabilities (members, n, classes) by what has not seen one fold.
+        """Log-probabilities (members, n, classes) from members that have not seen one fold.
 
         Args:
-            fold: Which one.
-            parts: What is pooled.
-            rows: Places (n,) among the unlabelled rows that no network trains on; if not given,
-                the gold rows of the fold, each at the step that the others of it select.
+            fold: Number of the fold.
+            parts: The members of the pool.
+            rows: Positions (n,) among the unlabelled rows kept out of training; by default
+                the gold rows of the fold, each at the step that the others select.
         """
         gold = self.networks.gold
         trained = [self.networks.singles[fold], *(kind[fold] for kind in parts.students)]
@@ -188,9 +188,9 @@ class School:
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()]
 
     def drawn(self, parts: Parts) -> tuple[Tensor, Tensor]:
-        """The same of unlabelled rows, each by a fold drawn for it, and the drawn folds.
+        """The same for unlabelled rows, each from a fold drawn for it, and the drawn folds.
 
-        The mean of five networks is another, surer function than the one that judged a gold row.
+        A mean of five networks would be more confident than the network that predicts a gold row.
         """
         generator = torch.Generator().manual_seed(self.seed + 2)
         folds = torch.randint(FOLDS, (len(self.judged_rows),), generator=generator)
@@ -211,16 +211,16 @@ class School:
 def imitating_networks(
     x: Tensor, answers: Answers, setting: NetworkSetting, *, seed: int, out: Path | None = None
 ) -> list[nn.Module]:
-    """Train two networks on a teacher's answers as they are, without any gold label.
+    """Train two networks on a teacher's uncorrected answers, without gold labels.
 
-    A population has a labelled stream: its labels are drawn from the answers, so that both streams
-    have the cross-entropy to the answers as their mean.
+    A population has a labelled stream: its labels are drawn from the answers, so that the mean of
+    both streams is the cross-entropy to the answers.
 
     Args:
         x: Standardised unlabelled rows, (n, features).
-        answers: To these rows; those without an answer are left out.
-        setting: Of the networks.
-        seed: Of the first network and of the drawn labels.
+        answers: Answers to these rows; rows without one are skipped.
+        setting: Setting of the networks.
+        seed: Seed of the first network and of the drawn labels.
         out: Folder for checkpoints.
     """
     there = answers.answered
@@ -228,7 +228,7 @@ def imitating_networks(
     if not len(q):
         raise ValueError(
             f"{answers.name} answered none of the {len(x)} unlabelled rows that students learn "
-            "from. Its answers to gold rows alone teach nothing: leave this teacher out."
+            "from. Its answers to gold rows alone are not enough: omit this teacher."
         )
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(q, 1, generator=generator).flatten()
@@ -250,16 +250,16 @@ def imitating_networks(
 def _check(data: SemiData) -> None:
     if data.x.ndim != 2:
         raise ValueError(
-            f"learning from answers takes tables (n, features); got rows of shape "
-            f"{tuple(data.x.shape[1:])}. Pass features of a network in place of images."
+            f"learning from answers needs a table (n, features); got rows of shape "
+            f"{tuple(data.x.shape[1:])}. For images, pass a network's features."
         )
     if data.n_labelled < FEWEST_GOLD:
         raise ValueError(
-            f"a teacher is judged by at least {FEWEST_GOLD} gold labels; got "
+            f"evaluating a teacher needs at least {FEWEST_GOLD} gold labels; got "
             f"{data.n_labelled}. Label more rows, drawn at random."
         )
     if len(data.unlabelled_rows) < FEWEST_UNLABELLED:
         raise ValueError(
-            f"a student learns from at least {FEWEST_UNLABELLED} rows without a gold label; got "
+            f"a student needs at least {FEWEST_UNLABELLED} rows without a gold label; got "
             f"{data.n_unlabelled}. Add unlabelled rows, or use the gold labels alone."
         )

@@ -1,10 +1,10 @@
-"""Space: the columns in which distances mean something, learnt from all rows and no label.
+"""Space: columns in which distances are meaningful, learnt from all rows without labels.
 
-    z = (x − mean) / scale,   and its first 50 principal components where there are more than 64
+    z = (x − mean) / scale,   and its first 50 principal components if there are more than 64
 
-Columns that are measured alike, as pixels are, share one scale: one for each would amplify the
-noise of nearly constant columns. 0/1 columns that exclude each other, as one-hot columns do, share
-one too, so that a category weighs as much as a number however many levels it has.
+Columns measured in the same unit, such as pixels, share one scale: separate scales would amplify
+the noise of nearly constant columns. 0/1 columns that exclude each other, as one-hot columns do,
+share one too, so that a category counts as much as a number however many levels it has.
 """
 
 import math
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from dessl.teachers.rows import SomeRows, blocks_of
 
-LEAST_DEVIATION = 1e-6  # of the largest entry: a smaller one is only rounding
-LEAST_SHARE = 0.2  # deviation of a 0/1 column at least, so that a rare one does not outweigh all
+LEAST_DEVIATION = 1e-6  # relative to the largest entry: anything smaller is rounding
+LEAST_SHARE = 0.2  # least deviation of a 0/1 column, so that a rare one does not dominate
 MOST_COLUMNS = 64
 COMPONENTS = 50
-ROWS = 20_000  # that the space is learnt from: a mean needs no more
+ROWS = 20_000  # used to learn the space: enough for a mean
 WORK = 5 * 10**10  # multiplications for directions: 5,000 rows of 3,072 columns, 700 of 100,000
 AT_ONCE = 2**22  # entries that may be float64 at one time
 
@@ -49,7 +49,7 @@ class Space(NamedTuple):
         return cls(mean.float(), scale.float(), directions.float())
 
     def __call__(self, x: Tensor | SomeRows) -> Tensor:
-        """Return rows (n, d) in this space, float32, where they are; a block at a time."""
+        """Return rows (n, d) in this space, float32, on their own device; a block at a time."""
         mean, scale, directions = (part.to(x.device) for part in self)
         width = directions.shape[1] or len(mean)
         found = torch.empty(len(x), width, device=x.device)
@@ -66,16 +66,16 @@ class Space(NamedTuple):
 
 
 def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
-    """Return what each column of rows (n, d) is divided by, (d,); 1 where nothing varies.
+    """Return the divisor of each column of rows (n, d), (d,); 1 for constant columns.
 
-    The one rule of scaling: a column is divided by its standard deviation, and columns that are
-    measured alike by one that they share. They count as measured alike if half of them have at
+    There is one rule of scaling: a column is divided by its standard deviation, and columns with
+    the same unit by a shared one. Columns count as having the same unit if half of them have at
     least half the range, from smallest to largest value, of the column with the largest.
 
     Args:
-        rows: (n, d), as they come.
-        one_hot_together: Whether 0/1 columns are set apart and those of one category share a scale,
-            as distances need; otherwise they are columns like any other, as networks are given.
+        rows: Raw rows (n, d).
+        one_hot_together: Whether 0/1 columns are treated separately and those of one category share
+            a scale, as distances need; otherwise they are like other columns, as networks expect.
 
     >>> column_scale(torch.tensor([[0.0, 5.0, 0.0], [200.0, 5.0, 1.0]])).tolist()
     [100.0, 1.0, 0.5]
@@ -87,7 +87,7 @@ def column_scale(rows: Tensor, *, one_hot_together: bool = True) -> Tensor:
     numeric = varies & ~binary
     scale = deviation.clone()
     reach = (highest - lowest)[numeric]
-    if len(reach) > 1 and bool(reach.median() >= reach.max() / 2):  # in one unit, as pixels are
+    if len(reach) > 1 and bool(reach.median() >= reach.max() / 2):  # in one unit, like pixels
         scale[numeric] = deviation[numeric].square().mean().sqrt()
     for group in exclusive_groups(rows, binary):
         scale[group] = deviation[group].square().sum().sqrt().clamp(min=LEAST_SHARE)
@@ -105,7 +105,7 @@ def column_mean(rows: Tensor) -> Tensor:
 
 
 def _deviation(rows: Tensor) -> Tensor:
-    """The standard deviation of each column, likewise."""
+    """Return the standard deviation of each column, in the same way."""
     if rows.numel() <= AT_ONCE:
         return rows.double().std(0, correction=0)
     mean, squares = column_mean(rows), torch.zeros_like(rows[0], dtype=torch.float64)
@@ -119,7 +119,7 @@ def _pieces(rows: Tensor) -> tuple[Tensor, ...]:
 
 
 def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
-    """Return runs of neighbouring 0/1 columns of which no row has two: one-hot columns.
+    """Return runs of neighbouring 0/1 columns in which no row has two ones: one-hot columns.
 
     >>> rows = torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
     >>> exclusive_groups(rows, torch.tensor([True, True, True]))
@@ -141,10 +141,10 @@ def exclusive_groups(rows: Tensor, binary: Tensor) -> list[list[int]]:
 
 
 def _principal(rows: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
-    """Directions (d, k) of most variance of (rows − mean) / scale, their largest entries positive.
+    """Directions (d, k) of most variance of (rows − mean) / scale, with positive largest entries.
 
-    The matrix of the smaller side, and only the eigenvectors that are wanted: of 3,072 columns,
-    a few seconds less each time. Of very wide rows a sample.
+    Uses the matrix of the smaller side and only the needed eigenvectors, which saves a few seconds
+    for 3,072 columns. Very wide rows are sampled.
     """
     from scipy.linalg import eigh
 

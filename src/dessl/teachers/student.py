@@ -1,15 +1,16 @@
-"""Learn from an untrusted teacher: correct its answers, distil them, pool, and let gold rows judge.
+"""Learn from an untrusted teacher: correct, distil and pool its answers; gold rows decide.
 
     S_k: mean_L CE(y) + mean_U CE(q̃_k), stopped on fold k       T: mean_U CE(q), no gold row
-    and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative slope
-    S⁰: like S, with no teacher heard: q̃ is what the gold-only networks say, recalibrated
+    and a debiased student, mean_L CE(y) + λ (mean_U CE(q̃_k) − mean_L CE(q̃_k)), λ by relative
+    slope
+    S⁰: like S, without a teacher: q̃ are the gold-only networks' predictions, recalibrated
     pool: softmax Σ_m w_m log p_m of cc, S⁰, S, T (or cc, S⁰, S, q̃: teacher at prediction time)
     gate: keep the pool if its cross-fitted out-of-fold CE is below that of the best without answers
           (cc, or cc and S⁰ pooled) by one standard error
 
-Nothing that learns from a gold label is judged by it, nor is the step that a network is kept at
-chosen by it (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or boasts is
-found out and left aside, and what students gain without any teacher is not credited to one.
+Nothing that learns from a gold label is evaluated on it, and no network's step is selected by a
+label it is evaluated on (:mod:`dessl.teachers.crossfit`). So a teacher that shuffles, inverts or
+exaggerates is detected and dropped, and no teacher gets credit for what students gain without one.
 """
 
 import math
@@ -37,9 +38,12 @@ from dessl.teachers.taught_report import Choice, Interval, TaughtReport, Teacher
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
 
-TOTAL, OTHERS = 3.0, 0.5  # penalties of the pool: on Σw − 1, and on all but the complete case
+TOTAL, OTHERS = (
+    3.0,
+    0.5,
+)  # penalties of the pool: on Σw − 1, and on all weights but the complete case's
 NEEDED = 1.0  # standard errors by which the pool must be better
-WITHOUT = 2  # first members of the pool, which no teacher has taught
+WITHOUT = 2  # first members of the pool, which use no teacher
 
 
 def learn_from_answers(
@@ -55,17 +59,17 @@ def learn_from_answers(
 
     The student needs no teacher. With ``at_prediction=True`` there is a second predictor, which
     takes the teachers' answers to new rows as input: ``predict_log_proba(x, answers)``. Neither is
-    knowingly worse than the gold labels alone, which are used where gold rows show no gain.
+    knowingly worse than the gold labels alone, which are used if gold rows show no gain.
 
     Args:
-        data: A table, with its gold labels.
+        data: A table with gold labels.
         answers: :class:`~dessl.teachers.answers.Answers`, or a list of them for several teachers;
-            or one column of classes or table of probabilities as :meth:`Answers.of` takes. They
-            cover all rows of ``data``, in its order. If not given, ``data.teachers``.
-        at_prediction: Whether the teachers will answer at prediction time too.
-        seed: Of folds, weights and draws.
+            or one column of classes or table of probabilities as accepted by :meth:`Answers.of`.
+            They cover all rows of ``data``, in its order. Default: ``data.teachers``.
+        at_prediction: Whether the teachers will also answer at prediction time.
+        seed: Seed of folds, weights and draws.
         setting: Size and length of the networks.
-        out: Folder for checkpoints, from which training is resumed; None to keep nothing.
+        out: Folder for checkpoints, used to resume training; None to keep nothing.
 
     >>> g = torch.Generator().manual_seed(0)
     >>> x = torch.randn(400, 2, generator=g)
@@ -88,7 +92,7 @@ def learn_from_answers(
 def _answers_of(data: SemiData) -> list[Answers]:
     if not data.teachers:
         raise ValueError(
-            "whose answers? Pass answers, or teachers= to SemiData: one answer for each row."
+            "no answers given. Pass answers=, or teachers= to SemiData: one answer for each row."
         )
     return [
         one if isinstance(one, Answers) else Answers.of(one, data.class_names, name=name)
@@ -101,7 +105,7 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
 
     Args:
         school: The rows and the gold-only networks.
-        at_prediction: Whether the teachers will answer at prediction time too.
+        at_prediction: Whether the teachers will also answer at prediction time.
     """
     with doing("students"):
         students = students_of(school)
@@ -129,22 +133,22 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
 
 
 def students_of(school: School) -> dict[str, list[Trained]]:
-    """The student of each fold by the name of its kind, the one without a teacher first."""
+    """The students of each fold by kind, those without a teacher first."""
     corrected = school.lessons()
     names, lessons = ["self-taught student", "student"], [*school.lessons(answers=False)]
     lessons += corrected
     if school.setting.debiased:
         fair, lam = debiased_lessons(school, corrected=corrected)
-        if bool((lam > 0).any()):  # else it would be one more gold-only network
+        if bool((lam > 0).any()):  # otherwise it would be another gold-only network
             names, lessons = [*names, "debiased student"], [*lessons, *fair]
     networks = school.students(lessons)
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
 def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
-    """Pool the members without the answers and with them, let gold rows decide; and what by."""
+    """Pool the members with and without the answers; return what gold rows decide, and why."""
     gold, logs = school.networks.gold, school.out_of_fold(parts)
-    ways = (1, WITHOUT, len(logs))  # so many members: gold only, without answers, all
+    ways = (1, WITHOUT, len(logs))  # numbers of members: gold only, without answers, all
     by_fold = [
         torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in gold.others])
         for first in ways
@@ -155,7 +159,7 @@ def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
     error = float(fall.std()) / math.sqrt(len(gold.y))
     kept = by_fold[2 if passes(float(fall.mean()), error, NEEDED) else base]
     drawn, folds = school.drawn(parts)
-    without, taught = (  # on gold rows, then on others
+    without, taught = (  # on gold rows, then on other rows
         torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)])
         for w in (by_fold[base], by_fold[2])
     )
@@ -183,7 +187,7 @@ def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
 
 
 def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:
-    """The weights (members,) of a pool of the first members, 0 for the others; 1 for one alone."""
+    """The weights (members,) of a pool of the first members: 0 for others, 1 for a single one."""
     found = torch.zeros(len(logs), dtype=torch.float64)
     found[:first] = pool_weights(logs[:first], y) if first > 1 else 1.0
     return found
@@ -215,7 +219,7 @@ def pooled_log_p(weights: Tensor, logs: Tensor) -> Tensor:
     """Return log softmax Σ_m w_m log p_m, (n, classes).
 
     Args:
-        weights: (members,), or (n, members) for weights of each row's own.
+        weights: (members,), or (n, members) for separate weights per row.
         logs: (members, n, classes).
     """
     own = weights.expand(logs.shape[1], -1)

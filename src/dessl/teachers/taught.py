@@ -22,12 +22,13 @@ GROUPS = ("complete_case", "students", "imitators")
 
 @dataclass(frozen=True)
 class Listening:
-    """What takes a teacher's answers as input, one entry for each fold.
+    """The parts that use a teacher's answers at prediction time, one entry per fold.
 
     Attributes:
         full: Corrections with D.
-        plain: Corrections without.
-        confusions: Of each teacher, (folds, classes, classes); None for one of probabilities.
+        plain: Corrections without D.
+        confusions: Confusion of each teacher, (folds, classes, classes); None for one with
+            probabilities.
     """
 
     full: tuple[Correction, ...]
@@ -36,14 +37,14 @@ class Listening:
 
 
 class Judged(NamedTuple):
-    """Log-probabilities of rows that the networks behind them have not seen.
+    """Log-probabilities of rows that their networks have not seen.
 
     Attributes:
-        y: (n,) gold labels, then −1 for rows without one.
-        without: (n, classes) by what is used where the answers are not: the gold-only networks,
-            or a pool of them and a self-taught student.
-        taught: (n, classes) by the pool with what the answers taught. Weights of a pool are fitted
-            without the row's fold.
+        y: Gold labels (n,), then −1 for rows without one.
+        without: (n, classes) from the model without answers: the gold-only networks, or a pool of
+            them and a self-taught student.
+        taught: (n, classes) from the pool with the answers. Weights of a pool are fitted without
+            the row's fold.
     """
 
     y: Tensor
@@ -57,13 +58,13 @@ class Taught:
 
     Attributes:
         class_names: The classes in order.
-        space: What the networks see of a row.
-        setting: Of the networks.
-        networks: By group: ``"complete_case"``, one for each fold; ``"students"``, likewise, kind
-            after kind; ``"imitators"``, two for each teacher.
-        listening: What takes answers at prediction time; None where that was not asked for.
-        report: What was found and decided.
-        judged: What it was decided by, for reports; None for one that was loaded.
+        space: Transform of rows to network inputs.
+        setting: Setting of the networks.
+        networks: Networks by group: ``"complete_case"``, one per fold; ``"students"``, one per
+            fold, kind after kind; ``"imitators"``, two per teacher.
+        listening: The parts that use answers at prediction time; None if not requested.
+        report: The findings and the decision.
+        judged: Evaluation rows for reports; None after loading.
     """
 
     class_names: tuple[str, ...]
@@ -78,17 +79,17 @@ class Taught:
         """Return log-probabilities (n, classes), float64.
 
         Args:
-            x: Rows as they were in training, (n, features).
-            answers: The teachers' answers to these rows, as in training, for a predictor that takes
-                them; without them the student answers alone.
+            x: Rows in the form used for training, (n, features).
+            answers: The teachers' answers to these rows, in the form used for training, if the
+                predictor uses them; without them the student predicts alone.
         """
         rows = self.space(checked_columns("x", x))
         gold = [network_log_p(network, rows) for network in self.networks["complete_case"]]
         cc = torch.stack(gold).mean(0).log_softmax(-1)
         if answers is not None and self.listening is None:
             raise ValueError(
-                "this student was taught to do without its teacher; got answers. Pass "
-                "at_prediction=True to learn_from_answers, or omit them."
+                "this student was trained without its teacher at prediction time; got answers. "
+                "Pass at_prediction=True to learn_from_answers, or omit them."
             )
         choice = self.report.student
         if answers is not None and self.report.with_answers and self.report.with_answers.kept:
@@ -157,11 +158,11 @@ class Taught:
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """Rebuild what :meth:`state` gave; its predictions are the same."""
+        """Rebuild from the result of :meth:`state`; predictions are the same."""
         tensors, settings = state
         if settings.get("format") not in (1, FORMAT):
             raise ValueError(
-                f"this version reads formats 1 to {FORMAT} of a taught student; got "
+                f"this version reads formats 1 to {FORMAT} of a student; got "
                 f"{settings.get('format')!r}. Train it again, or use the version that wrote it."
             )
         names = tuple(settings["class_names"])
@@ -189,7 +190,7 @@ def _chunks(networks: Sequence[nn.Module], size: int) -> list[Sequence[nn.Module
 def _network(
     setting: NetworkSetting, features: int, classes: int, tensors: Mapping[str, Tensor], key: str
 ) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):  # its first weights are thrown away
+    with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
         network = setting.network(features, classes)
     own = {name.removeprefix(key): t for name, t in tensors.items() if name.startswith(key)}
     network.load_state_dict(own)

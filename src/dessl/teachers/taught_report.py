@@ -1,4 +1,4 @@
-"""The report on learning from a teacher's answers: how good it is, and what its answers brought."""
+"""The report on learning from a teacher's answers: how good it is, and what they gained."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,17 +21,19 @@ class Interval:
 
 @dataclass(frozen=True)
 class TeacherQuality:
-    """How good a teacher is, by gold rows.
+    """How good a teacher is, measured on gold rows.
 
     Attributes:
-        name: Of the teacher.
+        name: Name of the teacher.
         answered: Share of all rows that it answered.
-        accuracy: Of its most likely class on gold rows that it answered, None for fewer than three;
-            unlabelled rows narrow the interval where its probabilities go with its hits.
+        accuracy: Accuracy of its most likely class on gold rows that it answered, None for fewer
+            than three; unlabelled rows narrow the interval if its probabilities predict its hits.
         calibration_error: Debiased expected calibration error; None for answers without
             probabilities, or too few rows.
-        confidence: Its mean probability of its most likely class; None likewise.
-        trust: t of the correction, mean over the folds: below 0, its answers count against.
+        confidence: Its mean probability of its most likely class; None for answers without
+            probabilities.
+        trust: t of the correction, mean over the folds; negative if its answers count against a
+            class.
     """
 
     name: str
@@ -54,7 +56,7 @@ class TeacherQuality:
 
 
 def passes(gain: float, standard_error: float, needed: float) -> bool:
-    """The gate: whether a lower loss counts.
+    """The gate: whether a lower loss is large enough to count.
 
     >>> passes(0.01, 0.02, 0.0), passes(0.01, 0.02, 1.0), passes(0.0, 0.02, 0.0)
     (True, False, False)
@@ -64,21 +66,21 @@ def passes(gain: float, standard_error: float, needed: float) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """Gold rows' verdict on a pool, each judged by what has not seen its label.
+    """The decision about a pool, from gold rows that were not trained on.
 
-    No label trained what judges it, chose its step, or fitted its weights. What the answers brought
-    is measured beside the best that was had without them: the gold-only networks, alone or pooled
-    with a student of what they say themselves of unlabelled rows.
+    No label trained, stopped or weighted what is evaluated on it. The gain from the answers is
+    measured against the best model without them: the gold-only networks, alone or pooled with a
+    student of their own predictions of unlabelled rows.
 
     Attributes:
         members: Names of the pooled predictors; the first is the gold-only one.
-        weights: Exponent of each with the answers, fitted on all gold rows.
-        weights_without: Exponent of each without them: 0 for all that heard a teacher.
+        weights: Exponents with the answers, fitted on all gold rows.
+        weights_without: Exponents without the answers: 0 for all members that use a teacher.
         gold_only_loss: Out-of-fold cross-entropy of the gold-only networks.
-        without_loss: Of the best without answers.
-        pooled_loss: Of the pool with them.
-        standard_error: Of the paired difference between the last two.
-        n: Gold rows.
+        without_loss: Cross-entropy of the best model without answers.
+        pooled_loss: Cross-entropy of the pool with answers.
+        standard_error: Standard error of the paired difference of the last two.
+        n: Number of gold rows.
         needed: Standard errors by which the pool must be better.
         accuracy: Cross-fitted estimate for what was kept, from gold and unlabelled rows.
         accuracy_gold_rows: The same from gold rows alone.
@@ -108,7 +110,7 @@ class Choice:
 
     @property
     def gain(self) -> Interval:
-        """Fall of the cross-entropy by the answers: above 0, they help."""
+        """Decrease of the cross-entropy from the answers: positive if they help."""
         from scipy import special
 
         gain = self.without_loss - self.pooled_loss
@@ -117,7 +119,7 @@ class Choice:
 
     @property
     def why(self) -> str:
-        """What the answers brought, what was kept, and what it is made of."""
+        """The gain from the answers, what was kept, and its members."""
         gain = self.gain
         found = (
             f"out-of-fold cross-entropy {self.without_loss:.3f} without them, "
@@ -133,7 +135,7 @@ class Choice:
             if any(self.weights_without[1:]):
                 alone = "only gold labels and unlabelled rows are used"
             bar = f" by {self.needed:g} standard error" if self.needed else ""
-            nothing = "brought nothing" if gain.value <= 0 else f"brought no gain{bar}"
+            nothing = "did not help" if gain.value <= 0 else f"gave no gain{bar}"
             said = f"The answers {nothing}, so {alone}: {found}."
         counted = ", ".join(
             f"{name} {weight:.2f}"
@@ -145,14 +147,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class TaughtReport:
-    """What was learnt from the answers, and how it was decided.
+    """The result of learning from the answers, and how it was decided.
 
     Attributes:
-        n_gold: Gold rows.
-        n_unlabelled: Rows without a gold label.
+        n_gold: Number of gold rows.
+        n_unlabelled: Number of rows without a gold label.
         teachers: How good each teacher is.
-        student: The verdict on the student that needs no teacher.
-        with_answers: The verdict on the predictor that takes answers as input, if asked for.
+        student: The decision about the student that needs no teacher.
+        with_answers: The decision about the predictor with answers as input, if requested.
     """
 
     n_gold: int
@@ -170,7 +172,7 @@ class TaughtReport:
 
     @property
     def about_teachers(self) -> tuple[str, ...]:
-        """Sentences on the rows, on each teacher, and on what takes its answers as input."""
+        """Sentences about the rows, each teacher, and the predictor with answers as input."""
         lines = [f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."]
         lines += map(str, self.teachers)
         if self.with_answers is not None:
@@ -183,12 +185,12 @@ class TaughtReport:
         return card(first, note=" ".join(lines), colour=GREEN if self.student.kept else GREY)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the report as JSON takes it."""
+        """Return the report as JSON can represent it."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what :meth:`as_dict` gave, also after a trip through JSON."""
+        """Rebuild from the result of :meth:`as_dict`, also after JSON."""
         teachers = tuple(
             TeacherQuality(**{**one, "accuracy": one["accuracy"] and Interval(**one["accuracy"])})
             for one in found["teachers"]

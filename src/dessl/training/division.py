@@ -152,7 +152,7 @@ def _read(out: Path, runs: int) -> Groups | None:
         )
     if len(numbers) != runs:
         raise ValueError(
-            f"{out} has another run (runs: {len(numbers)} there, {runs} now). Choose another "
+            f"{out} has a different run (runs: {len(numbers)} there, {runs} now). Choose another "
             "folder, or train with the settings that run was started with."
         )
     groups: Groups = found

@@ -226,7 +226,7 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
         version = found.get("dessl", "unknown")
         other = "" if version == __version__ else f", by version {version!s:.40} of dessl"
         raise ValueError(
-            f"{path} has another run ({'; '.join(different)}). Choose another folder, or train "
+            f"{path} has a different run ({'; '.join(different)}). Choose another folder, or train "
             f"with the settings that run was started with{other}."
         )
 

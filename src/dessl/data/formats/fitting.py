@@ -1,6 +1,7 @@
 """Tables with a label column as data: the encoding is fitted on all rows, labelled or not."""
 
 import math
+import shlex
 import warnings
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -38,6 +39,7 @@ from dessl.data.parts import Part, RawData
 
 NUMERIC_SHARE = 0.9
 COUNTS = "counts the rows"
+SHOWN = 3  # dropped columns named in an option
 ORDINARY = (1e-15, 1e15)  # standard deviations that float32 holds, and their squares
 
 
@@ -183,8 +185,7 @@ def fit_encoding(
         )
     if left_out:
         warnings.warn(
-            f"{table.source}: dropped {reasons}. Pass --ignore NAME (ignore= in Python) for each "
-            "of them to silence this.",
+            f"{table.source}: dropped {reasons}. {how_to_silence(left_out)}",
             UserWarning,
             stacklevel=3,
         )
@@ -198,7 +199,18 @@ def _reasons(left_out: dict[str, str]) -> str:
     names: dict[str, list[str]] = {}
     for name, why in left_out.items():
         names.setdefault(why, []).append(quoted(name))
-    return "; ".join(f"{few(some)} ({why})" for why, some in names.items())
+    return "; ".join(f"{few(some)}: {why}" for why, some in names.items())
+
+
+def how_to_silence(names: Collection[str]) -> str:
+    """Say how to silence the warning about dropped columns.
+
+    >>> how_to_silence(["id"])
+    'Pass --ignore id (ignore= in Python) to silence this.'
+    """
+    few_names, more = list(names)[:SHOWN], " ..." if len(names) > SHOWN else ""
+    options = " ".join(f"--ignore {shlex.quote(name)}" for name in few_names)
+    return f"Pass {options}{more} (ignore= in Python) to silence this."
 
 
 def _check_named(

@@ -28,7 +28,13 @@ from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module, numeric_share
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, missing_marks
 from dessl.data.formats.encoding import TableEncoding
-from dessl.data.formats.fitting import COUNTS, counts_rows, encoded_table, fit_encoding
+from dessl.data.formats.fitting import (
+    COUNTS,
+    counts_rows,
+    encoded_table,
+    fit_encoding,
+    how_to_silence,
+)
 from dessl.data.formats.tables import Table, as_table, table_blocks
 from dessl.data.parts import RawData
 from dessl.data.stored.arrays import npy_files
@@ -219,8 +225,8 @@ def _counting_columns(path: Path, but: Collection[str], delimiter: str | None) -
         break
     if found:
         warnings.warn(
-            f"{path}: dropped {few([quoted(name) for name in found])} ({COUNTS}). Pass --ignore "
-            "NAME (ignore= in Python) for each of them to silence this.",
+            f"{path}: dropped {few([quoted(name) for name in found])}: {COUNTS}. "
+            f"{how_to_silence(found)}",
             UserWarning,
             stacklevel=4,
         )

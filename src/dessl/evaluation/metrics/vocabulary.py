@@ -63,10 +63,10 @@ ESTIMATED: dict[str, Metric] = {
     "error": _share("error", higher=False),
     "wins": _share("wins minus losses"),
 }
-"""Metrics that are estimated only: of one class, or of two models."""
+"""Metrics that exist only as estimates: for one class, or for two models."""
 
 MAIN = ("accuracy", "cross_entropy", "brier", "ece")
-"""The main metrics, for places with room for only a few."""
+"""The main metrics, used where there is room for only a few."""
 
 
 def metric_named(name: str) -> Metric:
@@ -97,8 +97,8 @@ def written(name: str, value: float, *, signed: bool = False, decimals: int | No
     """A metric's value in its unit, as every table shows it.
 
     Args:
-        name: Of the metric.
-        value: As measured: shares are between 0 and 1.
+        name: Name of the metric.
+        value: Value as measured: shares are between 0 and 1.
         signed: Whether to show a plus sign, for a difference.
         decimals: Number of decimals of shares, if not the default.
 
@@ -128,13 +128,13 @@ def _rounded(number: float, digits: int, *, signed: bool) -> str:
 def interval_digits(name: str, low: float, high: float, *marks: float) -> int:
     """The decimals that an interval needs, in the unit that the metric is shown in.
 
-    Two digits of the interval's width, and as many more as it takes for an end that lies above or
-    below a mark, such as zero, to be shown above or below it.
+    Two digits of the interval's width, and more if needed to show on which side of a mark, such as
+    zero, an end lies.
 
     Args:
-        name: Of the metric.
-        low: Lower end, as measured.
-        high: Upper end.
+        name: Name of the metric.
+        low: Lower end of the interval, as measured.
+        high: Upper end of the interval, as measured.
         marks: Numbers that the ends must not be rounded to.
 
     >>> interval_digits("accuracy", 0.638, 0.849), interval_digits("brier", 0.0001, 0.002, 0.0)
@@ -172,7 +172,7 @@ def interval_text(
 
 
 def digits_text(name: str, value: float, digits: int, *, signed: bool = False) -> str:
-    """A metric's value in its unit with so many decimals, such as those of its interval."""
+    """A metric's value in its unit with a given number of decimals, such as its interval's."""
     if not math.isfinite(value):
         return written(name, value)
     return _rounded(metric_named(name).unit * value, digits, signed=signed)

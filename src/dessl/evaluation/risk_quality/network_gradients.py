@@ -87,7 +87,7 @@ def network_gradient_spread(
 
 
 def _row_sums(values: Values, parameters: Gradient, ids: Tensor, at_once: int) -> "_Sums":
-    """Of every row's two gradients."""
+    """Moments of every row's two gradients."""
     sums = _Sums(parameters)
     gradients = vmap(lambda row: _gradients(values, parameters, row[None]))
     with ConvolutionsAsProducts():
@@ -102,7 +102,7 @@ def _split_sums(
     drawn: Iterable[Tensor],
     middle: tuple[Gradient, Gradient],
 ) -> "_Sums":
-    """Of the two mean gradients over each split's labelled rows.
+    """Moments of the two mean gradients over each split's labelled rows.
 
     Subtracting the means over all rows, ``middle``, avoids cancellation.
     """

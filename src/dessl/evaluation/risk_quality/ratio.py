@@ -48,8 +48,8 @@ class Spread(NamedTuple):
     """The spread of L and H, or of their gradients, over the rows and over splits.
 
     Attributes:
-        rows: Of L and H of each row.
-        splits: Of mean_L L and mean_U H − mean_L H of each split.
+        rows: Spread of L and H of each row.
+        splits: Spread of mean_L L and mean_U H − mean_L H of each split.
         n_labelled: Labelled rows per split.
         n_unlabelled: Unlabelled rows per split.
 

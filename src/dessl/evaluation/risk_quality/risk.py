@@ -34,9 +34,9 @@ class RiskOverLambda(NamedTuple):
         ssl_mean: Mean of ``ssl`` over the splits.
         ssl_low: Lower end of the interval that contains the central ``share`` of the splits.
         ssl_high: Its upper end.
-        debiased_mean: As for ``ssl``.
-        debiased_low: As for ``ssl``.
-        debiased_high: As for ``ssl``.
+        debiased_mean: Same as ``ssl_mean``, for ``debiased``.
+        debiased_low: Same as ``ssl_low``, for ``debiased``.
+        debiased_high: Same as ``ssl_high``, for ``debiased``.
     """
 
     lams: Tensor
@@ -58,8 +58,8 @@ class OracleLambda(NamedTuple):
         lam: λ_opt.
         correlation: ρ(L, H) over the rows.
         variance_ratio: The debiased risk's variance over the complete case's, at λ_opt.
-        standard_error: Of λ_opt, treating the set as a sample of rows; robust to heteroscedastic
-            residuals of L on H. 0 if H is constant.
+        standard_error: Standard error of λ_opt, treating the set as a sample of rows; robust to
+            heteroscedastic residuals of L on H. 0 if H is constant.
     """
 
     lam: float
