@@ -124,18 +124,6 @@ def test_a_validation_part_judges_and_does_not_train(moons: tuple) -> None:
     assert worse.weights.weights["linear C=1"] * worse.weights.exponents["linear C=1"] < 0.1
 
 
-def test_a_pool_without_a_gain_leaves_the_anchor_alone() -> None:
-    g = torch.Generator().manual_seed(0)
-    x, y = torch.randn(60, 3, generator=g), torch.arange(60) % 2
-    said = torch.where(torch.arange(60) % 11 == 0, 1 - y, y)
-    one = torch.where(said == 1, 0.9, 0.1).double()  # the columns know nothing, the anchor does
-    anchor = torch.stack([1 - one, one], 1).log()
-    pool = pooled(SemiData(x, y), torch.arange(60) // 2 % 5, anchor, constant, teachers=["linear"])
-    assert pool.weights.weights["cc"] > 0.95
-    assert pool.weights.weights["linear C=0.03"] < 0.05
-    assert abs(pool.report.total.mean) < 0.03
-
-
 def test_images_are_levels_side_by_side() -> None:
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(60) % 2

@@ -1,16 +1,13 @@
 """The pool: one weight for each teacher, fitted on out-of-fold predictions and shrunk to an anchor.
 
     w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + r Σ_{m ≠ anchor} w_m²
-    r = (1 + 100/n) / (4 n)
+    r = (1 + 100/n) / n
     T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
 
-    w ← anchor + s (w − anchor),   s = t² / (t² + ½),   t = max(0, gain / its standard error)
-
-The first two are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay
-near the anchor's 1 and the others' 0, and nearer where the labels that judge the pool show no gain.
+Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
+anchor's 1 and the others' 0.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,9 +21,8 @@ from dessl.training.threads import one_thread
 
 ANCHOR = "cc"  # the complete case
 SUM_PENALTY = 10.0
-WEIGHT_PENALTY = 0.25
+WEIGHT_PENALTY = 1.0
 FEW_LABELS = 100.0  # at so many labels the penalty on weights is twice as large
-DOUBT = 0.5  # t² at which the weights go half of the way from the anchor
 LEAST_WEIGHT = 1e-4  # below it a member is left out
 MOST_STEPS, SMALL = 100, 1e-10  # of Newton's method
 
@@ -48,19 +44,6 @@ class PoolWeights(NamedTuple):
     def kept(self) -> tuple[str, ...]:
         """Names of the candidates whose weight is not 0."""
         return tuple(name for name, weight in self.weights.items() if weight)
-
-    def towards_anchor(self, share: float) -> "PoolWeights":
-        """Return weights that go this share, from 0 to 1, of the way from the anchor alone.
-
-        >>> PoolWeights({"cc": 0.5, "a": 0.5}, {"cc": 1.0, "a": 1.0}, "cc").towards_anchor(0.5)
-        PoolWeights(weights={'cc': 0.75, 'a': 0.25}, exponents={'cc': 1.0, 'a': 1.0}, anchor='cc')
-        """
-        moved = {
-            name: (1 - share) * (name == self.anchor) + share * weight
-            for name, weight in self.weights.items()
-        }
-        kept = {name: weight if weight >= LEAST_WEIGHT else 0.0 for name, weight in moved.items()}
-        return self._replace(weights=kept)
 
     def combine(self, log_probas: Mapping[str, Tensor]) -> Tensor:
         """Return log-probabilities (n, classes) of the pool from those of its members.
@@ -117,17 +100,6 @@ def fit_pool(
     found = least_cross_entropy(tempered, y.numpy(), SUM_PENALTY / labels, ridge, start)
     found[found < LEAST_WEIGHT] = 0.0
     return PoolWeights(dict(zip(names, found.tolist(), strict=True)), exponents, anchor)
-
-
-def trusted_share(gain: float, standard_error: float) -> float:
-    """Return how far to go from the anchor to a pool with this gain on labels that judged it.
-
-    >>> trusted_share(0.5, 0.5), trusted_share(1.5, 0.5), trusted_share(-0.5, 0.5)
-    (0.6666666666666666, 0.9473684210526315, 0.0)
-    """
-    if gain <= 0 or math.isinf(standard_error):
-        return 0.0
-    return gain**2 / (gain**2 + DOUBT * standard_error**2)
 
 
 def exponent(log_p: Tensor, y: Tensor, n: int) -> float:

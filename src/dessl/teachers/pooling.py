@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from dessl.teachers.base import Saveable, State, Teacher
 from dessl.teachers.crossfit import each_out_of_fold, rows_for
 from dessl.teachers.families import DEFAULT, KINDS, named_families
 from dessl.teachers.graph import Graph
-from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses, trusted_share
+from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
 from dessl.teachers.report import Gain, Member, PoolReport
 from dessl.teachers.rows import SomeRows
 from dessl.teachers.space import Space
@@ -155,10 +155,8 @@ def pooled(
     chosen = _chosen(scores, y, labels)
     candidates = {ANCHOR: rows.anchor[judged]}
     candidates |= {name: scores[family][name] for family, name in chosen.items()}
-    turns = _Turns.of(scores, rows)
-    labelled_alone = turns if without is scores else _Turns.of(without, rows)
-    weights = fit_pool(candidates, y, n=labels).towards_anchor(turns.trusted())
-    report = _report(candidates, weights, turns, labelled_alone, rows, families)
+    weights = fit_pool(candidates, y, n=labels)
+    report = _report(candidates, weights, scores, without, rows, families)
     with doing("pool, on all labels", POOL_PARTS):
         members = _fitted(families, weights, rows)
     return Pooled(weights, members, anchor_predict, columns, report)
@@ -273,72 +271,31 @@ def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
     return {family: best_of(candidates, y, n) for family, candidates in scores.items()}
 
 
-class _Turn(NamedTuple):
-    """Rows held out of a pool, the pool, and what its candidates say of the rows."""
-
-    held: Tensor
-    pool: PoolWeights
-    asked: dict[str, Tensor]
-
-
-@dataclass(frozen=True)
-class _Turns:
-    """Pools that are each chosen and weighed without some of the rows, which judge them.
-
-    Attributes:
-        turns: One for each part of the rows.
-        y: (rows,) class numbers.
-        anchor: (rows,) losses of the anchor.
-        plain: (rows,) losses of the pools before they are moved towards the anchor.
-        groups: (rows,) rows of one number count as one label.
-    """
-
-    turns: tuple[_Turn, ...]
-    y: Tensor
-    anchor: Tensor
-    plain: Tensor
-    groups: Tensor
-
-    @classmethod
-    def of(cls, scores: Scores, rows: _Judged) -> Self:
-        judged = rows.judged
-        y, anchor, groups = rows.y[judged], rows.anchor[judged], rows.groups[judged]
-        numbers = rows.folds[judged]
-        if len(torch.unique(numbers)) < 2:
-            numbers = torch.unique(groups, return_inverse=True)[1] % TURNS
-        turns, plain = [], torch.empty(len(y), dtype=torch.float64)
-        for number in torch.unique(numbers).tolist():
-            held = numbers == number
-            labels = len(torch.unique(groups[~held]))
-            others = {f: {n: p[~held] for n, p in each.items()} for f, each in scores.items()}
-            chosen = _chosen(others, y[~held], labels)
-            learnt = {ANCHOR: anchor[~held]} | {name: others[f][name] for f, name in chosen.items()}
-            pool = fit_pool(learnt, y[~held], n=labels)
-            asked = {ANCHOR: anchor[held]} | {n: scores[f][n][held] for f, n in chosen.items()}
-            plain[held] = losses(pool.combine(asked), y[held])
-            turns.append(_Turn(held, pool, asked))
-        return cls(tuple(turns), y, losses(anchor, y), plain, groups)
-
-    def trusted(self, without: Tensor | None = None) -> float:
-        """How far to go from the anchor to the pool, by all rows or without some of them."""
-        rows = torch.ones_like(self.y, dtype=torch.bool) if without is None else ~without
-        gain = Gain.of(self.anchor[rows], self.plain[rows], self.groups[rows])
-        return trusted_share(gain.mean, gain.standard_error)
-
-    def losses(self) -> Tensor:
-        """(rows,) of the pools after they are moved, each as far as the other turns' rows say."""
-        found = torch.empty_like(self.plain)
-        for held, pool, asked in self.turns:
-            moved = pool.towards_anchor(self.trusted(without=held))
-            found[held] = losses(moved.combine(asked), self.y[held])
-        return found
+def _judged_losses(scores: Scores, rows: _Judged) -> Tensor:
+    """Losses of the judged rows by pools chosen and weighed without their turn."""
+    judged = rows.judged
+    y, anchor, groups = rows.y[judged], rows.anchor[judged], rows.groups[judged]
+    turns = rows.folds[judged]
+    if len(torch.unique(turns)) < 2:
+        turns = torch.unique(groups, return_inverse=True)[1] % TURNS
+    found = torch.empty(len(y), dtype=torch.float64)
+    for turn in torch.unique(turns).tolist():
+        held = turns == turn
+        labels = len(torch.unique(groups[~held]))
+        others = {f: {n: p[~held] for n, p in each.items()} for f, each in scores.items()}
+        chosen = _chosen(others, y[~held], labels)
+        learnt = {ANCHOR: anchor[~held]} | {name: others[f][name] for f, name in chosen.items()}
+        pool = fit_pool(learnt, y[~held], n=labels)
+        asked = {ANCHOR: anchor[held]} | {n: scores[f][n][held] for f, n in chosen.items()}
+        found[held] = losses(pool.combine(asked), y[held])
+    return found
 
 
 def _report(
     candidates: Mapping[str, Tensor],
     weights: PoolWeights,
-    turns: _Turns,
-    without: _Turns,
+    scores: Scores,
+    without: Scores,
     rows: _Judged,
     families: Mapping[str, Sequence[Teacher]],
 ) -> PoolReport:
@@ -359,8 +316,8 @@ def _report(
         )
         for name, loss in alone.items()
     )
-    both = turns.losses()
-    labelled = both if without is turns else without.losses()
+    both = _judged_losses(scores, rows)
+    labelled = both if without is scores else _judged_losses(without, rows)
     return PoolReport(
         n=len(torch.unique(groups)),
         members=members,
