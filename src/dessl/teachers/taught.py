@@ -87,8 +87,8 @@ class Taught:
         cc = torch.stack(gold).mean(0).log_softmax(-1)
         if answers is not None and self.listening is None:
             raise ValueError(
-                "this student was taught to do without its teacher; got answers. Pass "
-                "at_prediction=True to learn_from_answers, or omit them."
+                "this student was taught to do without its teacher; got answers. Fit it with "
+                "at_prediction=True, or omit them."
             )
         choice = self.report.student
         if answers is not None and self.report.with_answers and self.report.with_answers.kept:
