@@ -38,8 +38,9 @@ class TrainPlan:
         nesterov: Nesterov's momentum, for SGD and Muon.
         weight_decay: Never on biases and normalisation layers.
         lam: λ, its peak.
-        online: Whether λ follows the gradients of validation rows, from 0 up to ``lam``
-            (:mod:`dessl.training.online`): where H predicts nothing of L it stays at 0.
+        online: Whether λ follows the gradients of validation rows, from 0 up to ``lam`` and to the
+            surrogate's bound (:mod:`dessl.training.online`): where H predicts nothing of L it stays
+            at 0.
         ramp: Of λ, as ``schedule``.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.
