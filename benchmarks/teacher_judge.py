@@ -24,7 +24,8 @@ from dessl.teachers.fold_networks import ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import taught_by
 from outside_teacher import answers_of, earlier_verdict, with_gate
-from outside_teacher_report import OURS, gates, judges
+from outside_teacher_gaps import OURS
+from outside_teacher_report import gates, judges
 
 SETTING = NetworkSetting(
     hidden=(16,), steps=60, student_steps=60, unlabelled_batch=64, debiased=False
