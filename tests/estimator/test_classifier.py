@@ -206,7 +206,7 @@ class TestFit:
             (np.zeros((100, 8, 8, 4), np.uint8), r"elsewhere drop an alpha channel, x\[..., :3\]"),
             (
                 np.zeros((100, 8, 8), np.int64),
-                r"module=.*0 to 255 are converted with .astype\('uint8'\)",
+                r"module=.*0 to 255 with .astype\('uint8'\)",
             ),
         ],
     )
@@ -388,9 +388,7 @@ class TestImagesAndModules:
         self, rows: tuple, network: nn.Module, failed: str
     ) -> None:
         X, few, _ = rows
-        wanted = (
-            rf"must take torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
-        )
+        wanted = rf"torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
         with pytest.raises(ValueError, match=wanted):
             DeSSLClassifier(module=network, **FAST).fit(X, few)
 
