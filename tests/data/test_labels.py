@@ -114,7 +114,7 @@ def test_what_cannot_be_labels_is_refused(y, names, error, message) -> None:
 
 
 def test_numbers_and_text_do_not_mix_between_parts() -> None:
-    with pytest.raises(TypeError, match=r"one kind .* whole numbers in y, text in test y"):
+    with pytest.raises(TypeError, match=r"the same kind .* whole numbers in y, text in test y"):
         label_codes({"y": [0, 1], "test y": ["0", "1"]})
 
 
@@ -143,7 +143,7 @@ def test_the_warning_is_about_the_line_that_called_the_caller() -> None:
         warn_of_marks(class_names, where="y", do="ask")
 
     with pytest.warns(
-        UserWarning, match=r"^y: 'nan' is taken for a class\. .* label, ask\.$"
+        UserWarning, match=r"^y: 'nan' is treated as a class\. .* label, ask\.$"
     ) as caught:
         read(["a", "nan"])
     assert caught[0].filename == __file__

@@ -294,7 +294,7 @@ def test_a_file_whose_name_is_not_utf8_is_refused_at_once(tmp_path: Path) -> Non
 
 def test_text_that_numpy_made_of_a_missing_label_is_warned_of() -> None:
     labels = np.array(["a", "b", None, np.nan]).astype(str)
-    with pytest.warns(UserWarning, match="y: 'None', 'nan' is taken for a class.* pass None") as c:
+    with pytest.warns(UserWarning, match="y: 'None', 'nan' is treated as a class.* pass None") as c:
         data = SemiData(torch.rand(4, 2), labels)
     assert c[0].filename == __file__
     assert data.n_classes == 4

@@ -119,9 +119,9 @@ class TestFit:
     def test_nan_that_became_text_is_warned_of_where_fit_is_called(self, rows: tuple) -> None:
         X, few, _ = rows
         text = np.array(["nan", "a", "b", "c"])[few + 1]
-        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as caught:
+        with pytest.warns(UserWarning, match="y: 'nan' is treated as a class") as caught:
             clf = DeSSLClassifier(**FAST).fit(X, text)
-        with pytest.warns(UserWarning, match="y: 'nan' is taken for a class") as again:
+        with pytest.warns(UserWarning, match="y: 'nan' is treated as a class") as again:
             clf.score(X, text)
         assert {caught[0].filename, again[0].filename} == {__file__}
 
@@ -203,7 +203,10 @@ class TestFit:
     @pytest.mark.parametrize(
         ("images", "message"),
         [
-            (np.zeros((100, 8, 8, 4), np.uint8), r"elsewhere drop an alpha channel, x\[..., :3\]"),
+            (
+                np.zeros((100, 8, 8, 4), np.uint8),
+                r"elsewhere, drop an alpha channel with x\[..., :3\]",
+            ),
             (
                 np.zeros((100, 8, 8), np.int64),
                 r"module=.*0 to 255 with .astype\('uint8'\)",
@@ -388,7 +391,9 @@ class TestImagesAndModules:
         self, rows: tuple, network: nn.Module, failed: str
     ) -> None:
         X, few, _ = rows
-        wanted = rf"torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
+        wanted = (
+            rf"must accept torch.float32 rows of shape \(4,\); .*{failed}.*Change its first layer"
+        )
         with pytest.raises(ValueError, match=wanted):
             DeSSLClassifier(module=network, **FAST).fit(X, few)
 
@@ -645,7 +650,7 @@ def test_the_package_offers_it_without_importing_scikit_learn() -> None:
 def test_times_in_seconds_are_not_rounded_away_in_silence() -> None:
     x = np.column_stack([1_700_000_000 + 10.0 * np.arange(40), np.arange(40.0)])
     y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
-    with pytest.warns(UserWarning, match="digits that float32 does not keep"):
+    with pytest.warns(UserWarning, match="digits that float32 drops"):
         DeSSLClassifier(steps=2).fit(x, y)
 
 

@@ -64,7 +64,7 @@ def test_minus_one_among_text_is_refused(y: object) -> None:
     ],
 )
 def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
-    with pytest.warns(UserWarning, match=f"y: {marks} is taken for a class"):
+    with pytest.warns(UserWarning, match=f"y: {marks} is treated as a class"):
         _, classes = codes_and_classes(y)
     assert set(classes) >= set(marks.replace("'", "").split(", "))
 

@@ -34,7 +34,7 @@ def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> No
     page = report_html([dataclasses.replace(facts, pool=POOL)])
     text = text_of(page[page.index("<h3>Pool") : page.index("<h3>Learning")])
     assert "networks alone 0.500 –" in text
-    assert "with other predictors, trained on the labelled rows 0.460 −0.040 ± 0.010" in text
+    assert "with other predictors trained on the labelled rows 0.460 −0.040 ± 0.010" in text
     assert "with the unlabelled rows too (the pool) 0.410 −0.050 ± 0.020" in text
     assert "networks 0.40 0.500 – –" in text
     assert "graph α=0.5 s=0.1 0.70 0.450 −0.050 ± 0.020 used" in text

@@ -234,7 +234,7 @@ def test_the_verdict_of_a_pool_tells_apart_what_brought_what(pooled: Trial) -> N
     assert "Unlabelled data helped" not in facts.verdict.sentence
     pool = pooled.fitted.pool
     assert f"The unlabelled rows changed it by {pool.unlabelled.change}" in facts.verdict.sentence
-    assert f"trained on the labelled rows, by {pool.ensembling.change}" in facts.verdict.sentence
+    assert f"trained on the labelled rows by {pool.ensembling.change}" in facts.verdict.sentence
 
 
 def test_a_pool_goes_through_facts_json(pooled: Trial, tmp_path: Path) -> None:

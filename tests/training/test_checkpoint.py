@@ -128,7 +128,7 @@ def test_a_wrong_checkpoint_gives_way_and_is_named(harm: str, tmp_path: Path) ->
         save_checkpoint(tmp_path, step, {"model": {"w": torch.ones(2)}}, {"done": step})
     HARMS[harm](tmp_path / "step-000000008")
     (tmp_path / "step-notes.txt").write_text("mine")
-    with pytest.warns(UserWarning, match="step-000000008 is damaged.*The checkpoint before it"):
+    with pytest.warns(UserWarning, match="step-000000008 is damaged.*Using the previous"):
         assert newest(tmp_path).state["done"] == 4
     save_checkpoint(tmp_path, 8, {}, {"done": 8})  # in the place of what is there
     assert newest(tmp_path).state["done"] == 8

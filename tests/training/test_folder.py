@@ -54,7 +54,7 @@ def test_another_run_s_folder_is_refused(
     ):
         with pytest.raises(ValueError, match="data rows_sha256"):
             train(make_model, Entropy(), other, make_plan(), out=tmp_path)
-    with pytest.raises(FileExistsError, match=r"has a run already. Pass resume=True"):
+    with pytest.raises(FileExistsError, match=r"already has a run. Pass resume=True"):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path, resume=False)
 
 
@@ -92,7 +92,7 @@ def test_a_run_that_noted_less_is_refused(
     noted = json.loads((tmp_path / "run.json").read_text())
     del noted["model_repr_sha256"]
     (tmp_path / "run.json").write_text(json.dumps(noted | {"dessl": "0.0.1"}))
-    words = r"\(model_repr_sha256: missing there, '\w+' now\).* started with, by version 0\.0\.1"
+    words = r"\(model_repr_sha256: missing there, '\w+' now\).* that run and version 0\.0\.1"
     with pytest.raises(ValueError, match=words):
         train(make_model, Entropy(), make_data(), make_plan(), out=tmp_path)
 

@@ -170,7 +170,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
         file.write_bytes(content)
     else:
         file.write_bytes(content[: len(content) // 2])
-    with pytest.warns(UserWarning, match=r"step-000000008 is damaged.*The checkpoint before it"):
+    with pytest.warns(UserWarning, match=r"step-000000008 is damaged.*Using the previous"):
         resumed = train(make_model, FixMatch(), make_data(), plan, out=tmp_path)
     assert_same_run(whole, resumed)
 

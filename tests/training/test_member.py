@@ -45,7 +45,7 @@ def test_a_metric_that_is_never_a_number_selects_the_last(
 ) -> None:
     data = make_data()
     one_class = SemiData(data.x, data.y, validation=(data.x[:4], torch.zeros(4, dtype=torch.long)))
-    with pytest.warns(UserWarning, match="'auc' has no value .* the last weights are kept") as told:
+    with pytest.warns(UserWarning, match="'auc' is undefined .* the last weights are kept") as told:
         chosen = train(make_model, Entropy(), one_class, make_plan(select="auc"))
     assert len(told) == 1  # of three evaluations
     last = train(make_model, Entropy(), one_class, make_plan())

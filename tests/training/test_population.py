@@ -156,7 +156,7 @@ def test_propensities_are_each_run_s_own_rows() -> None:
     ):
         alone = train(small_mlp, "entropy", data.with_labels(run.draw), run.plan(plan))
         assert_same(found, alone, 1e-5)
-    with pytest.raises(ValueError, match="needs the probability that each labelled row"):
+    with pytest.raises(ValueError, match="needs the probability of each labelled row"):
         train_population(small_mlp, "entropy", table(), runs, plan)
     debiased = [PopulationRun(0, drawn(data, 0), 0.5)]
     (again,) = train_population(small_mlp, "entropy", data, debiased, plan_of())
@@ -261,7 +261,7 @@ def test_without_a_metric_to_select_by_the_last_weights_are_kept() -> None:
     rest = torch.tensor([row for row in range(len(data)) if row not in first])
     run = PopulationRun(0, LabelDraw(rest[:30], first, rest[30:]))
     plan = plan_of(select="auc")
-    with pytest.warns(UserWarning, match="select='auc' has no value on the validation rows"):
+    with pytest.warns(UserWarning, match="select='auc' is undefined on the validation rows"):
         (found,) = train_population(small_mlp, Entropy(), data, [run], plan)
     with pytest.warns(UserWarning, match="at step 5; a class may be missing"):
         alone = train(small_mlp, Entropy(), data.with_labels(run.draw), run.plan(plan))
@@ -499,7 +499,7 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
         (Mixing(), "Mixing gives other values.*rows depend on one another"),
         (Smooth(MeanTeacher()), "MeanTeacher has state"),
         (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
-        (UPS(), "UPS makes passes that must leave no trace.*BatchNorm"),
+        (UPS(), "UPS makes passes that must not change.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm different batches"),
         (Smooth(APART), "FixMatch with targets='apart' gives BatchNorm different batches"),
         (Combine([Entropy(), APART]), "FixMatch with targets='apart' gives BatchNorm different"),

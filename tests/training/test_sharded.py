@@ -152,7 +152,7 @@ def _refused(folder: Path) -> None:
         "MeanTeacher": ("mean_teacher", {}),
     }
     for what, (term, more) in cases.items():
-        with pytest.raises(ValueError, match=f"{what} keeps a copy of the model"):
+        with pytest.raises(ValueError, match=f"{what} needs a copy of the model"):
             train(divided, term, data(), plan(1, **more), progress=False)
     (folder / f"refused-{rank()}").touch()
 

@@ -10,7 +10,7 @@ from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, S
 if TYPE_CHECKING:
     from dessl.safety import Audit
 
-Label = Annotated[str | None, Option(help="Column of the labels, for a table.")]
+Label = Annotated[str | None, Option(help="Column with the labels, for a table.")]
 TestFile = Annotated[str | None, Option(help="File of test rows, to check for duplicates of DATA.")]
 Cheap = Annotated[
     bool, Option(help="Skip the slow checks: near duplicates, suspicious labels, possible gains.")

@@ -14,7 +14,7 @@ FormatName = Annotated[
     Literal["onnx", "pt2"] | None,
     typer.Option(
         "--format",
-        help="onnx, or pt2 for torch.export; by the name of the file if not given.",
+        help="onnx, or pt2 for torch.export. Default: from the file extension.",
         show_default=False,
     ),
 ]
@@ -34,8 +34,8 @@ def export(
 ) -> None:
     """Write a model as one graph from rows to probabilities, for serving.
 
-    The graph is compared with the model before it is written. A JSON file beside it has the
-    classes, and how the columns of a table become rows.
+    The graph is compared with the model before it is written. A JSON file next to it lists
+    the classes, and how the columns of a table become rows.
 
     Example: dessl export runs/people --out model.onnx
     """

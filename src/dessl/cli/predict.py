@@ -62,8 +62,8 @@ Formulas = Annotated[
     bool,
     typer.Option(
         "--formulas",
-        help="Write CSV cells that a spreadsheet would run as they are; without it they get an "
-        "apostrophe.",
+        help="Do not escape CSV cells that a spreadsheet would run as formulas. By default, they "
+        "get a leading apostrophe.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""From arrays and files to batches on the device."""
+"""Data: from arrays and files to batches on the device."""
 
 from dessl.data.batches import Batch, Batches, RowNumbers
 from dessl.data.catalogue import load

@@ -98,13 +98,13 @@ class Batches(Iterator[Batch]):
     """Endless batches from two independent streams.
 
     Args:
-        data: Where its tensors are, the batches are drawn.
+        data: The data; batches are drawn on its device.
         labelled_size: Labelled rows in a batch; a smaller pool is repeated within the batch.
-        unlabelled_size: Unlabelled rows in a batch; 0 for the complete case, which sees none.
+        unlabelled_size: Unlabelled rows in a batch; 0 for the complete case.
         seed: Each stream has its own generator with a seed derived from this one.
         include_labelled: Whether the unlabelled stream draws from the labelled rows too, without
-            their labels. The mean of H over such a batch already is the one over all data, so the
-            plain ``on="unlabelled"`` then gives the all-data form of the debiased risk.
+                their labels. The mean of H over such a batch is then the mean over all data, so the
+                plain ``on="unlabelled"`` gives the all-data form of the debiased risk.
 
     Example:
         >>> data = SemiData(torch.rand(6, 2), [0, 1, -1, -1, -1, -1])
@@ -133,7 +133,7 @@ class Batches(Iterator[Batch]):
             raise ValueError("data must have labelled rows to draw from; it has none.")
         if unlabelled_size and data.stored is not None:
             raise ValueError(
-                "these batches are drawn from rows in memory, and data has its unlabelled rows in "
+                "these batches are drawn from rows in memory, but data has its unlabelled rows in "
                 f"{data.stored.source}. Train with dessl.train, or draw from a StoredStream."
             )
         pool = data.unlabelled_rows
@@ -170,7 +170,7 @@ class Batches(Iterator[Batch]):
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Both streams' states, of tensors and whole numbers (``weights_only`` can load them)."""
+        """Both streams' states, as tensors and whole numbers (``weights_only`` can load them)."""
         return {"labelled": self.labelled.state_dict(), "unlabelled": self.unlabelled.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

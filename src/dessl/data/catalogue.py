@@ -1,4 +1,4 @@
-"""Public data sets by name: found on disk, else downloaded, else an error that says what to do."""
+"""Public data sets by name: found on disk, downloaded, or reported missing with what to do."""
 
 import os
 import sys
@@ -93,14 +93,14 @@ def find(name: str, *, root: str | Path | None = None) -> Place | None:
 
 
 def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -> Path:
-    """Download the missing files of a data set and check them.
+    """Download the missing files of a data set and verify them.
 
-    An existing file with another checksum than the publisher's is replaced; files unpacked from an
-    archive are not checked. If several processes ask for a set at once, one downloads it.
+    An existing file with a different checksum from the publisher's is replaced; files unpacked from
+    an archive are not checked. If several processes need a set at once, one downloads it.
 
     Args:
         name: A key of ``DATASETS``.
-        root: Where to put them; the user's cache when not given.
+        root: Folder to put them in; the user's cache by default.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -116,7 +116,7 @@ def fetch(name: str, *, root: str | Path | None = None, progress: bool = True) -
             continue
         target = folder / file.path
         with reading(target, "a folder that can be written to"), alone(target):
-            if _complete(folder, file):  # another process has just done it
+            if _complete(folder, file):  # another process has just finished it
                 continue
             download_file(file.urls, target, checksum=file.checksum, progress=progress)
             if file.members:
@@ -178,7 +178,7 @@ def _semi(name: str, description: Description, raw: RawData) -> SemiData:
             name,
             expected=f"{description.sizes} rows (train, validation, test) of {description.shape}",
             got=f"{sizes} of {shape}",
-            do="The files are incomplete or of another data set: delete them and load again.",
+            do="The files are incomplete or from another data set. Delete them, and load again.",
         )
     return SemiData.from_raw(raw, name=name)
 

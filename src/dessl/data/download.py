@@ -25,11 +25,11 @@ TIMEOUT = 60.0  # seconds without a byte
 
 
 def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool = True) -> None:
-    """Fetch one file from the first of some addresses that gives the right bytes.
+    """Download a file from the first address that has the right bytes.
 
     The bytes are collected in ``<target>.part``; an interrupted download resumes from there, now or
     in a later call, if the server supports it. The file gets its name only if its checksum is
-    right; an existing file with the right checksum is kept. One process at a time.
+    right; an existing file with the right checksum is kept. Only for one process at a time.
 
     Args:
         urls: Addresses of the same file, tried in order.
@@ -54,7 +54,7 @@ def download(urls: Sequence[str], target: Path, *, checksum: str, progress: bool
             problems.append(f"{url}: {problem}")
     raise DataError.of(
         target,
-        expected="to download it",
+        expected="a successful download",
         got="; ".join(problems),
         do="Try again later, or put the file there by hand.",
     )
@@ -109,7 +109,7 @@ def _problem(url: str, part: Path, checksum: str, progress: bool) -> str | None:
             continue
         if has_checksum(part, checksum):
             return None
-        part.unlink()  # damaged, or started from another file: useless now
+        part.unlink()  # damaged, or started from a different file
         problem = f"the file does not have the checksum {checksum}"
         if before == 0:
             return problem

@@ -77,8 +77,8 @@ def draw_labels_by_class(
 ) -> LabelDraw:
     """Keep each label of class k with probability φ_k, independently: missing not at random.
 
-    For studies of what goes wrong without MCAR, and of its remedies. The number of labels is
-    random; n_validation of them, drawn from all alike, are held out.
+    For studies of what goes wrong without MCAR, and how to fix it. The number of labels is
+    random; n_validation of them, drawn from all of them, are held out.
 
     Args:
         y: (n,) class numbers, -1 for missing.
@@ -175,12 +175,12 @@ def _check_generator(generator: object) -> None:
 
 
 def _permutation(n: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    # Drawn where the generator lives, so that a seed means the same wherever the data is.
+    # Drawn on the generator's device, so that a seed gives the same rows on any device.
     return torch.randperm(n, generator=generator, device=generator.device).to(device)
 
 
 def _turns(y: Tensor, n_labelled: int, generator: torch.Generator) -> Tensor:
-    """The order (n,) in which shuffled rows come up when classes take turns in a random order."""
+    """The order (n,) of shuffled rows if classes take turns in a random order."""
     classes, y, frequency = torch.unique(y, return_inverse=True, return_counts=True)
     _warn_of_imbalance(frequency)
     place = _permutation(len(classes), generator, y.device)

@@ -17,7 +17,7 @@ AT_ONCE = 2**20  # entries looked at in one go, in float64
 def feature_tensor(name: str, x: "Tensor | NDArray[Any]", *, layout: str | None = None) -> Tensor:
     """The features as a tensor (n, channels, height, width) of bytes or (n, ...) of float32.
 
-    Nothing is copied that need not be: a uint8 array and the tensor made from it share their
+    Copies are avoided: a uint8 array and the tensor made from it share their
     memory, also when NHWC images become NCHW (a permuted view, which is PyTorch's channels-last
     format). Float64, float16 and integer tables are converted to float32.
 
@@ -61,8 +61,8 @@ def shared_tensor(name: str, x: "Tensor | NDArray[Any]") -> Tensor:
     if array.dtype.kind not in "buif":
         raise TypeError(
             f"{name} must be an array or a tensor of real numbers; got dtype {array.dtype}. "
-            "Encode text columns as numbers first; make a sparse matrix dense with .toarray(), and "
-            "a frame of several types one of numbers with .astype(float)."
+            "Encode text columns as numbers first, make a sparse matrix dense with .toarray(), and "
+            "convert a frame of mixed types with .astype(float)."
         )
     size = array.dtype.itemsize
     readable = array.dtype.isnative and all(s >= 0 and s % size == 0 for s in array.strides)
@@ -92,8 +92,8 @@ def _channels_first(name: str, images: Tensor, layout: str | None) -> Tensor:
             problem = "either end could be" if first else "neither end is"
             raise ValueError(
                 f"{name} has shape {shape}, and {problem} a channel axis of 1 or 3. "
-                "Pass layout='NCHW' or layout='NHWC' to SemiData; elsewhere drop an alpha channel, "
-                "x[..., :3], or give floats with channels first."
+                "Pass layout='NCHW' or layout='NHWC' to SemiData; elsewhere, drop an alpha channel "
+                "with x[..., :3], or pass floats with channels first."
             )
         layout = "NCHW" if first else "NHWC"
     return images if layout == "NCHW" else images.permute(0, 3, 1, 2)
@@ -142,7 +142,7 @@ def _warn_of_lost_digits(name: str, numbers: Tensor, floats: Tensor) -> None:
         first = columns[0]
         warnings.warn(
             f"column(s) {', '.join(map(str, columns[:8]))}{', ...' if len(columns) > 8 else ''} of "
-            f"{name} differ in digits that float32 does not keep: values near "
+            f"{name} differ only in digits that float32 drops: values near "
             f"{mean[first].item():.6g} with a standard deviation of {spread[first].item():.3g}. "
             "Subtract their mean first, or scale them.",
             UserWarning,

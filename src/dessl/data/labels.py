@@ -33,11 +33,10 @@ def label_codes(
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The columns' labels as int64 tensors (n,), and the names of the classes.
 
-    Whole numbers are class numbers already, and -1 is missing; each of 0, ..., K - 1 must occur
-    in some column unless ``class_names`` says what the classes are. Any other labels are mapped:
-    by ``class_names`` where given, else in the sorted order of their text, so ``"10"`` comes
-    before ``"9"``. None, NaN, masked entries, pandas' missing values and the empty string are
-    missing.
+    Whole numbers are taken as class numbers, with -1 for missing; each of 0, ..., K - 1 must occur
+    in some column unless ``class_names`` lists the classes. Any other labels are mapped by
+    ``class_names`` if given, otherwise in the sorted order of their text, so ``"10"`` comes before
+    ``"9"``. None, NaN, masked entries, pandas' missing values and the empty string are missing.
 
     Args:
         columns: Labels (n,) by their name in error messages. All get the same codes.
@@ -56,7 +55,7 @@ def label_codes(
     }
     if len(set(kinds.values())) > 1:
         listed = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
-        raise TypeError(f"labels must be of one kind in all parts; got {listed}.")
+        raise TypeError(f"labels must have the same kind in all parts; got {listed}.")
     names = _names([read[name] for name in kinds]) if class_names is None else tuple(class_names)
     if len(set(names)) < len(names):
         raise ValueError(f"class_names must differ from each other; got {_listed(names)}.")
@@ -79,7 +78,7 @@ def codes_by_name(
 
     Args:
         name: The name of the labels in error messages.
-        y: Labels (n,), as :func:`label_codes` takes them.
+        y: Labels (n,), as accepted by :func:`label_codes`.
         class_names: The model's classes, in its order.
         own_names: The classes that the numbers of ``y`` stand for, if the file gives them.
 
@@ -120,9 +119,9 @@ def _named(
         unknown = [text for text in stand_for.values() if text not in names]
         if unknown or "-1" in names:  # -1 could be that class, or no label
             raise ValueError(
-                f"{name} must give one of the model's classes {_listed(names)} each row has; "
-                f"got the number {unknown[0] if unknown else -1}. Save the labels as text; "
-                "or save beside them class_names, the classes in the order of your numbers."
+                f"{name} must give the class of each row, one of {_listed(names)}; got the number "
+                f"{unknown[0] if unknown else -1}. Save the labels as text, or save class_names "
+                "with them: the classes in the order of your numbers."
             )
     return np.array([stand_for.get(number) for number in column.tolist()], dtype=object)
 
@@ -130,11 +129,13 @@ def _named(
 def _column(name: str, y: ArrayLike) -> NDArray[Any]:
     """Labels as int64 with -1 for missing or, if they are not numbers, as text or None."""
     if isinstance(y, np.ma.MaskedArray):
-        y = y.tolist()  # None where masked; asarray gives what lies behind the mask
+        y = y.tolist()  # None if masked; asarray would return the value behind the mask
     if isinstance(y, Tensor):
         values = y.detach().cpu().numpy()
     elif isinstance(y, list | tuple):
-        values = np.fromiter(y, dtype=object, count=len(y))  # asarray makes "nan" of NaN in text
+        values = np.fromiter(
+            y, dtype=object, count=len(y)
+        )  # asarray would turn NaN among text into "nan"
     else:
         values = np.asarray(y)
     nested = values.dtype == object and any(
@@ -144,11 +145,11 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
         raise ValueError(
             f"{name} must have one label for each row, shape (n,); got "
             f"{'rows of labels' if nested else values.shape}. "
-            "Flatten a column with .ravel(), turn one-hot rows into classes with .argmax(1)."
+            "Flatten a column with .ravel(); turn one-hot rows into classes with .argmax(1)."
         )
     if values.dtype.kind in "iuf":
         return _whole(name, values)
-    # The items of tensors and of arrays are 0-dimensional: what counts is the number inside.
+    # Items of tensors and arrays are 0-dimensional: use the number inside.
     plain = [value.item() if hasattr(value, "ndim") else value for value in values.tolist()]
     entries = [None if is_missing(value) else value for value in plain]
     given = [entry for entry in entries if entry is not None]
@@ -198,7 +199,7 @@ def texts(name: str, entries: Sequence[Any]) -> NDArray[Any]:
     if "-1" in read:
         raise ValueError(
             f"{name} mixes '-1' with text labels; -1 marks a missing label only among numbers. "
-            "Use None for a missing label among text; rename the class if it is one."
+            "Use None for a missing label among text; if it is a class, rename it."
         )
     return np.array(read, dtype=object)
 
@@ -244,7 +245,7 @@ def _codes(name: str, column: NDArray[Any], names: tuple[str, ...]) -> NDArray[n
 def marks_among(class_names: Iterable[str]) -> list[str]:
     """Return which class names look like a mark for a missing label, in sorted order.
 
-    "-" beside "+" is a class, and so is -1 beside 1 alone; among other whole numbers -1 is a mark.
+    "-" next to "+" is a class, and so is -1 if 1 is the only other; otherwise -1 is a mark.
 
     >>> marks_among(["yes", "no", "NaN", "#N/A"]), marks_among(["+", "-"])
     (['#N/A', 'NaN'], [])
@@ -266,9 +267,9 @@ def warn_of_doubtful(
 
     Args:
         class_names: All classes.
-        where: Where the labels are, to begin the warnings with.
-        do: As in :func:`warn_of_marks`.
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+        where: Location of the labels, at the start of the warnings.
+        do: Same as in :func:`warn_of_marks`.
+        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
     """
     names = tuple(class_names)
     warn_of_marks(names, where=where, do=do, stacklevel=stacklevel + 1)
@@ -280,15 +281,15 @@ def warn_of_marks(class_names: Iterable[str], *, where: str, do: str, stacklevel
 
     Args:
         class_names: All classes.
-        where: Where the labels are, to begin the warning with.
-        do: How to mark a missing label there, to end the warning with.
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+        where: Location of the labels, at the start of the warning.
+        do: How to mark a missing label there, at the end of the warning.
+        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
     """
     marks = marks_among(class_names)
     if marks:
         warnings.warn(
-            f"{where}: {few([quoted(mark) for mark in marks])} is taken for a class. If it marks a "
-            f"missing label, {do}.",
+            f"{where}: {few([quoted(mark) for mark in marks])} is treated as a class. If it marks "
+            f"a missing label, {do}.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )
@@ -299,8 +300,8 @@ def warn_of_spellings(class_names: Iterable[str], *, where: str, stacklevel: int
 
     Args:
         class_names: All classes.
-        where: Where the labels are, to begin the warning with.
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+        where: Location of the labels, at the start of the warning.
+        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
     """
     alike: dict[str, list[str]] = {}
     for name in class_names:

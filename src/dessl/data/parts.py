@@ -1,4 +1,4 @@
-"""Rows with labels: their one type, what a file gives, and checks that the pieces match."""
+"""Rows with labels: their type, the result of reading a file, and checks that pieces match."""
 
 import math
 from collections.abc import Mapping
@@ -43,17 +43,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class RawData:
-    """One data set as its files give it: what every reader of :mod:`dessl.data.formats` returns.
+    """A data set as read from files: the result of every reader in :mod:`dessl.data.formats`.
 
     Attributes:
         rows: uint8 images (n, channels, height, width) or a float32 table (n, features), in one
-            piece of memory; and int64 class numbers (n,), -1 where the label is missing.
+            piece of memory; and int64 class numbers (n,), -1 for a missing label.
         class_names: One name for each class number.
         validation: Rows the publisher set aside for choosing models.
         test: Rows the publisher set aside for testing.
         feature_names: One name for each column of a table.
-        row_names: One name for each row of x, where the files have one (image file names).
-        bits: How many bits the values of 16-bit image files have, of which x keeps the upper 8.
+        row_names: One name for each row of x, if the files have one (image file names).
+        bits: Number of bits of the values of 16-bit image files, of which x keeps the upper 8.
 
     >>> images, labels = np.zeros((2, 1, 4, 4), np.uint8), np.array([1, -1])
     >>> data = RawData(Part.of_arrays(images, labels), ("cat", "dog"))
@@ -81,7 +81,7 @@ class RawData:
 
 
 def digit_names(n_classes: int = 10) -> tuple[str, ...]:
-    """Class names where the classes are just numbered.
+    """Class names for classes that are only numbered.
 
     >>> digit_names(3)
     ('0', '1', '2')
@@ -101,7 +101,7 @@ def as_pair(name: str, pair: Any) -> tuple[Any, Any]:
 
 
 def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
-    """The part; rows of another shape or type than ``like`` and missing labels are refused."""
+    """The part; refuse missing labels, and rows that differ in shape or type from ``like``."""
     if x.shape[1:] != like.shape[1:] or x.dtype != like.dtype:
         raise ValueError(
             f"{name} x must have rows like those of x, {tuple(like.shape[1:])} of {like.dtype}; "
@@ -117,10 +117,10 @@ def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
 
 
 def like_rows(stored: Any, like: Tensor) -> StoredRows:
-    """The stored rows; those of another shape or type than ``like`` are refused."""
+    """The stored rows; refuse rows that differ in shape or type from ``like``."""
     if not isinstance(stored, StoredRows):
         raise TypeError(
-            f"stored must be rows of dessl.data.open_rows; got {type(stored).__name__}. Arrays "
+            f"stored must be rows from dessl.data.open_rows; got {type(stored).__name__}. Arrays "
             "in memory go into x, with the label -1."
         )
     kind = torch.uint8 if stored.dtype == np.uint8 else torch.float32
@@ -142,7 +142,7 @@ def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
 
 
 def check_draw(draw: LabelDraw, y: Tensor) -> None:
-    """Refuse a draw that does not match the labels y (n,): of other data, or made by hand."""
+    """Refuse a draw that does not match the labels y (n,): from other data, or made by hand."""
     rows = torch.cat(draw)
     ends = [int(end) for end in rows.aminmax()] if len(rows) else []
     if rows.dtype != torch.int64 or not all(0 <= end < len(y) for end in ends):
@@ -151,7 +151,7 @@ def check_draw(draw: LabelDraw, y: Tensor) -> None:
             f"{' to '.join(map(str, ends)) or 'no rows'}. Draw from this data's own y."
         )
     if len(torch.unique(rows)) < len(rows):
-        raise ValueError("the draw has a row twice; a row may be in one part only.")
+        raise ValueError("the draw has a row twice; a row may be in only one part.")
     absent = int((y[torch.cat((draw.labelled, draw.validation))] == MISSING).sum())
     if absent:
         raise ValueError(
@@ -237,9 +237,9 @@ def row_propensity(
     """The given propensities (n,) as float32, those of labelled rows in (0, 1]; None for none.
 
     Args:
-        propensity: What was given.
+        propensity: The given propensities.
         x: The rows.
-        labelled: Positions of the labelled ones.
+        labelled: Positions of the labelled rows.
     """
     if propensity is None:
         return None
@@ -254,8 +254,8 @@ def row_propensity(
         row = int((given == 0).nonzero()[0])
         raise ValueError(
             f"propensity is 0 for {int((given == 0).sum())} rows without a label, the first in row "
-            f"{row}: no labelled row can represent one that is never labelled. Leave such rows "
-            "out, or give NaN where the probability is not known."
+            f"{row}: no labelled row can represent one that is never labelled. Omit such rows, or "
+            "pass NaN if the probability is unknown."
         )
     bad = ~((given[labelled] > 0) & (given[labelled] <= 1))
     if bad.any():
@@ -269,7 +269,7 @@ def row_propensity(
 
 
 def named_answers(teachers: Any, rows: int) -> dict[str, Any]:
-    """Teachers' answers by name, each for all rows; what they say is read where it is used.
+    """Teachers' answers by name, each for all rows; their contents are checked when used.
 
     >>> list(named_answers([["a", "b"], ["b", None]], rows=2))
     ['teacher 1', 'teacher 2']

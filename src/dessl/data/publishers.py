@@ -1,6 +1,6 @@
-"""What is known of each public data set: its publisher, files, checksums, classes and terms.
+"""The public data sets: publisher, files, checksums, classes and licence of each.
 
-Checksums are the publishers' own, or the ones that other libraries use. Those of MNIST (its
+Checksums are the publishers' own, or those used by other libraries. Those of MNIST (its
 contents) and of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with the files.
 """
 
@@ -28,7 +28,7 @@ class RemoteFile:
     """One file to download.
 
     Attributes:
-        path: Where it goes, relative to the data folder.
+        path: Path of the file, relative to the data folder.
         urls: The publisher's address, then known mirrors.
         checksum: ``"md5:..."`` of the file as downloaded.
         members: The files to extract if it is an archive, which is deleted afterwards.
@@ -45,9 +45,9 @@ class Description:
     """One data set of the catalogue.
 
     Attributes:
-        title: Its full name.
+        title: Full name.
         class_names: The classes in order.
-        shape: Of one row: (channels, height, width), or (features,).
+        shape: Shape of one row: (channels, height, width), or (features,).
         sizes: Rows for training (unlabelled ones included), validation and test.
         remote: The files to download; none for sets that come with the libraries.
         read: Reads the files, given the folder that contains them.
@@ -316,13 +316,13 @@ DATASETS: dict[str, Description] = {
         "Alpaydin, Kaynak, Optical recognition of handwritten digits, UCI, 1998",
     ),
     "toy": Description(
-        "Two overlapping uniform laws on the line",
+        "Two overlapping uniform distributions on the line",
         digit_names(2),
         (1,),
         (50_000, 0, 0),
         (),
         read_toy,
-        "none needed: drawn on the spot",
+        "none needed: generated",
         "Schmutz, Humbert, Mattei, Don't fear the unlabelled, ICLR 2023",
     ),
 }

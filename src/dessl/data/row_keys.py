@@ -1,6 +1,6 @@
-"""Equal rows: bytes that are equal if the rows are, and which rows are copies of one.
+"""Equal rows: byte keys that are equal if the rows are, and groups of copies.
 
-Copies go together: a model that was trained on one knows the label of the other.
+Copies stay together: a model trained on one copy knows the label of the other.
 """
 
 import math
@@ -15,17 +15,17 @@ from torch import Tensor
 
 from dessl.data.labels import MISSING
 
-BLOCK = 2**18  # bytes at a time
-SUMS = 4  # of a hash
-EXACT = 53  # bits of a whole number that float64 has
-LEAST_ROWS = 16  # at a time, so that the factors are not read anew for each row
-SHORT = 64  # bytes of a row that is not worth hashing
+BLOCK = 2**18  # bytes processed at a time
+SUMS = 4  # sums per hash
+EXACT = 53  # bits of a whole number that float64 represents
+LEAST_ROWS = 16  # at a time, so that the factors are not reread for each row
+SHORT = 64  # rows of fewer bytes are not hashed
 
 
 def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
     """Return one string of bytes for each row, (n,), to sort rows or to find equal ones.
 
-    They sort as the rows do, number by number from the left, and take no more memory.
+    They sort like the rows, number by number from the left, and take no more memory.
 
     Args:
         columns: (n, ...) of floats without NaN, or of whole numbers from 0.
@@ -51,13 +51,13 @@ def row_keys(*columns: NDArray[Any]) -> NDArray[np.void]:
 def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
     """Return a few bytes for each row, (n,), equal if the rows are: for wide rows or many.
 
-    Short rows give all their bytes, others a hash of them: four sums Σ a_i x_i over the row's
-    numbers x_i of 16 bits, with random whole a_i so small that float64 has the sums exactly, in any
-    order. Two different rows have one sum in common with the probability of a single a_i, 2⁻²⁶ for
-    3,000 bytes.
+    Short rows return all their bytes, others a hash: four sums Σ a_i x_i over the row's 16-bit
+    numbers x_i, with random whole a_i small enough that float64 represents the sums exactly, in any
+    order. Two different rows share a sum with the probability of a single a_i, 2⁻²⁶ for 3,000
+    bytes.
 
     Args:
-        columns: As in :func:`row_keys`.
+        columns: Same as in :func:`row_keys`.
 
     >>> x = np.array([[1.0, 0.0], [-2.0, 5.0], [1.0, -0.0]])
     >>> one, other, same = row_digests(x)
@@ -83,14 +83,14 @@ def row_digests(*columns: NDArray[Any]) -> NDArray[np.void]:
 def copy_groups(keys: NDArray[np.void], y: Tensor, *, labelled: int, unlabelled: int) -> Tensor:
     """Return a number for each row, (n,), the same for rows that are copies of one.
 
-    Equal rows are copies, unless their labels differ or they are many: such are cases of their own
-    that have the same few values, and each has its own number.
+    Equal rows are copies, unless their labels differ or they are many: then they are separate cases
+    with the same few values, and each has its own number.
 
     Args:
-        keys: (n,) of :func:`row_digests`, equal if the rows are.
+        keys: Keys (n,) from :func:`row_digests`, equal if the rows are.
         y: (n,) class numbers, -1 for a missing label.
-        labelled: The most labelled rows that may be copies of one.
-        unlabelled: The most unlabelled rows that may be.
+        labelled: The largest number of labelled rows that may be copies.
+        unlabelled: The largest number of unlabelled rows that may be copies.
 
     >>> keys = row_digests(np.array([[1.0], [2.0], [1.0], [3.0], [3.0]]))
     >>> copy_groups(keys, torch.tensor([0, 1, -1, 0, 1]), labelled=2, unlabelled=2).tolist()
@@ -110,17 +110,18 @@ def copy_groups(keys: NDArray[np.void], y: Tensor, *, labelled: int, unlabelled:
 
 
 def whole_groups(rows: Tensor, groups: Tensor, n: int) -> Tensor:
-    """Return which of some rows to take, bool (m,), so that n are taken or a few more.
+    """Return which rows to take, bool (m,), n of them or a few more.
 
     Args:
-        rows: (m,) numbers of different rows, in a random order: that in which they are taken.
-        groups: (all rows,) of :func:`copy_groups`. All rows of a group are taken, or none.
-        n: How many to take at least, where there are so many.
+        rows: Distinct row numbers (m,), in the random order in which they are taken.
+        groups: Group numbers of all rows from :func:`copy_groups`. A group is taken whole or not at
+            all.
+        n: The least number of rows to take, if there are as many.
 
     >>> whole_groups(torch.tensor([4, 1, 0, 3]), torch.tensor([0, 1, 1, 3, 1]), 1).tolist()
     [True, True, False, False]
     """
-    # A group's turn is that of its lowest row, for one of many rows must not come sooner.
+    # A group's turn is that of one fixed row, so that large groups do not come sooner.
     group, place = groups[rows], torch.empty_like(groups)
     place[rows] = torch.arange(len(rows))
     lowest = torch.full_like(groups, len(groups)).scatter_reduce(0, group, rows, "amin")
@@ -129,16 +130,16 @@ def whole_groups(rows: Tensor, groups: Tensor, n: int) -> Tensor:
 
 
 def shared_rows(x: Tensor, y: Tensor, test_x: Tensor, test_y: Tensor) -> int:
-    """Return how many test rows are copies of rows to train on, x and label alike.
+    """Return how many test rows are copies of training rows, in both x and label.
 
-    None, where they are no more than rows that are drawn like those to train on would be: where few
-    values make a row, cases of their own are equal too.
+    Returns 0 if they are no more than expected for rows drawn like the training rows: with few
+    distinct values, separate cases are equal too.
 
     Args:
-        x: (n, ...), labelled rows to train on.
-        y: (n,), their labels.
-        test_x: (m, ...), labelled test rows.
-        test_y: (m,), their labels.
+        x: Labelled training rows (n, ...).
+        y: Their labels (n,).
+        test_x: Labelled test rows (m, ...).
+        test_y: Their labels (m,).
 
     >>> x, y = torch.arange(4.0)[:, None], torch.tensor([0, 1, 0, 1])
     >>> shared_rows(x, y, torch.tensor([[1.0], [2.0], [7.0]]), torch.tensor([1, 1, 0]))
@@ -184,6 +185,8 @@ def _bytes(numbers: NDArray[Any]) -> NDArray[np.uint8]:
     """Numbers (n, m) as bytes (n, m · size), the most significant byte first."""
     if numbers.dtype.kind == "f":
         bits = (numbers + 0.0).view(f"i{numbers.dtype.itemsize}")  # -0 becomes 0
-        numbers = np.where(bits < 0, ~bits, bits ^ np.iinfo(bits.dtype).min)  # as these sort
+        numbers = np.where(
+            bits < 0, ~bits, bits ^ np.iinfo(bits.dtype).min
+        )  # which sort in the same order
     ordered = np.ascontiguousarray(numbers, dtype=numbers.dtype.newbyteorder(">"))
     return ordered.view(np.uint8)

@@ -1,4 +1,4 @@
-"""SemiData: one copy of the features, and which of their rows have a label."""
+"""SemiData: one copy of the features, and which rows are labelled."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -38,32 +38,32 @@ if TYPE_CHECKING:
 
 
 class SemiData:
-    """Features, labels of which most may be missing, and parts for validation and test.
+    """Features, labels (most of which may be missing), and parts for validation and test.
 
-    Images are kept as uint8 in the memory they came in, as (n, channels, height, width); tables
+    Images are kept as uint8 without a copy, as (n, channels, height, width); tables
     and other numbers as float32. Which rows are labelled, unlabelled or held out for validation
     is kept as index tensors, so hiding labels or moving rows never copies the features. A method
-    returns a new ``SemiData`` over the same memory; do not write into it.
+    returns a new ``SemiData`` over the same memory; do not modify it.
 
     Args:
         x: uint8 images (n, C, H, W), (n, H, W, C) or (n, H, W); or numbers (n, features, ...).
         y: (n,) class numbers with -1 for missing; or text (or any other) labels with None, NaN
             or "" for missing, which are mapped in sorted order and remembered in ``class_names``.
-        class_names: The classes in order, where the labels alone do not say.
+        class_names: The classes in order, if the labels alone do not determine them.
         validation: A pair (x, y), fully labelled, with rows of the same kind as x.
-        test: A pair (x, y) likewise.
-        ids: (n,) different whole numbers from 0 by which the rows go in a surrogate's memory;
-            0, ..., n - 1 when not given.
-        propensity: (n,) the probability of each row to be among the labelled rows, for labels that
-            are not missing completely at random; in (0, 1] for labelled rows, ignored for others.
+        test: A pair (x, y) of the same kind.
+        ids: (n,) different whole numbers from 0 that identify the rows in a surrogate's memory;
+            0, ..., n - 1 by default.
+        propensity: (n,) each row's probability of being labelled, for labels that are not missing
+            completely at random; in (0, 1] for labelled rows, ignored for others.
         teachers: Answers to all rows from sources that may be wrong, by name or as a list: classes
-            (n,), None for no answer, or probabilities (n, classes). What
-            :func:`dessl.teachers.learn_from_answers` learns from; nothing else looks at them.
-        name: What the data is called in reports.
-        layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape does not tell.
-        stored: More unlabelled rows, which stay on disk, of :func:`dessl.data.open_rows`. Networks
-            then draw their unlabelled rows from these alone; unlabelled rows of x are for teachers
-            and the audit. Their ids follow the largest of ``ids``.
+                (n,), None for no answer, or probabilities (n, classes). Only
+                :func:`dessl.teachers.learn_from_answers` uses them.
+        name: Name of the data in reports.
+        layout: ``"NCHW"`` or ``"NHWC"``, for images whose shape is ambiguous.
+        stored: More unlabelled rows, which stay on disk, from :func:`dessl.data.open_rows`.
+            Networks then draw their unlabelled rows from these alone; the unlabelled rows of x are
+            for teachers and the audit. Their ids follow the largest of ``ids``.
 
     Example:
         >>> data = SemiData(torch.rand(5, 2), ["a", None, "b", None, "a"])
@@ -107,16 +107,16 @@ class SemiData:
         self.ids = row_ids(ids, self.x)
         self.stored = None if stored is None else like_rows(stored, self.x)
         self.name = name
-        self.row_names: tuple[str, ...] | None = None  # of x's rows, where files have one each
-        self.encoding: TableEncoding | None = None  # how a table became x, for later tables
-        self.bits = 8  # of the values in image files, for later ones; x has the upper 8
+        self.row_names: tuple[str, ...] | None = None  # of x's rows, if the files have names
+        self.encoding: TableEncoding | None = None  # how a table became x, for new tables
+        self.bits = 8  # of the values in image files, for new ones; x has the upper 8
         self.labelled_rows = (self.y != MISSING).nonzero().flatten()
         self.unlabelled_rows = (self.y == MISSING).nonzero().flatten()
         self.propensity = row_propensity(propensity, self.x, self.labelled_rows)
         self.teachers = named_answers(teachers, len(self.x))
         self.validation_rows = self.labelled_rows.new_empty(0)
         self._validation_y = self.y.new_empty(0)
-        self._digests: tuple[Tensor, NDArray[np.void]] | None = None  # of an x
+        self._digests: tuple[Tensor, NDArray[np.void]] | None = None  # cached for this x
 
     @classmethod
     def from_dataset(cls, dataset: "Dataset[Any]", **options: Any) -> Self:
@@ -138,7 +138,7 @@ class SemiData:
 
     @classmethod
     def from_raw(cls, raw: "RawData", *, name: str = "") -> Self:
-        """What a reader of :mod:`dessl.data.formats` gave, over the same memory."""
+        """Build from the result of a reader in :mod:`dessl.data.formats`, without a copy."""
         x, y = raw.rows
         data = cls(
             x,
@@ -154,15 +154,15 @@ class SemiData:
 
     @classmethod
     def from_file(cls, path: str | Path, *beside: str | Path, **options: Any) -> Self:
-        """Read a file of your own: a table, ``.npz``, or embeddings in one or several ``.npy``.
+        """Read your own file: a table, ``.npz``, or embeddings in one or several ``.npy``.
 
         Args:
             path: The file; its name becomes the name of the data.
-            beside: More ``.npy`` files, whose columns are put beside those of the first.
-            options: Of :func:`~dessl.data.formats.npz.read_npz`; of
+            beside: More ``.npy`` files, whose columns are appended to those of the first.
+            options: Arguments of :func:`~dessl.data.formats.npz.read_npz`; of
                 :func:`~dessl.data.formats.npy.read_embeddings`, which needs ``labels=``, a file
-                of the labels; or of :func:`~dessl.data.formats.fitting.read_table`, which needs
-                ``label=``, the name of the column of labels. An empty label is a missing one.
+                with the labels; or of :func:`~dessl.data.formats.fitting.read_table`, which needs
+                ``label=``, the name of the label column. An empty label is a missing one.
         """
         from dessl.data.formats.fitting import read_table
         from dessl.data.formats.npy import read_embeddings
@@ -176,7 +176,7 @@ class SemiData:
         if suffix == ".npy":
             return cls.from_raw(read_embeddings([path, *beside], **options), name=name)
         if beside:
-            raise ValueError(f"several files are read side by side if all are .npy; got {path}.")
+            raise ValueError(f"several files are joined only if all are .npy; got {path}.")
         if suffix == ".npz":
             return cls.from_raw(read_npz(path, **options), name=name)
         raw, encoding = read_table(path, **options)
@@ -190,7 +190,8 @@ class SemiData:
 
         Args:
             folder: The folder; its name becomes the name of the data.
-            options: Of :func:`~dessl.data.formats.folder.read_image_folder`, such as ``size=``.
+            options: Arguments of :func:`~dessl.data.formats.folder.read_image_folder`, such as
+                ``size=``.
         """
         from dessl.data.formats.folder import read_image_folder
         from dessl.data.formats.reading import check_name
@@ -200,27 +201,27 @@ class SemiData:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are, labelled here or not."""
+        """Number of classes, labelled here or not."""
         return len(self.class_names)
 
     @property
     def n_labelled(self) -> int:
-        """How many rows have a label to train on."""
+        """Number of labelled training rows."""
         return len(self.labelled_rows)
 
     @property
     def n_unlabelled(self) -> int:
-        """How many rows have no label, stored ones included; validation rows are not among them."""
+        """Number of unlabelled rows, including stored ones, without validation rows."""
         return len(self.unlabelled_rows) + self.n_stored
 
     @property
     def n_stored(self) -> int:
-        """How many unlabelled rows are not in memory."""
+        """Number of unlabelled rows that are not in memory."""
         return 0 if self.stored is None else len(self.stored)
 
     @property
     def first_stored_id(self) -> int:
-        """The id of the first stored row; those after it count on."""
+        """The id of the first stored row; the next ones count up from it."""
         return int(self.ids.max()) + 1
 
     @property
@@ -230,7 +231,7 @@ class SemiData:
 
     @property
     def device(self) -> torch.device:
-        """Where the features are."""
+        """Device of the features."""
         return self.x.device
 
     @property
@@ -244,7 +245,7 @@ class SemiData:
         """The same rows with some of the labels hidden; the features are shared, not copied.
 
         Args:
-            keep: A boolean mask (n,) of the labels to keep, all other rows becoming unlabelled;
+            keep: A boolean mask (n,) of the labels to keep, which makes all other rows unlabelled;
                 or a :class:`LabelDraw`. A draw's validation rows leave both the loss and the
                 debiasing term: they are in neither ``labelled_rows`` nor ``unlabelled_rows``,
                 and take the place of a validation part that the data came with, whose labels

@@ -1,4 +1,4 @@
-"""The paper's toy example: two uniform laws that overlap (figure 1, appendix A).
+"""The paper's toy example: two overlapping uniform distributions (figure 1, appendix A).
 
 Class 0 is U[0, 3], class 1 is U[1, 10], and both are equally likely, so that p(1|x) is 0 below 1,
 (1/9)/(1/9 + 1/3) = 1/4 on [1, 3] and 1 above 3.
@@ -20,14 +20,14 @@ def two_uniforms(
     *,
     generator: torch.Generator | None = None,
 ) -> SemiData:
-    """Draw points x (n, 1) from the two laws, the first ``n_labelled`` with their label.
+    """Draw points x (n, 1) from the two distributions, the first ``n_labelled`` with their label.
 
     The points are i.i.d., so the labels are missing completely at random.
 
     Args:
-        n_labelled: Points with a label.
-        n_unlabelled: Points without one.
-        generator: Source of the draws; a generator seeded with 0 when not given.
+        n_labelled: Number of labelled points.
+        n_unlabelled: Number of unlabelled points.
+        generator: Source of the draws; by default seeded with 0.
 
     >>> two_uniforms(20, 30)
     SemiData(toy: 50 rows of shape (1,), 2 classes: 20 labelled, 30 unlabelled)

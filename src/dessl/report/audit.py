@@ -23,7 +23,7 @@ def audit_section(found: Audit | None) -> Markup | None:
         return None
     return section(
         "Audit",
-        element("p", f"The unlabelled rows: {found.outcome}.", class_="note"),
+        element("p", f"Verdict on the unlabelled rows: {found.outcome}.", class_="note"),
         element("ul", (element("li", why, dir="auto") for why in found.reasons))
         if found.reasons
         else None,
@@ -75,7 +75,7 @@ def _columns(found: Audit) -> Markup | None:
             named(one.name),
             f"{one.auc:.2f}",
             f"{one.p_value:.3f}",
-            "spread" if one.spread else "place",
+            "spread" if one.spread else "location",
         )
         for one in found.columns
     )

@@ -70,7 +70,7 @@ def learning_section(facts: RunFacts) -> Markup | None:
         for name, lines in parts.items()
         for part, line in lines.items()
     ]
-    headings = ("method", "part", "first evaluation", "last evaluation")
+    headings = ("method", "term", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Terms of the risk")
     shown = figure(caption, *filling(draws), legend=key, numbers=numbers)
     return section("Learning", shown, _validation(facts, styles))

@@ -47,7 +47,7 @@ def decision(facts: RunFacts) -> Markup:
     outcome = facts.verdict.outcome
     sign = element("span", SIGNS[outcome], aria_hidden="true", class_="sign")
     rows: list[tuple[str, Child]] = [
-        ("Because", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
+        ("Why", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
         ("More labels needed", more_labels(facts)),
     ]
     if facts.model:
@@ -58,7 +58,7 @@ def decision(facts: RunFacts) -> Markup:
                 f", retrained on all {facts.model.labels:,} labels after the evaluation; the "
                 f"numbers on this page are for the model trained on {before:,}."
             )
-        rows.append(("The model", [named(facts.model.method), labels]))
+        rows.append(("Model", [named(facts.model.method), labels]))
     return element(
         "div",
         element("p", sign, " ", advice(facts), class_="decision"),

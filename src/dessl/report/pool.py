@@ -8,7 +8,7 @@ from dessl.teachers.pool import ANCHOR
 from dessl.teachers.taught_report import Choice, Interval, TeacherQuality
 
 LOSS = metric_text("cross_entropy")
-HEADINGS = ("member", "weight", f"{LOSS} alone", "minus the networks", "unlabelled rows")
+HEADINGS = ("member", "weight", f"{LOSS} alone", "difference from networks", "unlabelled rows")
 STEPS = ("on held-out labels", LOSS, "change ± standard error")
 TEACHERS = ("teacher", "answered", "accuracy (95 % interval)", "confidence", "calibration error")
 
@@ -22,7 +22,7 @@ def pool_section(facts: RunFacts) -> Markup | None:
         f"From {pool.n:,} labels, each predicted by networks, teachers and weights that were not "
         f"trained on it: {brought(pool)}. Lower is better."
     )
-    supervised = "with other predictors, trained on the labelled rows"
+    supervised = "with other predictors trained on the labelled rows"
     steps: list[tuple[Child, ...]] = [
         ("networks alone", f"{pool.anchor:.3f}", NONE),
         (supervised, f"{pool.without_unlabelled:.3f}", pool.ensembling.change),

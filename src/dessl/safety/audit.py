@@ -231,7 +231,7 @@ def _missingness(
             shown = [share for share in propensity if share == share]
             made.append(
                 ("labelling probability by class", classes.p_value,
-                 f"Estimated from {min(shown):.3g} to {max(shown):.3g}.")
+                 f"Estimates range from {min(shown):.3g} to {max(shown):.3g}.")
             )  # fmt: skip
     corrected = holm([p for _, p, _ in made])
     tests = tuple(

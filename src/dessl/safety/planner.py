@@ -115,7 +115,7 @@ def plan_labels(
     alone = _needed(deviation, 0.0, goal / z, len(data))
     helped = _needed(deviation, rho, goal / z, len(data))
     question = (
-        f"{metric} within ± {goal:g} at {confidence:.0%}"
+        f"{metric} within ± {goal:g} ({100 * confidence:g} % interval)"
         if width is not None
         else f"a difference of {goal:g} in {metric}, detected with probability {POWER:g}"
     )
@@ -240,8 +240,8 @@ def _sentence(question: str, now: int, alone: int, helped: int, rows: int) -> st
     if now >= helped:
         return f"The {now} labels are enough for {question}."
     text = (
-        f"About {helped} labels are needed for {question}, {helped - now} more than now; without "
-        f"the unlabelled rows {alone}."
+        f"About {helped} labels are needed for {question}, {helped - now} more than now "
+        f"({alone} without the unlabelled rows)."
     )
     if helped > rows:
         text += f" The data has only {rows} rows: collect more."

@@ -132,12 +132,12 @@ class PoolReport:
         others = self.ensembling.change
         if self.unlabelled == Gain(0.0, 0.0):
             return (
-                f"{found} Other predictors, trained on the labelled rows, changed it by {others} "
+                f"{found} Other predictors trained on the labelled rows changed it by {others} "
                 "(± standard error); unlabelled rows were not used."
             )
         return (
-            f"{found} The unlabelled rows changed it by {self.unlabelled.change}, other "
-            f"predictors, trained on the labelled rows, by {others} (± standard error)."
+            f"{found} The unlabelled rows changed it by {self.unlabelled.change}, and other "
+            f"predictors trained on the labelled rows by {others} (± standard error)."
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a step is run: eager, compiled, captured in a CUDA graph, or both; whatever works."""
+"""How a step is run: eager, compiled, captured in a CUDA graph, or both; the fastest that works."""
 
 import logging
 import warnings
@@ -20,15 +20,15 @@ logger = logging.getLogger("dessl.training")
 class Accelerated:
     """A step, run in the fastest way that works: on CUDA, one replay of a compiled step's graph.
 
-    What does not work is skipped, with the reason in the log (logger ``dessl.training``), unless
-    the plan says ``"on"``: then it is an error. Finding out takes trial steps, after which
+    Ways that do not work are skipped, with the reason in the log (logger ``dessl.training``),
+    unless the plan says ``"on"``: then it is an error. This takes trial steps, after which
     everything is restored.
 
     Args:
         step: The device work. Its generators are registered with the graph.
 
     Attributes:
-        mode: ``"eager"``, ``"compiled"``, ``"graph"`` or ``"compiled graph"``; known from the
+        mode: ``"eager"``, ``"compiled"``, ``"graph"`` or ``"compiled graph"``; set from the
             first step on.
     """
 
@@ -42,8 +42,8 @@ class Accelerated:
             raise ValueError(f"graph='on' needs CUDA; the data is on {self._device}.")
         if ranks() > 1 and "on" in (plan.compile, plan.graph):
             raise ValueError(
-                "compile='on' and graph='on' are for one process: a step of several ranks waits "
-                "for the others. Use 'auto'."
+                "compile='on' and graph='on' are for one process: with several ranks, a step waits "
+                "for the others. Pass 'auto'."
             )
         alone = ranks() == 1
         self._compile = plan.compile == "on" or (plan.compile == "auto" and on_cuda and alone)
@@ -124,11 +124,11 @@ def beside(device: torch.device, work: Callable[[], None]) -> None:
 def captured(
     work: Callable[[], None], generators: Sequence[torch.Generator] = ()
 ) -> torch.cuda.CUDAGraph:
-    """Return CUDA work as a graph, without doing it.
+    """Capture CUDA work as a graph, without running it.
 
     Args:
-        work: Of fixed shapes, warmed up.
-        generators: What it draws from, apart from PyTorch's own.
+        work: Work of fixed shapes, already warmed up.
+        generators: Generators that it draws from, besides PyTorch's own.
     """
     graph = torch.cuda.CUDAGraph()
     for generator in generators:
@@ -140,7 +140,7 @@ def captured(
 
 @contextmanager
 def unmoved(step: Step) -> Iterator[None]:
-    """Restore everything that a step changes after the block, in the same places of memory."""
+    """After the block, restore everything that a step changes, in place."""
     device = step.data.device
     models = [step.model, step.surrogate, *([step.average.model] if step.average else [])]
     tensors = [t for m in models for t in (*m.parameters(), *m.buffers())]

@@ -2,8 +2,8 @@
 
 A checkpoint is a folder ``step-000001000``: weights as safetensors, everything else in ``state.pt``
 (tensors, numbers and text, read with ``weights_only=True``), and ``manifest.json`` with the sha256
-of each file. It is written beside its place and renamed into it, so a kill at any moment leaves
-either all of it or nothing that is read. Weights that are divided among ranks are in one file for
+of each file. It is written under a temporary name and renamed, so a kill at any moment leaves
+either a complete checkpoint or none. Weights that are divided among ranks are in one file for
 each rank (:mod:`dessl.training.sharded`).
 """
 
@@ -44,19 +44,19 @@ class Checkpoint(NamedTuple):
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint that cannot be used: damaged, of another format, or of another run."""
+    """A checkpoint that cannot be used: damaged, or from another format or run."""
 
 
 def save_checkpoint(
     folder: Path, step: int, weights: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
-    """Write a checkpoint and remove all but it and the one before.
+    """Write a checkpoint, and remove all but the two newest.
 
     Args:
         folder: Where checkpoints are kept.
         step: Steps done.
         weights: State dicts by name.
-        state: Whatever ``torch.load(weights_only=True)`` can read back.
+        state: Other state that ``torch.load(weights_only=True)`` can read.
     """
     from safetensors.torch import save
 
@@ -80,7 +80,7 @@ def save_sharded(
         folder: Where checkpoints are kept, shared by all ranks.
         step: Steps done.
         weights: State dicts by name; each rank writes its part.
-        state: As in :func:`save_checkpoint`; that of rank 0 is written.
+        state: Same as in :func:`save_checkpoint`; that of rank 0 is written.
     """
 
     def finish() -> None:
@@ -103,7 +103,7 @@ def _begin(folder: Path, step: int) -> None:
 
 
 def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
-    """Add files and a manifest of all that is there to a checkpoint, and give it its name."""
+    """Add files and a manifest to a checkpoint, and rename it to its final name."""
     unfinished = _unfinished(folder, step)
     place = folder / f"{PREFIX}{step:09d}"
     sums = {path.name: _sha256_of_file(path) for path in sorted(unfinished.iterdir())}
@@ -128,14 +128,14 @@ def _sha256_of_file(path: Path) -> str:
 
 
 def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
-    """Yield the checkpoints that are whole, the newest first, with a warning for each damaged one.
+    """Yield the intact checkpoints, the newest first, with a warning for each damaged one.
 
     Raises:
         CheckpointError: There are checkpoints, and the caller has skipped all of them.
     """
     if os.path.lexists(folder) and not folder.is_dir():
         raise CheckpointError(
-            f"{folder} must be a folder of checkpoints, and it is not one. Remove it to start the "
+            f"{folder} must be a folder of checkpoints, but it is a file. Remove it to start the "
             "run over."
         )
     places = _places(folder)
@@ -151,14 +151,14 @@ def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
 
 
 def warn_of_damage(error: CheckpointError) -> None:
-    """Say why a checkpoint is skipped."""
-    warnings.warn(f"{error} The checkpoint before it is used.", UserWarning, stacklevel=4)
+    """Warn that a checkpoint is skipped, and why."""
+    warnings.warn(f"{error} Using the previous checkpoint.", UserWarning, stacklevel=4)
 
 
 def load_checkpoint(place: Path) -> Checkpoint:
-    """Read one checkpoint, refusing a damaged one and any file that dessl did not write.
+    """Read one checkpoint, and refuse a damaged one or files not written by dessl.
 
-    Shards are checked, and left to be read by the ranks that need them: the state says where.
+    Shards are checked, and read later by the ranks that need them, from the folder in the state.
     """
     sums = _manifest(place)
     shards = [name for name in sums if SHARD.fullmatch(name)]
@@ -179,7 +179,7 @@ def load_checkpoint(place: Path) -> Checkpoint:
     try:
         state = _state(files.pop("state.pt"))
         weights = {name.removesuffix(WEIGHTS): load(files[name]) for name in files}
-    except Exception as error:  # whatever torch's reader stumbles over in garbage
+    except Exception as error:  # torch's reader raises many kinds of errors on garbage
         raise CheckpointError(
             f"the checkpoint {place} is damaged: its files have the sha256 they were written with, "
             f"but cannot be read ({type(error).__name__})."
@@ -192,7 +192,7 @@ def load_checkpoint(place: Path) -> Checkpoint:
 
 
 def _state(content: bytes) -> Any:
-    """What ``torch.save`` wrote, after a look at the sizes that its parts state.
+    """Read what ``torch.save`` wrote, after checking the sizes that its parts state.
 
     torch.save compresses nothing; from a compressed part, or one of PyTorch's older format, a small
     file could take all memory.
@@ -205,7 +205,7 @@ def _state(content: bytes) -> Any:
 
 
 def _manifest(place: Path) -> dict[str, str]:
-    """The sha256 of each file of a checkpoint, by name, as its manifest says."""
+    """The sha256 of each file of a checkpoint, by name, from its manifest."""
     if place.is_symlink() or not place.is_dir():
         what = "a link" if place.is_symlink() else "a file"
         raise CheckpointError(f"the checkpoint {place} is damaged: it is {what}, not a folder.")
@@ -243,7 +243,7 @@ def clear_litter(folder: Path) -> None:
 
 
 def keep_newest(folder: Path, place: Path) -> None:
-    """Remove all but the newest checkpoints up to ``place``; those after it are of no use."""
+    """Remove all but the newest checkpoints up to ``place``; and all later ones."""
     places = _places(folder)
     before = [other for other in places if other <= place]
     for old in (*before[:-KEPT], *(other for other in places if other > place)):

@@ -1,8 +1,8 @@
 """Which runs of a population are trained together, on any number of ranks.
 
-The groups are kept beside their checkpoints. A population that is resumed on fewer ranks, or in
-larger chunks, keeps its groups, since two of them need not be at the same step; on more ranks, or
-in smaller chunks, those that are too large are cut, and their checkpoints with them.
+The groups are stored next to their checkpoints. A population that is resumed on fewer ranks, or in
+larger chunks, keeps its groups, since two of them may be at different steps; on more ranks, or in
+smaller chunks, groups that are too large are split, and their checkpoints with them.
 """
 
 import json
@@ -34,16 +34,16 @@ def divided(
     shares: int,
     resume: bool,
 ) -> Groups:
-    """Return the groups that are in a folder, those too large cut; new ones where there are none.
+    """Return a folder's groups, splitting those that are too large; new groups if there are none.
 
     Args:
-        out: Of the population; None to keep nothing.
-        risks: Of each run.
-        cut: Called with the folder of a group, its runs, and the folders and places of the parts
-            that they are cut into, to do the same with the checkpoint.
-        chunk: Most runs at once.
-        shares: Ranks that they are divided by.
-        resume: Whether to resume what is there.
+        out: Folder of the population; None to keep nothing.
+        risks: Risk of each run.
+        cut: Called with the folder of a group, its runs, and the folders and positions of its
+            parts, to split the checkpoint in the same way.
+        chunk: Largest number of runs at once.
+        shares: Number of ranks that share them.
+        resume: Whether to resume existing runs.
     """
     most = len(risks) if chunk is None else _checks.whole_number("chunk", chunk, low=1)
     if out is None:
@@ -51,7 +51,7 @@ def divided(
     known = _read(out, len(risks))
     if known is not None and not resume:
         raise FileExistsError(
-            f"{out} has runs already. Pass resume=True to resume them, or choose another folder."
+            f"{out} already has runs. Pass resume=True to resume them, or choose another folder."
         )
     if known is None and any(out.glob(f"{PREFIX}*")):  # as one process began before groups.json
         known = _named(new_groups(risks, most))
@@ -120,7 +120,7 @@ def _cut(
     most: int,
     cut: Callable[[Path, list[int], Mapping[Path, slice]], None],
 ) -> Iterator[tuple[str, list[int]]]:
-    """Yield a group as it is, or its parts, each with its folder's name."""
+    """Yield a group unchanged, or its parts, each with the name of its folder."""
     if len(group) <= most:
         yield name, group
         return
@@ -132,7 +132,7 @@ def _cut(
 
 
 def _read(out: Path, runs: int) -> Groups | None:
-    """The groups that are in a folder; None where there are none."""
+    """The groups in a folder; None if there are none."""
     place = out / FILE
     sweep(place)
     if not place.exists():
@@ -147,13 +147,13 @@ def _read(out: Path, runs: int) -> Groups | None:
     if not sound or any(Path(name).name != name or not name.startswith(PREFIX) for name in found):
         raise ValueError(
             f"{place}: expected the runs of each part of a population, as JSON; got "
-            f"{content[:60].decode(errors='replace')!r}. The file is damaged, or dessl did not "
-            "write it: choose another folder."
+            f"{content[:60].decode(errors='replace')!r}. The file is damaged, or was not written "
+            "by dessl. Choose another folder."
         )
     if len(numbers) != runs:
         raise ValueError(
             f"{out} has a different run (runs: {len(numbers)} there, {runs} now). Choose another "
-            "folder, or train with the settings that run was started with."
+            "folder, or train with the settings of that run."
         )
     groups: Groups = found
     return groups

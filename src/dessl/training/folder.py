@@ -29,14 +29,14 @@ from dessl.training.checkpoint import (
 from dessl.training.member import Event
 from dessl.training.sharded import is_wrapped
 
-# What restoring raises where a checkpoint is whole, but its entries are not those of this run.
+# Errors raised when an intact checkpoint does not match this run.
 UNFIT = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
 LOCK = "lock"  # in the folder of a run: the process that holds it
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-    """Where a run leaves its plan, its history and its checkpoints."""
+    """The folder of a run: its plan, history and checkpoints."""
 
     path: Path
 
@@ -55,13 +55,13 @@ class RunFolder:
     ) -> None:
         """Resume from the newest usable checkpoint, after checking that it belongs to this run.
 
-        What a killed process left half written is removed.
+        Files that a killed process left incomplete are removed.
 
         Args:
             identity: Fields of the run to be trained here that must match to resume.
-            restore: Called with the checkpoint; again with the one before, where the first lacks
-                something.
-            resume: Whether resuming is wanted.
+            restore: Called with the checkpoint; called again with the previous one if something is
+                missing from it.
+            resume: Whether to resume an existing run.
         """
         place = self.path / "run.json"
         clear_litter(self.checkpoints)
@@ -70,7 +70,7 @@ class RunFolder:
         if place.exists():
             if not resume:
                 raise FileExistsError(
-                    f"{self.path} has a run already. Pass resume=True to resume it, or choose "
+                    f"{self.path} already has a run. Pass resume=True to resume it, or choose "
                     "another folder."
                 )
             _check_identity(_read_identity(place), identity, self.path)
@@ -90,7 +90,7 @@ class RunFolder:
             return
 
     def rewrite_history(self, events: Sequence[Event]) -> None:
-        """Cut the history back to a checkpoint: lines written after it will come again."""
+        """Truncate the history to a checkpoint: later lines will be written again."""
         write_whole(self.history, "".join(event.as_line() for event in events))
 
     def append(self, events: Iterable[Event]) -> None:
@@ -101,7 +101,7 @@ class RunFolder:
 
 @contextmanager
 def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
-    """Hold a run's folder, refusing one that another process holds; None for no folder.
+    """Lock a run's folder, and refuse one locked by another process; None for no folder.
 
     The system releases the lock when the process ends, however it ends.
     """
@@ -127,7 +127,7 @@ def locked_folder(path: str | Path | None) -> Iterator[RunFolder | None]:
 
 
 def data_identity(data: SemiData) -> dict[str, Any]:
-    """Return what identifies data: its name, its shape, and the sha256 of all of it."""
+    """Return the identity of data: its name, its shape, and the sha256 of its contents."""
     rows = (data.labelled_rows, data.unlabelled_rows, data.validation_rows)
     own = [*(data.validation or ()), *([] if data.propensity is None else [data.propensity])]
     return {
@@ -139,9 +139,9 @@ def data_identity(data: SemiData) -> dict[str, Any]:
 
 
 def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
-    """Return what identifies a surrogate and a model; views and functions have no text.
+    """Return the identity of a surrogate and a model; views and functions are not included.
 
-    A model is identified by its class, its size and what it prints, without memory addresses.
+    A model is identified by its class, its size and its repr, without memory addresses.
     """
     printed = re.sub(r"\b0x[0-9a-fA-F]+", "", repr(model))
     name = type(model).__name__
@@ -159,7 +159,7 @@ def parts_identity(surrogate: Surrogate, model: nn.Module) -> dict[str, Any]:
 
 
 def sha256_of(*tensors: Tensor) -> str:
-    """Return the sha256 of the tensors' values, without a copy of those that lie in order.
+    """Return the sha256 of the tensors' values, without copying contiguous ones.
 
     >>> sha256_of(torch.tensor([0, 2, 4])) == sha256_of(torch.arange(6)[::2], torch.arange(0))
     True
@@ -174,8 +174,8 @@ def sha256_of(*tensors: Tensor) -> str:
 def _described(surrogate: Surrogate) -> str:
     """One surrogate's kind, plain settings and given tables, the latter by their sha256.
 
-    Buffers of a surrogate that changes after a step are its state and are left out: one that was
-    used before has others.
+    Buffers of a surrogate that changes after each step are its state and are left out: a surrogate
+    that was used before has different ones.
     """
     settings = {
         name: value
@@ -204,8 +204,8 @@ def _read_identity(place: Path) -> dict[str, Any]:
         return found
     raise ValueError(
         f"{place}: expected the plan and data of the run there, as JSON; got "
-        f"{content[:60].decode(errors='replace')!r}. The file is damaged, or dessl did not write "
-        "it: choose another folder."
+        f"{content[:60].decode(errors='replace')!r}. The file is damaged, or was not written by "
+        "dessl. Choose another folder."
     )
 
 
@@ -224,10 +224,10 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
     ]
     if different:
         version = found.get("dessl", "unknown")
-        other = "" if version == __version__ else f", by version {version!s:.40} of dessl"
+        other = "" if version == __version__ else f" and version {version!s:.40} of dessl"
         raise ValueError(
             f"{path} has a different run ({'; '.join(different)}). Choose another folder, or train "
-            f"with the settings that run was started with{other}."
+            f"with the settings of that run{other}."
         )
 
 
@@ -236,7 +236,7 @@ def _said(identity: Mapping[str, Any], key: str) -> str:
 
 
 def flat_identity(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an identity side by side."""
+    """Return the fields of an identity as one flat dict."""
     plan, data = identity.get("plan", {}), identity.get("data", {})
     rest = {key: value for key, value in identity.items() if key not in ("plan", "data")}
     return {**rest, **plan, **{f"data {key}": value for key, value in data.items()}}

@@ -1,4 +1,4 @@
-"""The divergence guard: when a run has diverged, and what to say about it."""
+"""The divergence guard: detect divergence, and explain it."""
 
 import math
 from functools import partial
@@ -26,8 +26,8 @@ class DivergenceError(RuntimeError):
 
     Attributes:
         step: The step, the first being 1.
-        term: A key of ``TERMS``: what went wrong first.
-        value: Its value.
+        term: A key of ``TERMS``: the quantity that went wrong first.
+        value: Value of that quantity.
     """
 
     def __init__(self, message: str, *, step: int, term: str, value: float) -> None:
@@ -35,13 +35,13 @@ class DivergenceError(RuntimeError):
         self.step, self.term, self.value = step, term, value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle whole, notes too, so that a run in another process can say how it ended."""
+        """Pickle including notes, so that a run in another process can report how it ended."""
         made = partial(type(self), step=self.step, term=self.term, value=self.value)
         return made, self.args, self.__dict__
 
 
 class NotFiniteError(ValueError):
-    """Scores that are not finite, so that there is no risk; the run says at which step."""
+    """Scores that are not finite, so that there is no risk; the run reports the step."""
 
     def __init__(self, values: dict[str, float]) -> None:
         super().__init__("the scores are not finite")
@@ -85,14 +85,14 @@ def bad_values(parts: dict[str, Tensor]) -> dict[str, float]:
 def divergence(
     values: dict[str, float], step: int, lam: float, plan: TrainPlan, surrogate: Surrogate
 ) -> DivergenceError:
-    """Return the error that says which term, at which step, and whether λ is past the bound.
+    """Return an error that names the term, the step, and whether λ exceeds the bound.
 
     Args:
-        values: Of the terms at that step.
-        step: The first being 1.
+        values: Values of the terms at that step.
+        step: Number of the step, from 1.
         lam: λ of that step.
-        plan: The run's.
-        surrogate: The run's.
+        plan: Plan of the run.
+        surrogate: Surrogate of the run.
     """
     broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
     term = broken[0] if broken else _largest(values)

@@ -1,4 +1,4 @@
-"""The loop: steps up to the next evaluation, look, write a line, save; for one run or many."""
+"""The training loop: steps, evaluation, a line of history, a checkpoint; for one run or many."""
 
 import time
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from dessl.training.ranks import check_alike, from_each, from_first, lost_ranks,
 
 
 class Trainable(ABC):
-    """What the loop drives: a run, or many that are trained as one.
+    """What the loop trains: one run, or many as one.
 
     Args:
         members: The runs, of one length and one evaluation interval.
@@ -48,7 +48,7 @@ class Trainable(ABC):
         """Evaluate after ``done`` steps, select, and return an event for each run that continues.
 
         Args:
-            began: When the steps since the last evaluation began, by ``time.perf_counter``.
+            began: Start time of the steps since the last evaluation, from ``time.perf_counter``.
         """
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Trainable(ABC):
     def restore(self, saved: Checkpoint) -> None:
         """Resume from a checkpoint, bit for bit.
 
-        Where one lacks something, another can be restored after it.
+        If something is missing from it, another checkpoint can be restored afterwards.
         """
         state = saved.state
         done = _checks.whole_number("done", state["done"], low=1, high=self.steps)
@@ -109,13 +109,13 @@ class Trainable(ABC):
         self.put_back(saved)
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
-        # Copies: PyTorch crashes on a state that begins within another tensor's memory.
+        # Copies: PyTorch crashes on a state that is a view into another tensor.
         self.random_of_ranks = [own.clone() for own in state.get("random_of_ranks", ())]
         if len(self.random_of_ranks) == ranks() > 1:
             torch.set_rng_state(self.random_of_ranks[rank()])
         elif rank() == 0:
             torch.set_rng_state(random)
-        else:  # other ranks than the checkpoint's: draws that no rank has made
+        else:  # the number of ranks changed: use draws that no rank has made
             torch.manual_seed(hash((self.members[0].plan.seed, rank(), done)) % 2**63)
         self.done = done
         self._zero -= seconds
@@ -135,12 +135,12 @@ def drive(
     """Train to the end, from the newest checkpoint in the folder where there is one.
 
     Args:
-        trained: Before its first step.
-        folder: Held by this process; None to keep nothing, or on other ranks than 0.
+        trained: What to train, before its first step.
+        folder: Folder locked by this process; None to keep nothing, or on ranks other than 0.
         shared: The same folder on every rank, for weights that are divided among them.
-        resume: Whether to resume a run that the folder has.
-        callbacks: Each is called with every event.
-        progress: Whether to show a progress bar, where there is a terminal.
+        resume: Whether to resume an existing run in the folder.
+        callbacks: Functions called with every event.
+        progress: Whether to show a progress bar on a terminal.
     """
     _resume(trained, folder, resume=resume)
     last_saved = time.perf_counter()
@@ -171,14 +171,14 @@ def drive(
                 last_saved = time.perf_counter()
             if events:
                 bar.show(events[-1])
-            with forked(trained.device):  # a callback's draws are not the run's
+            with forked(trained.device):  # a callback's draws do not affect the run
                 for event in events:
                     for callback in callbacks:
                         callback(event)
 
 
 def _resume(trained: Trainable, folder: RunFolder | None, *, resume: bool) -> None:
-    """Start every rank where rank 0, which alone has the folder, resumes."""
+    """Start every rank where rank 0 resumes, which alone has the folder."""
     found: list[Checkpoint] = []
     restore = found.append if trained.is_sharded else trained.restore
     identity = trained.identity() if folder or ranks() > 1 else {}

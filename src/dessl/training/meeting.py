@@ -1,8 +1,9 @@
-"""Meeting the other ranks anew after ``torchrun`` has restarted them.
+"""Find the other ranks again after ``torchrun`` has restarted them.
 
 The store of ``torchrun`` outlives its processes, with the addresses of those that have died. Ranks
 that are started again would take these for the addresses of the living and fail to connect
-(pytorch/pytorch#135712, #167288), and no variable counts the attempts alike on all hosts. So the
+(pytorch/pytorch#135712, #167288), and no variable counts the attempts consistently on all hosts. So
+the
 ranks first agree on an unused name, under which all that follows is stored:
 
     rank r   shows a random token
@@ -26,13 +27,13 @@ def fresh_store(store: Any, rank: int, ranks: int, timeout: timedelta) -> Any:
     """Return the part of a store that only the ranks of this attempt use.
 
     Args:
-        store: Of ``torchrun``; it may have entries of processes that have died.
-        rank: Of this process.
-        ranks: How many there are.
-        timeout: After which the others are given up.
+        store: Store of ``torchrun``; it may have entries of dead processes.
+        rank: Rank of this process.
+        ranks: Number of ranks.
+        timeout: Longest time to wait for the others.
 
     Raises:
-        RuntimeError: They did not connect.
+        RuntimeError: The other ranks did not connect.
     """
     until = time.monotonic() + timeout.total_seconds()
     own = secrets.token_hex(8)

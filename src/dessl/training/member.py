@@ -1,4 +1,4 @@
-"""One run of those that are trained: its plan, events, best evaluation, end and result."""
+"""One of the runs being trained: its plan, events, best evaluation, end and result."""
 
 import dataclasses
 import json
@@ -19,23 +19,24 @@ from dessl.training.plan import TrainPlan
 
 @dataclass(frozen=True)
 class Event:
-    """A run at one evaluation; means are over the steps since the one before.
+    """A run at one evaluation; means are over the steps since the previous one.
 
     Attributes:
         step: Steps done.
         steps: Steps of the whole run.
         epoch: Passes through the labelled rows.
-        risk: Mean of what was minimised.
+        risk: Mean risk.
         loss: Mean of L over labelled rows.
-        h_labelled: Mean of the H that debiasing takes back.
-        h_unlabelled: Mean of the H that semi-supervised learning adds.
+        h_labelled: Mean of H over labelled rows (the debiasing term).
+        h_unlabelled: Mean of H over unlabelled rows (the SSL term).
         mask_labelled: Share of labelled rows with H ≠ 0.
-        mask_unlabelled: Share of unlabelled rows with H ≠ 0; None where none are drawn.
+        mask_unlabelled: Share of unlabelled rows with H ≠ 0; None if none are drawn.
         gradient_norm: Mean norm of the gradient.
-        learning_rate: Of the last step.
+        learning_rate: Learning rate of the last step.
         lam: λ of the last step.
-        steps_per_second: Since the evaluation before.
-        validation: Metrics on the validation part, of the averaged weights if the plan has ``ema``.
+        steps_per_second: Steps per second since the previous evaluation.
+        validation: Metrics on the validation part, for the averaged weights if the plan has
+            ``ema``.
         correlation: ρ(L, H) over validation rows.
         lam_opt: Estimated λ of least variance, from validation rows.
         best: Whether this is the best evaluation so far by ``plan.select``.
@@ -69,21 +70,21 @@ Callback: TypeAlias = Callable[[Event], None]
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What training returns.
+    """The result of training.
 
     Attributes:
-        model: The model that was given (or built), with the selected weights, in evaluation mode.
+        model: The given (or built) model with the selected weights, in evaluation mode.
         history: One event for each evaluation.
         step: The step whose weights were selected.
-        steps: Steps done: fewer than planned where patience ran out.
-        plan: How it was trained.
-        mode: How steps were run: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled graph"``;
-            ``"population"`` and what was used there.
-        seconds: How long it took, with evaluations and compiling. For a resumed run, the sessions
-            before it count up to the checkpoint they left; for a run of a population, its share.
+        steps: Steps done; fewer than planned if stopped early.
+        plan: Training plan.
+        mode: How steps were executed: ``"eager"``, ``"compiled"``, ``"graph"``, ``"compiled
+            graph"``; ``"population"`` and how it was executed.
+        seconds: Time taken, including evaluations and compiling. A resumed run includes earlier
+            sessions up to their checkpoint; a run of a population gets its share.
         diverged: Whether the run was stopped in a population because it diverged;
             :func:`dessl.train` raises an error instead.
-        validation_logits: Of a run of a population that keeps them: (evaluations, n, classes), in
+        validation_logits: Logits (evaluations, n, classes), if a population keeps them, in
             the order of ``history``.
     """
 
@@ -120,14 +121,14 @@ class TrainResult:
 
 @dataclass
 class Selection:
-    """The best evaluation so far, and how many came after it."""
+    """The best evaluation so far, and the number of evaluations since."""
 
     value: float = math.nan
     step: int = 0
     waited: int = 0
 
     def take(self, value: float | None, step: int, plan: TrainPlan) -> bool:
-        """Look at one more evaluation and return whether to keep it; NaN is never kept.
+        """Consider one more evaluation and return whether to keep it; NaN is never kept.
 
         One that only equals the best is kept if the plan gives ties to the last, but still counts
         as waiting.
@@ -135,10 +136,10 @@ class Selection:
         if value is None or math.isnan(value):
             if not self.step and not self.waited:
                 warnings.warn(
-                    f"select={plan.select!r} has no value on the validation rows at step {step}; a "
-                    "class may be missing among them. Such evaluations are never selected; if no "
-                    "evaluation has a value, the last weights are kept. Hold out more rows, or "
-                    "select by another metric.",
+                    f"select={plan.select!r} is undefined on the validation rows at step {step}; a "
+                    "class may be missing among them. Such evaluations are never selected; if all "
+                    "are undefined, the last weights are kept. Hold out more rows, or select by "
+                    "another metric.",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -156,18 +157,18 @@ class Selection:
 
 @dataclass
 class Member:
-    """A run as the loop sees it, alone or one of many.
+    """One run in the loop, alone or one of many.
 
     Args:
-        plan: How it is trained.
-        n_labelled: Its labelled rows, by which epochs are counted.
+        plan: Training plan.
+        n_labelled: Number of labelled rows, by which epochs are counted.
     """
 
     plan: TrainPlan
     n_labelled: int
     history: list[Event] = field(default_factory=list)
     selection: Selection = field(default_factory=Selection)
-    ended: int | None = None  # the step it ended at, where that is before the last
+    ended: int | None = None  # the step at which it stopped early
     diverged: bool = False
 
     def evaluated(
@@ -181,16 +182,16 @@ class Member:
         lam_opt: float | None = None,
         lam: float | None = None,
     ) -> Event:
-        """Add an event to the history, select, and end the run where patience has run out.
+        """Add an event to the history, select, and end the run if patience has run out.
 
         Args:
             done: Steps done.
-            means: Of the steps since the last evaluation, by the names of ``totals.NAMES``.
-            pace: Steps a second.
-            validation: Metrics on the validation rows, where there are any.
-            correlation: ρ(L, H) over them.
-            lam_opt: The λ of least variance that they suggest.
-            lam: λ of the last step, where it is not the plan's.
+            means: Means over the steps since the last evaluation, by the names in ``totals.NAMES``.
+            pace: Steps per second.
+            validation: Metrics on the validation rows, if any.
+            correlation: ρ(L, H) over validation rows.
+            lam_opt: Estimated λ of least variance.
+            lam: λ of the last step, if it differs from the plan's.
         """
         plan, best = self.plan, False
         steps = plan.total_steps(self.n_labelled)

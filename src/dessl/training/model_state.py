@@ -12,8 +12,8 @@ from dessl.training.sharded import like
 def state_of(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers by name, shared ones once.
 
-    Unlike ``state_dict`` it has the buffers that are registered with ``persistent=False`` too: the
-    model's predictions may depend on them as on any other.
+    Unlike ``state_dict``, this includes buffers registered with ``persistent=False``: the
+    model's predictions may depend on them too.
 
     >>> list(state_of(nn.BatchNorm1d(3, affine=False)))
     ['running_mean', 'running_var', 'num_batches_tracked']
@@ -23,11 +23,11 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Copy a whole state into a model, refusing that of another architecture.
+    """Copy a whole state into a model, and refuse one of another architecture.
 
     Args:
-        model: Gets the state.
-        state: What :func:`state_of` gave for a model of its architecture.
+        model: Model to load the state into.
+        state: Result of :func:`state_of` for a model of the same architecture.
     """
     own = state_of(model)
     here, there = ({(name, v.shape) for name, v in part.items()} for part in (own, state))
@@ -59,7 +59,7 @@ one batch through the model first.
 
 
 def check_all_in_tensors(model: nn.Module) -> None:
-    """Refuse a model that says it has state outside its parameters and buffers."""
+    """Refuse a model with state outside its parameters and buffers."""
     for part in model.modules():
         if type(part).get_extra_state is not nn.Module.get_extra_state:
             raise ValueError(

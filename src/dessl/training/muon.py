@@ -11,7 +11,7 @@ from dessl import _checks
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest at 0: singular values end within 1 ± 0.35
 ITERATIONS = 5
-LIKE_ADAMW = 0.2  # root mean square of AdamW's updates, about
+LIKE_ADAMW = 0.2  # approximate root mean square of AdamW's updates
 
 
 def orthogonalised(matrices: Tensor) -> Tensor:
@@ -40,16 +40,16 @@ class Muon(torch.optim.Optimizer):
     """Jordan's Muon for weights of two or more dimensions, scaled for AdamW's learning rates.
 
     A convolution is moved as the matrix (maps out, everything else). The update of an m × n matrix
-    is scaled by 0.2 √max(m, n), and weights decay apart from it, as in AdamW, so that its learning
-    rate and decay serve. PyTorch's own takes matrices alone and looks at its learning rate on the
-    host, so that a step with it cannot be captured in a CUDA graph; this one can.
+    is scaled by 0.2 √max(m, n), and weight decay is decoupled as in AdamW, so that AdamW's learning
+    rate and decay can be used. PyTorch's own Muon only takes matrices and reads its learning rate
+    on the host, so that its step cannot be captured in a CUDA graph; this one can.
 
     Args:
         params: Weights of two or more dimensions.
         lr: Learning rate; a tensor on the weights' device is read there.
-        weight_decay: Share of a weight that one step with learning rate 1 would take away.
-        momentum: Of the running mean of gradients, in [0, 1).
-        nesterov: Whether the gradient counts once more beside that mean.
+        weight_decay: Share of a weight that one step with learning rate 1 would remove.
+        momentum: Decay of the running mean of gradients, in [0, 1).
+        nesterov: Whether to use Nesterov momentum.
 
     >>> layer = nn.Linear(3, 2, bias=False)
     >>> muon = Muon(layer.parameters(), lr=0.1)
@@ -75,18 +75,18 @@ class Muon(torch.optim.Optimizer):
         super().__init__(params, settings)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Take further weights, refusing those that are no matrices."""
+        """Add weights, and refuse those with fewer than two dimensions."""
         super().add_param_group(param_group)
         for weight in self.param_groups[-1]["params"]:
             if weight.ndim < 2:
                 raise ValueError(
                     "Muon moves weights of two or more dimensions; got one of shape "
-                    f"{tuple(weight.shape)}. Give biases and normalisation layers to AdamW."
+                    f"{tuple(weight.shape)}. Use AdamW for biases and normalisation layers."
                 )
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every weight that has a gradient; return what the closure did, where there is one.
+        """Move every weight that has a gradient; return the closure's value, if there is one.
 
         Args:
             closure: Computes the gradients, as Lightning hands them over; called once.
@@ -101,7 +101,9 @@ class Muon(torch.optim.Optimizer):
                 continue
             updates = self._updates(weights, group)
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-            alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = {}  # of one shape: together
+            alike: dict[
+                torch.Size, list[tuple[Tensor, Tensor]]
+            ] = {}  # weights of one shape, processed together
             for weight, update in zip(weights, updates, strict=True):
                 alike.setdefault(update.shape, []).append((weight, update))
             for shape, pairs in alike.items():

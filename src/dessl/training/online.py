@@ -1,4 +1,4 @@
-"""λ that follows a run: the λ of least gradient variance in the last layer, on validation rows.
+"""Online λ: the λ of least gradient variance in the last layer, on validation rows.
 
 At each evaluation, with ∇ the gradient with respect to the last layer's weights,
 
@@ -23,8 +23,8 @@ from dessl.theory import optimal_lambda_gradient
 from dessl.training.plan import TrainPlan
 from dessl.training.watch import validation_ids
 
-MOST_ROWS = 512  # validation rows looked at: their gradients are in memory together
-STEP = 0.5  # of the way from the last λ to the new estimate
+MOST_ROWS = 512  # validation rows used: their gradients are in memory together
+STEP = 0.5  # share of the way from the last λ to the new estimate
 
 
 def next_lam(
@@ -33,14 +33,14 @@ def next_lam(
     """Return the λ of the steps until the next evaluation.
 
     Args:
-        lam: Of the steps before.
-        model: What is trained; its last layer must be an ``nn.Linear``.
-        surrogate: Gives H, with draws of its own that leave the run's untouched.
-        data: With its validation part.
-        plan: The run's; ``plan.lam`` is the largest λ.
+        lam: λ of the previous steps.
+        model: Model in training; its last layer must be an ``nn.Linear``.
+        surrogate: Surrogate that gives H; its random draws do not affect the run.
+        data: Data with a validation part.
+        plan: Plan of the run; ``plan.lam`` is the largest λ.
     """
     loss, h = last_layer_gradients(model, surrogate, data)
-    if h.shape != loss.shape:  # no row's H depends on the weights now, so that no λ is better
+    if h.shape != loss.shape:  # H does not depend on the weights now, so no λ is better
         h = torch.zeros_like(loss)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return lam
@@ -61,7 +61,7 @@ def last_layer_gradients(
     row that stands first in the mixture.)
     """
     if data.validation is None:
-        raise ValueError("the gradients are of validation rows; the data has none.")
+        raise ValueError("online λ needs validation rows; the data has none.")
     layer = last_layer(model)
     x, y = data.validation.x[:MOST_ROWS], data.validation.y[:MOST_ROWS]
     rows = Rows(x, validation_ids(data)[:MOST_ROWS])
@@ -77,7 +77,7 @@ def last_layer_gradients(
         of_loss, of_h = (
             torch.autograd.grad(values.sum(), outputs, retain_graph=True, allow_unused=True)
             if values.requires_grad
-            else [None] * len(outputs)  # no row's H depends on the weights now
+            else [None] * len(outputs)  # H does not depend on the weights now
             for values in (losses, h.float())
         )
     inputs = [features for features, _ in calls]
@@ -93,15 +93,15 @@ def last_layer(model: nn.Module) -> nn.Linear:
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
         raise ValueError(
-            "online=True looks at the gradients of the model's last nn.Linear, and the model has "
-            "none. Use a fixed lam."
+            "online=True uses the gradients of the model's last nn.Linear, but the model has none. "
+            "Use a fixed lam."
         )
     return layers[-1]
 
 
 @contextmanager
 def _calls(layer: nn.Linear) -> Iterator[list[tuple[Tensor, Tensor]]]:
-    """Keep what goes into the layer and what comes out, call by call, where gradients pass."""
+    """Record the inputs and outputs of the layer for each call with gradients."""
     calls: list[tuple[Tensor, Tensor]] = []
 
     def keep(module: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:  # noqa: ARG001

@@ -41,10 +41,10 @@ def _undecorated(method: Callable[..., Any]) -> Any:
 
 
 class AdamW(torch.optim.AdamW):
-    """PyTorch's AdamW, step for step, for steps that are never compiled themselves.
+    """PyTorch's AdamW, step for step, for steps that are never compiled.
 
-    PyTorch's imports its compiler at the first step, which takes longer than all steps on a small
-    table: a second and a half of processor time.
+    PyTorch's version imports its compiler at the first step, which takes longer than all training
+    steps on a small table: one and a half seconds of CPU time.
 
     >>> layer = nn.Linear(2, 1)
     >>> layer(torch.ones(1, 2)).sum().backward()
@@ -54,10 +54,14 @@ class AdamW(torch.optim.AdamW):
     add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
     state_dict = _undecorated(torch.optim.AdamW.state_dict)
     load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
-    step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters by their gradients."""
+        _undecorated(torch.optim.AdamW.step)(self, closure)
 
 
-MEMORY: dict[type, set[str]] = {  # what each remembers of a parameter
+MEMORY: dict[type, set[str]] = {  # state kept per parameter
     AdamW: {"step", "exp_avg", "exp_avg_sq"},
     torch.optim.SGD: {"momentum_buffer"},
     Muon: {"momentum_buffer"},
@@ -72,15 +76,15 @@ class Optimisers:
     that a step can be captured in a graph.
 
     Args:
-        model: Whose parameters are trained.
-        plan: Says how.
-        device: Where they are.
+        model: Model to train.
+        plan: Training plan.
+        device: Device of the model.
     """
 
     def __init__(self, model: nn.Module, plan: TrainPlan, device: torch.device) -> None:
         decayed, other = decays(model)
         if not decayed and not other:
-            raise ValueError("the model has no parameter to train: none requires a gradient.")
+            raise ValueError("the model has no parameters to train: none requires a gradient.")
         self.parameters: list[Tensor] = [*decayed, *other]
         on_cuda = device.type == "cuda"
         start = plan.learning_rate
@@ -99,7 +103,7 @@ class Optimisers:
             self.optimisers.append(torch.optim.SGD(groups, self.rate, fused=fused, **momentum))
         elif groups:
             adamw = AdamW(groups, self.rate, fused=fused, capturable=on_cuda)
-            # It would warn that capturable costs speed: the fused one does not mind.
+            # It would warn that capturable is slow, which is not true of the fused version.
             adamw._warned_capturable_if_run_uncaptured = True
             self.optimisers.append(adamw)
 
@@ -111,7 +115,7 @@ class Optimisers:
     def gradient_norm(self) -> Tensor:
         """Return the norm of the whole gradient, shape ()."""
         gradients = [p.grad for p in self.parameters if p.grad is not None]
-        # All on one device and of one type: no need for get_total_norm's grouping of them.
+        # All are on one device and of one type: no need for get_total_norm's grouping.
         norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         return whole(norm)
 
@@ -142,7 +146,7 @@ class Optimisers:
         """Return zeros in the shape of saved memory, divided among ranks as the parameters are.
 
         Args:
-            names: As in ``state_dict``, with dots: ``"0.state.3.momentum_buffer"``.
+            names: Names as in ``state_dict``, with dots: ``"0.state.3.momentum_buffer"``.
         """
         found = {}
         for name in names:
@@ -153,7 +157,7 @@ class Optimisers:
         return found
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a saved memory, keeping the learning rate's place."""
+        """Resume from a saved memory, keeping the learning rate's tensor."""
         for number, optimiser in enumerate(self.optimisers):
             load_memory(optimiser, state[str(number)])
             for parameter, memory in optimiser.state.items():
@@ -170,8 +174,8 @@ def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> N
     """Resume an optimiser's saved memory; its settings stay those of the plan.
 
     Raises:
-        ValueError: It is not the memory of such an optimiser, which PyTorch would find out at the
-            next step.
+        ValueError: It is not the memory of such an optimiser, which PyTorch would only notice at
+            the next step.
     """
     before = optimiser.state_dict()
     settings = [
@@ -183,7 +187,7 @@ def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> N
         group |= own
         for parameter in group["params"]:
             memory = optimiser.state.get(parameter, {})
-            if not group.get("momentum", 1):  # SGD notes None then
+            if not group.get("momentum", 1):  # SGD stores None then
                 memory = {name: value for name, value in memory.items() if value is not None}
             if not _is_memory(memory, parameter, MEMORY[type(optimiser)]):
                 optimiser.load_state_dict(before)  # another checkpoint may be tried next
@@ -191,7 +195,7 @@ def load_memory(optimiser: torch.optim.Optimizer, state: Mapping[str, Any]) -> N
 
 
 def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -> bool:
-    """Whether this is what an optimiser remembers of a parameter; nothing, if it never moved."""
+    """Whether this is an optimiser's state of a parameter; empty if it was never updated."""
     return memory.keys() in (wanted, set()) and all(
         isinstance(value, Tensor)
         and value.is_floating_point()
@@ -203,12 +207,12 @@ def _is_memory(memory: Mapping[str, Any], parameter: Tensor, wanted: set[str]) -
 def stacked_optimiser(
     parameters: Mapping[str, Tensor], decayed: Sequence[str], plan: TrainPlan, rate: Tensor
 ) -> torch.optim.Optimizer:
-    """PyTorch's own optimiser on stacked parameters: right since it works entry by entry.
+    """PyTorch's own optimiser on stacked parameters: correct because it works entry by entry.
 
     Args:
-        parameters: By name, each (K, ...).
-        decayed: Names of those that decay.
-        plan: Says which optimiser; not Muon, which works on whole matrices.
+        parameters: Parameters by name, each (K, ...).
+        decayed: Names of the parameters that decay.
+        plan: Training plan; not with Muon, which works on whole matrices.
         rate: The learning rate, a tensor that may be written into.
     """
     weighted = {True: plan.weight_decay, False: 0.0}

@@ -17,7 +17,7 @@ Optimiser = Literal["sgd", "adamw", "muon"]
 Precision = Literal["float32", "bf16"]
 Switch = Literal["auto", "on", "off"]
 
-EVALUATIONS = 20  # in a run whose plan does not say
+EVALUATIONS = 20  # per run, by default
 
 
 @dataclass(frozen=True)
@@ -28,38 +28,41 @@ class TrainPlan:
         steps: Optimiser steps. Give this or ``epochs``.
         epochs: Passes through the labelled rows, each of n_labelled // labelled_batch steps (at
             least one), as the paper's code counts them; the same for every risk.
-        labelled_batch: Labelled rows in a step.
-        unlabelled_batch: Unlabelled rows in a step. The complete case draws none, whatever is here.
+        labelled_batch: Labelled rows per step.
+        unlabelled_batch: Unlabelled rows per step. The complete case always draws none.
         optimiser: ``"sgd"`` (momentum), ``"adamw"``, or ``"muon"`` for weight matrices and
             convolutions with AdamW for the rest.
-        learning_rate: Its peak.
-        schedule: Of the learning rate: a :mod:`dessl.schedules` schedule, its name, or its dict.
-        momentum: Of SGD and Muon.
-        nesterov: Nesterov's momentum, for SGD and Muon.
-        weight_decay: Never on biases and normalisation layers.
-        lam: λ, its peak.
+        learning_rate: Peak learning rate.
+        schedule: Schedule of the learning rate: one of :mod:`dessl.schedules`, its name, or its
+            dict.
+        momentum: Momentum of SGD and Muon.
+        nesterov: Whether to use Nesterov momentum, for SGD and Muon.
+        weight_decay: Weight decay; never on biases and normalisation layers.
+        lam: Peak λ.
         online: Whether λ follows the gradients of validation rows, from 0 up to ``lam``
-            (:mod:`dessl.training.online`): where H predicts nothing of L it stays at 0.
-        ramp: Of λ, as ``schedule``.
+            (:mod:`dessl.training.online`): if H predicts nothing of L, it stays at 0.
+        ramp: Schedule of λ, in the same form as ``schedule``.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.
-        on: As in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a batch.
-        bound: As in :func:`dessl.debiased_risk`.
+        on: Same as in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a
+            batch.
+        bound: Same as in :func:`dessl.debiased_risk`.
         include_labelled: Whether the unlabelled stream draws labelled rows too, without labels.
         ema: Decay of the averaged weights that are evaluated and kept; 0 for none.
         precision: ``"float32"`` or ``"bf16"`` (autocast).
-        compile: ``"auto"``: on CUDA, where it works. ``"on"``: an error where it does not work.
+        compile: ``"auto"``: on CUDA, if it works. ``"on"``: an error if it does not work.
         graph: The same, for the CUDA graph of a step.
-        evaluate_every: Steps between evaluations, each with a checkpoint; when not given, an epoch
+        evaluate_every: Steps between evaluations, each with a checkpoint; by default an epoch
             for ``epochs``, a twentieth of the run for ``steps``.
         select: ``"last"``, or the validation metric whose best evaluation is kept.
-        ties: Which of equally good evaluations is kept, ``"first"`` or ``"last"``: on few
-            validation rows there are many, and the last is the longest trained.
-        patience: Evaluations without a better ``select`` after which the run ends; None for never.
-        patience_after: Steps after which those evaluations begin to count.
-        seed: Of the two streams, of dropout, and of a model that is given as a function.
+        ties: Which of equally good evaluations is kept, ``"first"`` or ``"last"``: few validation
+            rows give many ties, and the last has trained longest.
+        patience: Evaluations without improvement of ``select`` before the run ends; None for no
+            limit.
+        patience_after: Steps before those evaluations start to count.
+        seed: Seed of the two streams, of dropout, and of a model given as a function.
         guard_every: Steps between checks for NaN and explosions; 0 for evaluations only.
-        risk_limit: Size of the risk past which it counts as exploded.
+        risk_limit: Size of the risk above which the run counts as diverged.
 
     >>> plan = TrainPlan(steps=100, lam=0.5, schedule="cosine")
     >>> TrainPlan.from_dict(plan.as_dict()) == plan
@@ -98,7 +101,9 @@ class TrainPlan:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if isinstance(value := getattr(self, field.name), np.generic):  # JSON takes none
+            if isinstance(
+                value := getattr(self, field.name), np.generic
+            ):  # JSON does not accept it
                 object.__setattr__(self, field.name, value.item())
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
         object.__setattr__(self, "ramp", schedule_from(self.ramp))
@@ -124,7 +129,7 @@ class TrainPlan:
         _checks.whole_number("labelled_batch", self.labelled_batch, low=1)
         for name in ("unlabelled_batch", "guard_every", "patience_after"):
             _checks.whole_number(name, getattr(self, name))
-        _checks.whole_number("seed", self.seed, high=2**64 - 1)  # what PyTorch takes
+        _checks.whole_number("seed", self.seed, high=2**64 - 1)  # PyTorch's limit
         _checks.number("learning_rate", self.learning_rate, low=0, open_low=True, open_high=True)
         for name in ("momentum", "ema"):
             _checks.number(name, getattr(self, name), low=0, high=1, open_high=True)
@@ -142,8 +147,8 @@ class TrainPlan:
         if self.adds_on_all and self.include_labelled:
             which = f"risk={self.risk!r}" if RISKS[self.risk].on_all else "on='all'"
             raise ValueError(
-                f"{which} adds labelled rows to the mean of H, and include_labelled draws them "
-                "into it already: together they would count twice. Choose one."
+                f"{which} adds labelled rows to the mean of H, but include_labelled already draws "
+                "them: together they would count twice. Choose one."
             )
         if RISKS[self.risk].unlabelled and self.unlabelled_batch == 0:
             raise ValueError(
@@ -157,7 +162,7 @@ class TrainPlan:
             )
         if self.patience is not None and self.select == "last":
             raise ValueError(
-                "patience waits for a better validation metric; got select='last'. "
+                "patience needs a validation metric; got select='last'. "
                 "Choose the metric, such as select='accuracy'."
             )
         if self.optimiser == "adamw" and self.momentum != TrainPlan.momentum:
@@ -167,7 +172,7 @@ class TrainPlan:
 
     @property
     def drawn_unlabelled(self) -> int:
-        """Unlabelled rows that a step draws: none in the complete case."""
+        """Unlabelled rows drawn per step: none in the complete case."""
         return self.unlabelled_batch if RISKS[self.risk].unlabelled else 0
 
     @property
@@ -176,7 +181,7 @@ class TrainPlan:
         return self.on == "all" or RISKS[self.risk].on_all
 
     def epoch_steps(self, n_labelled: int) -> int:
-        """Steps of a pass through the labelled rows.
+        """Steps per pass through the labelled rows.
 
         >>> TrainPlan(epochs=1, labelled_batch=72).epoch_steps(900)
         12
@@ -204,11 +209,11 @@ class TrainPlan:
         return self.lam * schedule_from(self.ramp)(step, steps)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the settings as JSON takes them."""
+        """Return the settings as JSON can represent them."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if not self.online:  # so that runs begun before it was a setting can be resumed
+        if not self.online:  # so that runs from before this setting can be resumed
             del values["online"]
-        if not self.patience_after:  # runs from before there was one can be resumed
+        if not self.patience_after:  # so that runs from before this setting can be resumed
             del values["patience_after"]
         return values | {name: schedule_dict(values[name]) for name in ("schedule", "ramp")}
 

@@ -1,9 +1,9 @@
-"""Many runs of one architecture as one computation: how a λ-sweep over splits is trained.
+"""Many runs of one architecture as one computation: the way to train a λ-sweep over splits.
 
 Runs may differ in their label draw, seed, λ and risk. Each has the streams, the selection and the
 early stopping that it would have alone, and ends with the same weights up to rounding. Two
 exceptions: dropout draws other numbers from the same distribution, and AdamW turns rounding into
-steps where a bias before BatchNorm has no other gradient. Events say less about validation rows: no
+steps if a bias before BatchNorm has no other gradient. Events have less about validation rows: no
 correlation, no best λ, and only accuracy and cross-entropy unless runs are selected by another
 metric. Complete-case runs are a population of their own: they never see an unlabelled row.
 """
@@ -57,20 +57,20 @@ def train_population(
 
     Args:
         model: Builds a model; called once for each run, with the run's seed set.
-        surrogate: A term without state or random draws, such as ``"entropy"``; one that has them is
-            refused: train its runs one at a time with :func:`dessl.train`.
-        data: With all labels that any draw uses; one copy of its rows serves all runs.
-        runs: What each run has of its own. All draws must have the same number of labelled rows,
+        surrogate: A term without state or random draws, such as ``"entropy"``; others are refused:
+            train their runs one at a time with :func:`dessl.train`.
+        data: Data with all labels that any draw uses; all runs share its rows.
+        runs: What differs between runs. All draws must have the same number of labelled rows,
             and of validation rows.
-        plan: What they share; its seed, λ, risk and ``guard_every`` are not used. A run that
+        plan: The plan they share; its seed, λ, risk and ``guard_every`` are not used. A run that
             diverges is ended at the next evaluation, with a warning; the others continue.
-        device: Where to train; where the data is, when not given.
-        transform: What the models see of a row in evaluation, as in :func:`dessl.train`.
-        chunk: Most runs at a time, if all of them would not fit in the device's memory.
-        out: Folder for checkpoints, one a minute; None to keep nothing. They are resumed on any
+        device: Device to train on; by default the data's.
+        transform: Transform of rows in evaluation, same as in :func:`dessl.train`.
+        chunk: Largest number of runs at a time, if all of them do not fit in the device's memory.
+        out: Folder for checkpoints, one a minute; None to keep nothing. They can be resumed on any
             number of ranks, and with another ``chunk``.
         resume: Whether to resume from the checkpoints in ``out``.
-        progress: Whether to show a progress bar, where there is a terminal.
+        progress: Whether to show a progress bar on a terminal.
         keep_logits: Whether results have ``validation_logits``.
 
     >>> from dessl.data import draw_labels
@@ -136,24 +136,24 @@ def _check(data: SemiData, runs: Sequence[PopulationRun], plan: TrainPlan) -> No
             )
     if data.stored is not None:
         raise ValueError(
-            "the runs of a population draw rows in memory, and data has unlabelled rows in "
+            "the runs of a population draw rows from memory, but data has unlabelled rows in "
             f"{data.stored.source}. Train the runs one by one with dessl.train."
         )
     if plan.online:
         raise ValueError(
-            "online=True looks at one model's gradients. Give each run a fixed lam, or train the "
-            "runs one by one with dessl.train."
+            "online=True uses the gradients of a single model. Pass each run a fixed lam, or train "
+            "the runs one by one with dessl.train."
         )
     if plan.optimiser == "muon":
         raise ValueError(
-            "Muon works on whole matrices, not entry by entry, and so not on stacked ones. "
-            "Use optimiser='sgd' or 'adamw', or train the runs one by one with dessl.train."
+            "Muon works on whole matrices, so it cannot train stacked models. Use optimiser='sgd' "
+            "or 'adamw', or train the runs one by one with dessl.train."
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Training:
-    """Trains groups of runs, each group as one population; arguments of :func:`train_population`.
+    """Train groups of runs, each group as one population; arguments of :func:`train_population`.
 
     A group is given by the numbers of its runs.
     """
@@ -178,7 +178,7 @@ class _Training:
         return Trained(tuple(population.results()), members)
 
     def cut(self, folder: Path, members: list[int], parts: Mapping[Path, slice]) -> None:
-        """Cut the checkpoint of a group into those of its parts, as :func:`divided` asks."""
+        """Cut the checkpoint of a group into those of its parts, for :func:`divided`."""
         if not RunFolder(folder).checkpoints.is_dir():
             return
         with forked(self.data.device), locked_folder(folder) as held:
@@ -207,14 +207,14 @@ def built_population(
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Population:
-    """Return runs of one batch shape before their first step, equal risks beside each other."""
+    """Return runs of one batch shape before their first step, sorted by risk."""
     models = [_built(factory, run.seed).to(data.device).train() for run in runs]
     check_stackable(surrogate, models, data, fast=data.device.type == "cuda")
     return Population(models, surrogate, data, runs, plan, transform)
 
 
 def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A run's own model; a copy, since a function may return the same module every time."""
+    """A run's own model, copied since a function may return the same module every time."""
     torch.manual_seed(seed)
     built = factory if isinstance(factory, nn.Module) else factory()
     if built is factory or not isinstance(built, nn.Module):
@@ -227,7 +227,7 @@ def _built(factory: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 @contextmanager
 def _advice(runs: int) -> Iterator[None]:
-    """Say what to do if the runs do not fit in the device's memory."""
+    """Explain what to do if the runs do not fit in the device's memory."""
     try:
         yield
     except torch.OutOfMemoryError as error:

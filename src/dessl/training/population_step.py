@@ -1,4 +1,4 @@
-"""One step of K runs: rows → scores → K risks → gradients → update, nothing of it on the host.
+"""One step of K runs: rows → scores → K risks → gradients → update, all on the device.
 
 Each risk depends on its own run's parameters alone, so the gradient of the sum of the K risks is
 the K gradients side by side, and an optimiser that works entry by entry moves all runs at once.
@@ -27,15 +27,15 @@ from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 from dessl.training.totals import Totals
 
-WARM = 3  # steps before the capture, which a graph's memory asks for
+WARM = 3  # warm-up steps before the capture
 AHEAD = 2**24  # row numbers held at once: 128 MiB
 
 
 class RowsAhead:
     """Row numbers (steps, K, n) of the next steps, labelled rows first.
 
-    A stream is one long row of permutations cut into batches, so drawing ``steps`` batches as one
-    large batch gives the very rows that ``steps`` single draws would, in a few operations.
+    A stream is a sequence of permutations cut into batches, so drawing ``steps`` batches as one
+    large batch gives the same rows as ``steps`` single draws, in a few operations.
 
     Args:
         streams: One :class:`~dessl.data.Batches` for each run, of the same batch sizes, at their
@@ -60,7 +60,7 @@ class RowsAhead:
         self._draw()
 
     def advance(self) -> int:
-        """Return where in ``rows`` the next step's are; draw new ones if none are left."""
+        """Return the position of the next step in ``rows``; draw new rows if none are left."""
         if self.used == self.steps:
             self._draw()
             self.used = 0
@@ -85,7 +85,7 @@ class RowsAhead:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a saved state: draw the same rows again and skip those used.
 
-        A part of a larger population draws as few steps ahead as that did.
+        A part of a larger population draws as few steps ahead as the whole did.
         """
         if state["steps"] > self.steps or len(state["streams"]) != len(self._streams):
             raise ValueError(
@@ -108,10 +108,10 @@ def _drawn(stream: Stream, size: int, steps: int) -> Tensor:
 
 
 class Setting(NamedTuple):
-    """What the runs of a population differ in, one entry for each run."""
+    """The settings that differ between runs of a population, one entry per run."""
 
     lams: Sequence[float]
-    risks: Sequence[RiskKind]  # equal ones beside each other
+    risks: Sequence[RiskKind]  # sorted, so that equal ones are adjacent
     weights: Mapping[str, Tensor | None]  # by risk, of its runs' unlabelled rows, (runs, n_u)
 
 
@@ -123,9 +123,9 @@ class PopulationStep:
         surrogate: Without state or draws.
         data: With all labels; which of them a run may see is in its rows.
         plan: Of all runs, except for λ and the risk.
-        setting: λ and the risk of each run.
-        rows: Of each run.
-        steps: Of the whole run.
+        setting: Settings of each run: λ and the risk.
+        rows: Rows of each run.
+        steps: Number of steps of the whole run.
         decayed: Names of the parameters that decay.
     """
 
@@ -146,7 +146,7 @@ class PopulationStep:
         self._kinds = [(kind, len(list(runs))) for kind, runs in groupby(setting.risks)]
         self._lams = torch.tensor(setting.lams, device=device)
         self._weights = setting.weights
-        # Tables on the device: a graph can look a step's numbers up without the host.
+        # Tables on the device: a graph can look up a step's values without the host.
         ramp = schedule_from(plan.ramp)
         shares = [ramp(step, steps) for step in range(steps)]
         rates = [plan.learning_rate_at(step, steps) for step in range(steps)]
@@ -259,15 +259,15 @@ class PopulationStep:
             return
         share = (1 / (self._done[0] + 2)).clamp(min=1 - self.plan.ema)
         for name, parameter in self.models.parameters.items():
-            if parameter.requires_grad:  # all others stay what they are
+            if parameter.requires_grad:  # all others stay unchanged
                 check_fine_enough(parameter)
                 self.average[name].lerp_(parameter, share)
 
     def _captured(self) -> Callable[[], None]:
-        """The step's device work as one CUDA graph, or as it was where that cannot be made.
+        """The step's device work as one CUDA graph, or unchanged if that fails.
 
-        The steps before it were real ones: a trial whose effects are undone, as a single run makes,
-        would need a copy of all K states.
+        The steps before it were real ones: a trial that is undone, as for a single run, would need
+        a copy of all K states.
         """
         try:
             graph = captured(self._work)

@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a progress bar, lines, and TensorBoard."""
+"""Progress of training: a bar, printed lines, and TensorBoard."""
 
 import sys
 import time
@@ -13,11 +13,11 @@ import numpy as np
 from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
 from dessl.training.member import Event
 
-SECONDS = 0.2  # between two moves of the bar
+SECONDS = 0.2  # between two updates of the bar
 
 
 class ProgressBar:
-    """Steps done, time left, the last validation metrics; nothing where nothing is shown."""
+    """Steps done, time left, the last validation metrics; does nothing if not shown."""
 
     def __init__(self, bar: Any = None, task: Any = None) -> None:
         self._bar, self._task, self._moved = bar, task, 0.0
@@ -29,13 +29,13 @@ class ProgressBar:
             self._moved = now
 
     def show(self, event: Event) -> None:
-        """Show what an evaluation found."""
+        """Show the results of an evaluation."""
         if self._bar is not None:
             self._bar.update(self._task, completed=event.step, found=_found(event))
 
 
 class ProgressLines:
-    """Prints lines while networks train.
+    """Print lines while networks train.
 
     Args:
         level: 1 for a line when a network begins, 2 for each evaluation too.
@@ -48,7 +48,7 @@ class ProgressLines:
         self._started, self._network, self._step = time.perf_counter(), 0, 0
 
     def __call__(self, event: Event) -> None:
-        """Print what an evaluation found; a step before the last one is of another network."""
+        """Print the results of an evaluation; a smaller step means another network."""
         if not self._network or event.step <= self._step:
             self._network += 1
             print(f"Network {self._network}: at most {event.steps} steps", flush=True)
@@ -65,22 +65,22 @@ class ProgressLines:
 
 
 class WholeBar:
-    """One bar for work of several parts; it names the present one.
+    """One bar for work of several parts; it names the current one.
 
-    A part that ends early, as training does without a better step, moves the bar to its end.
+    A part that ends early, as with early stopping, moves the bar to its end.
     """
 
     def __init__(self, bar: Any, task: Any, parts: float) -> None:
         self._bar, self._task, self._parts, self._ended = bar, task, parts, 0.0
 
     def move(self, what: str, share: float, parts: float) -> None:
-        """Move to a share of the present part, which counts as so many parts."""
+        """Move to a share of the current part, which counts as ``parts`` parts."""
         self._parts = max(self._parts, self._ended + parts)
         done = self._ended + share * parts
         self._bar.update(self._task, completed=done, total=self._parts, what=what)
 
     def end(self, parts: float) -> None:
-        """Move to the end of the present part."""
+        """Move to the end of the current part."""
         self._ended += parts
         self._bar.update(self._task, completed=self._ended)
 
@@ -114,11 +114,11 @@ _DOING: ContextVar[_Doing | None] = ContextVar("the present part", default=None)
 
 @contextmanager
 def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
-    """Show one bar on the terminal for all that is trained in this block.
+    """Show one bar on the terminal for all training in this block.
 
     Args:
-        parts: How many parts there are likely to be; each is named by :func:`doing`.
-        shown: Whether to show it, where there is a terminal.
+        parts: Expected number of parts, each named by :func:`doing`.
+        shown: Whether to show it on a terminal.
     """
     if not shown or not sys.stderr.isatty() or _WHOLE.get() is not None:
         yield
@@ -136,7 +136,7 @@ def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
 
 @contextmanager
 def doing(what: str, parts: float = 1.0) -> Iterator[None]:
-    """Name what is done in this block on the bar of :func:`whole_bar`, if there is one."""
+    """Name the work of this block on the bar of :func:`whole_bar`, if there is one."""
     whole = _WHOLE.get()
     if whole is None:
         yield
@@ -152,7 +152,7 @@ def doing(what: str, parts: float = 1.0) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(steps: int, done: int, *, shown: bool) -> Iterator[ProgressBar]:
-    """Show a bar, or a part of the whole bar, if that is wanted and there is a terminal."""
+    """Show a bar, or a part of the whole bar, if requested and there is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield ProgressBar()
         return
@@ -187,7 +187,7 @@ class TensorBoard:
     """A callback that writes every number of an event for TensorBoard (``dessl[tensorboard]``).
 
     Args:
-        folder: Where TensorBoard looks.
+        folder: TensorBoard's log folder.
     """
 
     def __init__(self, folder: str | Path) -> None:

@@ -1,10 +1,9 @@
 """Ranks: several processes of one job, on one host or many, as ``torchrun`` starts them.
 
 Work is divided in two ways. One model is trained by all ranks together
-(:mod:`dessl.training.shared_model`); several small trainings are spread, each done by one rank
-alone (:func:`spread`). What is cheap is done by rank 0, and the others get the result
-(:func:`from_first`). Values go from rank to rank through PyTorch's own object collectives, within
-one job.
+(:mod:`dessl.training.shared_model`); several small trainings are spread, each on one rank
+(:func:`spread`). Cheap work is done by rank 0, and the others get the result (:func:`from_first`).
+Values are sent through PyTorch's own object collectives, within one job.
 """
 
 import os
@@ -30,22 +29,22 @@ T = TypeVar("T")
 # Longest wait for another rank: rank 0 may train teachers while the others wait. A process that
 # dies closes its connections, which is noticed at once.
 PATIENCE = timedelta(hours=12)
-COMING = timedelta(minutes=15)  # for all ranks to start
+COMING = timedelta(minutes=15)  # longest wait for all ranks to start
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-_stores: list[Any] = []  # through which ranks without a group can still agree
+_stores: list[Any] = []  # used by ranks without a group
 _apart: ContextVar[bool] = ContextVar("this rank works by itself", default=False)
 
 
 class LostRankError(RuntimeError):
-    """Another process of a distributed run has gone."""
+    """Another process of a distributed run has died."""
 
 
 class FailedRankError(RuntimeError):
-    """What another rank failed with, in its words."""
+    """The error of another rank, with its message."""
 
 
 def rank() -> int:
-    """Return the number of this process in its group; 0 where there is no group.
+    """Return the number of this process in its group; 0 without a group.
 
     >>> rank(), ranks()
     (0, 1)
@@ -54,7 +53,7 @@ def rank() -> int:
 
 
 def ranks() -> int:
-    """Return how many processes work together."""
+    """Return the number of processes in the group."""
     return distributed.get_world_size() if _is_group() else 1
 
 
@@ -76,7 +75,7 @@ def is_launched() -> bool:
     """Whether ``torchrun``, or another launcher, started this process as one of several.
 
     Raises:
-        ValueError: WORLD_SIZE says so, and what is needed to find the others is not set.
+        ValueError: WORLD_SIZE is set, but the variables to find the others are not.
     """
     text = os.environ.get("WORLD_SIZE", "1")
     if not text.isdecimal():
@@ -103,9 +102,9 @@ def is_launched() -> bool:
 def process_group() -> Iterator[torch.device | None]:
     """Join the group that ``torchrun`` started this process in, for the block.
 
-    Yields the device of this rank, its own GPU where there are any; None where ``torchrun`` did not
-    start this process, or a group exists already. If another rank is lost, or fails, and the error
-    is not caught, the script ends with one line, not with a traceback on each of the others.
+    Yields the device of this rank, its own GPU if there are any; None if ``torchrun`` did not start
+    this process, or a group already exists. If another rank is lost or fails, and the error is not
+    caught, the script ends with one line instead of a traceback on each of the other ranks.
     """
     if (distributed.is_available() and distributed.is_initialized()) or not is_launched():
         yield None
@@ -120,21 +119,21 @@ def process_group() -> Iterator[torch.device | None]:
         backend, store=store, rank=own, world_size=size, timeout=PATIENCE
     )
     _stores.append(store)
-    # A rank that ended now would cut off those that are still connecting to it.
+    # A rank that ended now would cut off ranks that are still connecting.
     if store.add("joined", 1) == size:
         store.set("all joined", "")
     store.wait(["all joined"], COMING)
     try:
         yield device
     except (LostRankError, FailedRankError):
-        sys.excepthook = partial(_in_one_line, sys.excepthook)  # where nobody catches it
+        sys.excepthook = partial(_in_one_line, sys.excepthook)  # if nobody catches it
         raise
     finally:
         distributed.destroy_process_group()
 
 
 def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *rest: Any) -> None:
-    """Print what another rank is to blame for once, and all else as usual."""
+    """Print errors caused by another rank once, and all others as usual."""
     if not issubclass(kind, LostRankError | FailedRankError):
         usual(kind, error, *rest)
     elif is_first_to_say(str(error)):
@@ -142,7 +141,7 @@ def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *r
 
 
 def _interruptible(make: Callable[[], T]) -> T:
-    """Return what is made in another thread: PyTorch waits for other hosts without hearing Ctrl-C.
+    """Run a function in another thread: PyTorch ignores Ctrl-C while it waits for other hosts.
 
     An interrupt leaves the thread behind, which ends with the process.
     """
@@ -172,7 +171,7 @@ def _own_device() -> torch.device:
 
 
 class _Outcome(NamedTuple):
-    """What a rank made, or what it failed with."""
+    """A rank's value, or its error."""
 
     value: Any
     failure: str | None = None
@@ -188,7 +187,7 @@ def _outcome(make: Callable[[], object]) -> tuple[_Outcome, Exception | None]:
 
 
 def from_first(make: Callable[[], T]) -> T:
-    """Return what rank 0 makes, by itself, on every rank; an error there is one everywhere.
+    """Compute a value on rank 0 and return it on every rank; an error there is raised everywhere.
 
     >>> from_first(lambda: 3)
     3
@@ -234,8 +233,8 @@ def spread(jobs: Sequence[Callable[[], T]]) -> list[T]:
     """Do each job on one rank, by itself, and return all values on every rank.
 
     Rank r of N does the jobs r, r + N, ... A failure ends its rank's jobs; when the other ranks
-    have done theirs, the first failure, in the order of jobs, is raised on all of them. Warnings
-    are given on every rank.
+    are done with theirs, the first failure, in the order of jobs, is raised on all of them.
+    Warnings are given on every rank.
 
     Args:
         jobs: The same on every rank. Values are sent: tensors on the CPU, numbers, text, and
@@ -268,14 +267,14 @@ def spread(jobs: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def check_alike(facts: Mapping[str, object], what: str) -> None:
-    """Refuse ranks that were given different things to do.
+    """Refuse ranks with different inputs.
 
     Args:
         facts: Numbers or texts by name, such as the sha256 of the data.
-        what: Whose they are, in an error.
+        what: Name of the inputs in the error message.
 
     Raises:
-        ValueError: On every rank, if any rank has others than rank 0.
+        ValueError: On every rank, if any rank differs from rank 0.
     """
     found = from_each(dict(facts))
     for number, theirs in enumerate(found):
@@ -293,20 +292,22 @@ def check_alike(facts: Mapping[str, object], what: str) -> None:
 
 
 def is_first_to_say(line: str) -> bool:
-    """Whether no other rank has said this line; call it once, on the ranks that would.
+    """Whether no other rank has printed this line; call it once, on the ranks that would print it.
 
-    It works after :func:`process_group` has ended, and needs no other rank to live, only the store
+    It works after :func:`process_group` has ended, and needs no other rank alive, only the store
     of ``torchrun``.
     """
     first = True
     for store in _stores[-1:]:
-        with suppress(RuntimeError):  # the store is gone with its host: better twice than never
+        with suppress(
+            RuntimeError
+        ):  # the store is gone with its host: printing twice is better than never
             first = store.add(f"dessl said {line}", 1) == 1
     return first
 
 
 def wait_for_first(seconds: float) -> None:
-    """Wait on ranks other than 0 until rank 0 is here, or has had enough time."""
+    """On ranks other than 0, wait until rank 0 arrives, or until a timeout."""
     for store in _stores[-1:]:
         with suppress(RuntimeError):
             if distributed.is_initialized() and distributed.get_rank() == 0:
@@ -317,7 +318,7 @@ def wait_for_first(seconds: float) -> None:
 
 @contextmanager
 def lost_ranks() -> Iterator[None]:
-    """Say in one line that another process has gone, where communication fails."""
+    """Report in one line that another process has died if communication fails."""
     try:
         yield
     except RuntimeError as error:

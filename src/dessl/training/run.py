@@ -58,30 +58,31 @@ def train(
     """Train a model on labelled and unlabelled rows, on the device where the data is.
 
     Under ``torchrun``, within :func:`dessl.training.ranks.process_group`, the ranks train one model
-    together on the same batches; rank 0 alone writes, shows progress and calls back.
+    together on the same batches; only rank 0 writes, shows progress and runs callbacks.
 
     Runs of one seed draw the same rows at every step, whatever their risk and λ, so that their
     differences are paired. The complete case draws labelled rows only.
 
     Args:
-        model: From rows (n, ...), as the surrogate's views show them, to logits (n, classes). It is
-            trained in place. A function that builds it is called with ``plan.seed`` set, so that
-            runs of one seed start alike. Its parameters and buffers, in its ``state_dict`` or not,
-            are what is selected and saved.
+        model: Network from rows (n, ...), transformed by the surrogate's views, to logits (n,
+            classes). It is trained in place. A function that builds it is called with ``plan.seed``
+            set, so that
+                runs of one seed start with the same weights. Its parameters and all buffers,
+                persistent or not, are selected and saved.
         surrogate: The unlabelled term H, its name in ``dessl.SURROGATES``, or a function h(logits)
             or h(model, x).
-        data: With its labels drawn; its validation part is used at evaluations. Validation rows
-            that are not held out of x get the ids after the largest, for terms that look rows up.
-        plan: How to train.
-        callbacks: Each is called with an :class:`Event` at every evaluation.
+        data: Data with its labels drawn; its validation part is used at evaluations. Validation
+            rows that are not part of x get the ids after the largest, for terms that look up rows.
+        plan: Training plan.
+        callbacks: Functions called with an :class:`Event` at every evaluation.
         out: Folder for ``run.json``, ``history.jsonl`` and checkpoints; None to keep nothing.
-        resume: Whether to resume from the checkpoints in ``out``; if False, a folder that has a run
+        resume: Whether to resume from the checkpoints in ``out``; if False, a folder with a run
             is refused.
-        transform: What the model sees of a row in evaluation: give the normalisation of the views.
-            Levels in [0, 1] for uint8 images and rows as they are otherwise, if not given.
-        progress: Whether to show a progress bar, where there is a terminal.
-        sync_batch_norm: Whether BatchNorm takes its statistics over the rows of all ranks, as in
-            one process, by PyTorch's ``SyncBatchNorm``; for GPUs. Over each rank's own if not.
+        transform: Transform of rows in evaluation; pass the normalisation of the views. Default:
+            levels in [0, 1] for uint8 images, unchanged rows otherwise.
+        progress: Whether to show a progress bar on a terminal.
+        sync_batch_norm: Whether BatchNorm computes its statistics over the rows of all ranks, as in
+            one process, by PyTorch's ``SyncBatchNorm``; only on GPUs. Default: each rank's own.
 
     >>> from dessl.models import MLP
     >>> x = torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
@@ -104,7 +105,7 @@ def train(
     with _seeded(plan.seed, data.device), locked_folder(out if first else None) as folder:
         model = _built(model, plan.seed)
         if not first:
-            torch.manual_seed(hash((plan.seed, rank())) % 2**63)  # dropout of its own
+            torch.manual_seed(hash((plan.seed, rank())) % 2**63)  # each rank has its own dropout
         check_initialised(model)
         if folder or plan.select != "last" or plan.ema:
             check_all_in_tensors(model)
@@ -129,15 +130,15 @@ class Run(Trainable):
     """A run between two steps.
 
     Args:
-        model: What is trained.
-        surrogate: The unlabelled term; its state and its draws start afresh.
-        data: On the device where to train.
-        plan: How.
-        transform: What the model sees of a row in evaluation.
-        sync_batch_norm: As in :func:`train`.
+        model: Model to train.
+        surrogate: The unlabelled term; its state and its draws start anew.
+        data: Data on the training device.
+        plan: Training plan.
+        transform: Transform of rows in evaluation.
+        sync_batch_norm: Same as in :func:`train`.
 
     Attributes:
-        norms: BatchNorm layers that others stand in for until the end.
+        norms: BatchNorm layers that are replaced until the end.
     """
 
     keeps_history = True
@@ -162,7 +163,7 @@ class Run(Trainable):
             model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         try:
             surrogate.prepare(model, id_range(data), data.n_classes)
-        except AssertionError:  # of PyTorch, where a wrapped model is copied
+        except AssertionError:  # PyTorch raises it when a wrapped model is copied
             check_copyable(model, type(surrogate).__name__)
             raise
         surrogate.to(data.device).train()
@@ -175,7 +176,7 @@ class Run(Trainable):
         self.batches = streams(data, plan)
         self.stored = stored_stream(data, plan)
         self.selected: dict[str, Tensor] | None = None
-        self.online_lam = 0.0  # where the plan lets λ follow validation rows
+        self.online_lam = 0.0  # used if the plan has online=True
 
     def lam_at(self, step: int) -> float:
         """Return λ of a step, the first being 0."""
@@ -183,7 +184,7 @@ class Run(Trainable):
         return min(self.online_lam, peak) if self.plan.online else peak
 
     def take(self, step: int) -> None:
-        """Draw rows and take a step; look for divergence where the plan says so."""
+        """Draw rows and take a step; check for divergence when the plan says so."""
         rows = torch.cat(self.batches.draw())
         stored = None if self.stored is None else Rows(*self.stored.draw())
         plan = self.plan
@@ -191,13 +192,13 @@ class Run(Trainable):
             rate = plan.learning_rate_at(step, self.steps)
             self.accelerated(rows, rate, self.lam_at(step), stored)
         except NotFiniteError as error:
-            self._guard()  # a step before this one may have been past the limit
+            self._guard()  # an earlier step may have exceeded the limit
             raise self._diverged(step + 1, error.values) from error
         if plan.guard_every and (step + 1) % plan.guard_every == 0:
             self._guard()
 
     def observe(self, began: float) -> list[Event]:
-        """Evaluate, select, and start to count again."""
+        """Evaluate, select, and reset the totals."""
         self._guard()
         (means,) = self.step.totals.means()
         pace = self.pace(began)
@@ -211,7 +212,7 @@ class Run(Trainable):
         except NotFiniteError as error:
             raise self._diverged(self.done, error.values) from error
         divide_again(step.model)
-        seen = from_first(lambda: watch)  # one answer, so that all ranks select and end together
+        seen = from_first(lambda: watch)  # one result, so that all ranks select and end together
         event = self.member.evaluated(
             self.done,
             means,
@@ -269,7 +270,7 @@ class Run(Trainable):
             state["optimiser"], weights["optimiser"] = apart_from_tensors(state["optimiser"])
             state["shards"] = {part: list(tensors) for part, tensors in weights.items()}
         whole = state_of(step.surrogate)
-        if whole.keys() - state["surrogate"].keys():  # a teacher has buffers that it leaves out
+        if whole.keys() - state["surrogate"].keys():  # a teacher omits some buffers
             weights["surrogate"] = whole
         return Checkpoint(weights, state)
 
@@ -293,7 +294,7 @@ class Run(Trainable):
             self.online_lam = float(state["online_lam"])
 
     def _gathered(self, saved: Checkpoint) -> Checkpoint:
-        """The checkpoint with its shards read, as the model needs them: divided, or whole."""
+        """The checkpoint with its shards read, sharded or whole, as the model needs them."""
         weights, state = saved
         if PLACE not in state:
             return saved
@@ -333,12 +334,12 @@ def _check(plan: TrainPlan, data: SemiData) -> None:
         )
     if plan.online and data.propensity is not None:
         raise ValueError(
-            "online=True estimates λ for labels that are missing completely at random, and data "
+            "online=True estimates λ for labels that are missing completely at random, but data "
             "has propensities. Use a fixed lam."
         )
     if plan.select != "last" and data.validation is None:
         raise ValueError(
-            f"select={plan.select!r} needs a validation part, and data has none. Hold rows out "
+            f"select={plan.select!r} needs a validation part, but data has none. Hold rows out "
             "with draw_labels(..., n_validation=...), or keep select='last'."
         )
 
@@ -351,7 +352,7 @@ def _built(model: nn.Module | Callable[[], nn.Module], seed: int) -> nn.Module:
         raise TypeError(
             f"model must be an nn.Module or a function that builds one; got {type(built).__name__}."
         )
-    torch.manual_seed(seed)  # so that dropout draws alike whether the model was given or built
+    torch.manual_seed(seed)  # so that dropout is the same whether the model was given or built
     return built
 
 

@@ -1,10 +1,10 @@
 """Models whose weights are divided among the ranks by FSDP2, and their checkpoints.
 
 A model that the user has wrapped with ``torch.distributed.fsdp.fully_shard`` has parameters of
-which each rank holds a part (``DTensor``), and so do its optimiser's memory and the selected
+which each rank has a part (``DTensor``), and so do its optimiser's memory and the selected
 weights. ``torch.distributed.checkpoint`` writes them, each rank its own, as safetensors beside the
 ``state.pt`` of rank 0, and reads them back for another number of ranks, or for one process. Its
-usual format would have to be unpickled; safetensors are not.
+usual format needs pickle; safetensors do not.
 """
 
 import logging
@@ -32,17 +32,17 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 def is_wrapped(model: nn.Module) -> bool:
-    """Whether the user has wrapped a model for several ranks: it takes care of its gradients.
+    """Whether the user has wrapped a model for several ranks: it averages its gradients itself.
 
-    ``fully_shard`` and ``replicate`` give the model a class of PyTorch's; importing it to compare
-    would cost every run a second.
+    ``fully_shard`` and ``replicate`` change the model's class to one of PyTorch's; importing it to
+    compare would cost every run a second.
     """
     kinds = ("torch.distributed.fsdp.", "torch.distributed._composable.")
     return any(base.__module__.startswith(kinds) for base in type(model).__mro__)
 
 
 def divide_again(model: nn.Module) -> None:
-    """Divide weights among the ranks that a forward pass without a backward one has gathered.
+    """Reshard weights that a forward pass without a backward pass has gathered.
 
     PyTorch leaves those of the outermost wrapped module whole until the next backward pass; what
     is read from or written to them meanwhile is not in the parts that ranks hold.
@@ -54,15 +54,15 @@ def divide_again(model: nn.Module) -> None:
 
 
 def check_copyable(model: nn.Module, what: str) -> None:
-    """Refuse a wrapped model where a copy of it would be made.
+    """Refuse a wrapped model that would have to be copied.
 
     Args:
-        model: Of the user.
-        what: What would keep the copy, in an error.
+        model: The user's model.
+        what: Name of the feature that needs the copy, for the error message.
     """
     if is_wrapped(model):
         raise ValueError(
-            f"{what} keeps a copy of the model, which PyTorch does not make of one wrapped with "
+            f"{what} needs a copy of the model, but PyTorch cannot copy one wrapped with "
             "fully_shard or replicate. Pass the model itself, for DistributedDataParallel, or "
             "train without the copy."
         )
@@ -75,7 +75,7 @@ def whole(value: Tensor) -> Tensor:
 
 
 def like(own: Tensor, value: Tensor) -> Tensor:
-    """Return a value divided among ranks as ``own`` is, where it is not yet."""
+    """Return a value sharded like ``own``, if it is not yet."""
     if not _is_divided(own) or _is_divided(value):
         return value
     from torch.distributed.tensor import DTensor, distribute_tensor
@@ -91,9 +91,9 @@ def _is_divided(value: object) -> bool:
 
 
 def same_buffers(model: nn.Module) -> None:
-    """Give every rank the buffers of rank 0, as DistributedDataParallel does.
+    """Copy the buffers of rank 0 to every rank, as DistributedDataParallel does.
 
-    BatchNorm's running statistics are of the rows that a rank saw.
+    BatchNorm's running statistics depend on the rows that a rank saw.
     """
     for buffer in model.buffers():
         if not _is_divided(buffer):
@@ -121,7 +121,7 @@ def apart_from_tensors(state: Any, at: str = "") -> tuple[Any, dict[str, Tensor]
 
 
 def together_with(state: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """Put tensors in the place of their marks.
+    """Replace marks by their tensors.
 
     >>> import torch
     >>> together_with({"a": [1, "divided among ranks: a.1"]}, {"a.1": torch.ones(2)})
@@ -137,7 +137,7 @@ def together_with(state: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def write_shards(place: Path, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
-    """Write tensors into a folder, each rank those that it holds; all ranks call it."""
+    """Write tensors into a folder, each rank its own; all ranks call it."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
@@ -149,7 +149,7 @@ def write_shards(place: Path, parts: Mapping[str, Mapping[str, Tensor]]) -> None
 def read_shards(place: Path, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
     """Read tensors from a folder into those given, whole or divided among any number of ranks.
 
-    All ranks call it where they are divided; otherwise each rank may, by itself.
+    All ranks must call it for sharded tensors; otherwise each rank may call it alone.
 
     Raises:
         RuntimeError: The files are not shards, or have other tensors.
@@ -167,7 +167,7 @@ def read_shards(place: Path, parts: Mapping[str, Mapping[str, Tensor]]) -> None:
         why = next(iter(error.failures.values()), (error,))[0]
         raise RuntimeError(
             f"the shards in {place} do not have the tensors of this run ({why!r:.200}). Delete "
-            "this folder to resume from the checkpoint before it."
+            "this folder to resume from the previous checkpoint."
         ) from error
 
 
@@ -182,7 +182,7 @@ def _named(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without PyTorch's warning that one process is one process, and its log of what it raises."""
+    """Silence PyTorch's warning about a single process, and its log of errors that it raises."""
     root = logging.getLogger()
     root.addFilter(_is_of_others)
     try:

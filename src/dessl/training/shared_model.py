@@ -1,12 +1,12 @@
 """SharedModel: each pass through a model shared by the ranks, through DistributedDataParallel.
 
-Every rank draws the same global batch, with the same views, from the same streams. Of each pass
-through the model it computes its share of the rows, and the logits of all ranks are put together,
+Every rank draws the same global batch, with the same views, from the same streams. In each pass
+through the model it computes its share of the rows, and the logits of all ranks are concatenated,
 
     z = (z_1, ..., z_N),   ∂z/∂θ on rank r: N · ∂z_r/∂θ
 
 so that risk, thresholds and memories are those of the whole batch, as in one process, whatever the
-method and however many rows a rank has. DistributedDataParallel takes the mean of the gradients,
+method and number of rows per rank. DistributedDataParallel averages the gradients,
 which with the factor N is their sum: the gradient of the risk of the whole batch.
 """
 
@@ -25,7 +25,7 @@ class SharedModel(nn.Module):
 
     Args:
         model: The same on every rank, on this rank's device. One that the user has wrapped with
-            ``fully_shard`` or ``replicate`` is left as it is: it means gradients itself.
+            ``fully_shard`` or ``replicate`` stays unchanged: it averages gradients itself.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -39,7 +39,7 @@ class SharedModel(nn.Module):
         self.model = nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the logits (n, classes) of all rows; gradients pass to this rank's own."""
+        """Return the logits (n, classes) of all rows; gradients flow to this rank's rows."""
         if self._sharded and self.model.training:
             same_buffers(self.model)
         own = share(len(x)).to(x.device)
@@ -47,7 +47,7 @@ class SharedModel(nn.Module):
 
 
 class Replaced(NamedTuple):
-    """A BatchNorm layer that another one stands in for."""
+    """A BatchNorm layer that is replaced for the time of training."""
 
     parent: nn.Module
     name: str
@@ -55,7 +55,7 @@ class Replaced(NamedTuple):
 
 
 def synchronise_norms(model: nn.Module) -> list[Replaced]:
-    """Let BatchNorm layers take their statistics over the rows of all ranks, as in one process.
+    """Make BatchNorm layers compute statistics over the rows of all ranks, as in one process.
 
     PyTorch's ``SyncBatchNorm`` takes their place, with the same parameters and buffers. Returns
     what :func:`put_norms_back` needs; nothing in one process.
@@ -67,13 +67,14 @@ def synchronise_norms(model: nn.Module) -> list[Replaced]:
         return []
     if is_wrapped(model):
         raise ValueError(
-            "sync_batch_norm=True comes too late for a model wrapped with fully_shard or replicate."
-            " Convert it with torch.nn.SyncBatchNorm.convert_sync_batchnorm before you wrap it."
+            "sync_batch_norm=True cannot be applied to a model wrapped with fully_shard or "
+            "replicate. Convert it with torch.nn.SyncBatchNorm.convert_sync_batchnorm before "
+            "wrapping it."
         )
     if next(model.parameters()).device.type != "cuda":
         raise ValueError(
             "sync_batch_norm=True needs GPUs: PyTorch's SyncBatchNorm does not run on the CPU. "
-            "Leave it off: BatchNorm then takes its statistics over each rank's own rows."
+            "Omit it: BatchNorm then uses each rank's own rows."
         )
     return replace_norms(model)
 
@@ -106,7 +107,7 @@ def replace_norms(model: nn.Module) -> list[Replaced]:
 
 
 def put_norms_back(replaced: Sequence[Replaced]) -> None:
-    """Undo :func:`replace_norms`; the layers have what was learnt."""
+    """Undo :func:`replace_norms`; the layers keep what was learnt."""
     for parent, name, layer in replaced:
         layer.train(getattr(parent, name).training)
         setattr(parent, name, layer)
@@ -115,7 +116,7 @@ def put_norms_back(replaced: Sequence[Replaced]) -> None:
 def share(n: int) -> Tensor:
     """Return the numbers of this rank's rows out of n: every N-th.
 
-    With fewer rows than ranks the last ranks take the first row, whose logits are thrown away, so
+    With fewer rows than ranks the last ranks take the first row, whose logits are discarded, so
     that every rank takes part.
 
     >>> share(5).tolist()
@@ -145,7 +146,7 @@ def _put_together(logits: Tensor, n: int) -> Tensor:
 
 
 class _ScaledGradient(torch.autograd.Function):
-    """The same values, with a gradient that is so many times as large."""
+    """The same values, with the gradient multiplied by a factor."""
 
     @staticmethod
     def forward(values: Tensor, factor: int) -> Tensor:  # noqa: ARG004

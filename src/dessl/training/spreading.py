@@ -1,4 +1,4 @@
-"""Several trainings on several ranks: each is done by one of them, and all have the results."""
+"""Several trainings on several ranks: each is done by one rank, and all get the results."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Trained(NamedTuple, Generic[T]):
-    """The results of a training of one run or many, and what else came of it."""
+    """The results of a training of one run or many, and its other outputs."""
 
     results: tuple[TrainResult, ...]
     beside: T
@@ -30,7 +30,7 @@ def spread_trainings(
     Args:
         jobs: The trainings; the same on every rank.
         build: Builds a model, for the weights that another rank has trained.
-        device: Where this rank's models are.
+        device: Device of this rank's models.
     """
     if ranks() == 1:
         return [job() for job in jobs]
@@ -60,7 +60,7 @@ def _received(
 ) -> Trained[T]:
     results = []
     for result, state in zip(sent.results, weights, strict=True):
-        with torch.random.fork_rng(devices=[]):  # these first weights are thrown away
+        with torch.random.fork_rng(devices=[]):  # these initial weights are discarded
             model = build().to(device)
         put_into(model, state)
         results.append(dataclasses.replace(result, model=model.eval()))

@@ -22,7 +22,7 @@ def stacked_conv2d(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: 
 
     Args:
         x: Rows of each model.
-        weight: Of each model.
+        weight: Weights of each model.
         bias: (K, O).
         padding: Zeros on each side.
         relu: Whether negative results become zero.
@@ -157,7 +157,7 @@ def with_mapped_convolutions(model: nn.Module) -> nn.Module:
         children = [*parent.named_children(), ("", nn.Identity())]
         for (name, layer), (after, follower) in pairwise(children):
             if isinstance(layer, nn.Conv2d) and fits(layer):
-                # Only a Sequential says that what stands next also comes next.
+                # Only a Sequential guarantees that the next entry is also called next.
                 relu = isinstance(parent, nn.Sequential) and type(follower) is nn.ReLU
                 setattr(parent, name, MappedConv2d(layer, relu=relu))
                 if relu:

@@ -34,7 +34,7 @@ class StackedModel:
     """K models whose parameters are tensors (K, ...).
 
     Args:
-        models: Of one architecture, each with its own state. They are copied.
+        models: Models of one architecture, each with its own state. They are copied.
         fast: Whether convolutions go through :func:`~dessl.training.stacked_convolution.conv2d`
             rather than PyTorch's grouped convolution; the same values either way.
 
@@ -160,7 +160,7 @@ def check_stackable(
         surrogate: The term.
         models: Two at least, or one that is then taken twice; on the data's device.
         data: The first rows are tried.
-        fast: As in :class:`StackedModel`.
+        fast: Same as in :class:`StackedModel`.
     """
     check_initialised(models[0])
     check_all_in_tensors(models[0])
@@ -184,8 +184,8 @@ def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scor
     alone = surrogate(probe, rows)
     if probe.passes != int(probe.traces) and any(True for _ in model.buffers()):
         raise ValueError(
-            f"{name} makes passes that must leave no trace in a model's buffers, such as "
-            f"BatchNorm's statistics; stacked models cannot do that. {ALONE}"
+            f"{name} makes passes that must not change a model's buffers, such as BatchNorm's "
+            f"statistics; stacked models cannot do that. {ALONE}"
         )
     pairs = zip(joint, alone, strict=True)
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in pairs):

@@ -32,7 +32,7 @@ class PopulationRun:
     """What one run of a population has of its own.
 
     Args:
-        seed: Of its initial weights and its streams.
+        seed: Seed of its initial weights and its streams.
         draw: Which rows are labelled, held out for validation, and unlabelled.
         lam: λ, its peak.
         risk: A key of ``dessl.risk.RISKS``.
@@ -58,9 +58,9 @@ class Population(Trainable):
         models: One for each run, on the data's device.
         surrogate: Without state.
         data: With all labels that any draw uses.
-        runs: What each run has of its own, equal risks beside each other.
-        plan: What they share.
-        transform: What the models see of a row in evaluation.
+        runs: What differs between runs, sorted by risk.
+        plan: Plan that they share.
+        transform: Transform of rows in evaluation.
     """
 
     save_seconds = 60.0
@@ -83,7 +83,7 @@ class Population(Trainable):
         self.validation = Validation.of(self.parts, transform)
         if plan.select != "last" and self.validation is None:
             raise ValueError(
-                f"select={plan.select!r} needs validation rows, and the draws have none. Hold rows "
+                f"select={plan.select!r} needs validation rows, but the draws have none. Hold rows "
                 "out with draw_labels(..., n_validation=...), or keep select='last'."
             )
         fast = data.device.type == "cuda"
@@ -105,7 +105,7 @@ class Population(Trainable):
         self.logits: list[Tensor] = []  # (K, n, classes) of each evaluation
 
     def _state(self) -> dict[str, Tensor]:
-        """What is evaluated: parameters (averaged ones, where there are any) and buffers."""
+        """The evaluated state: parameters (averaged ones, if any) and buffers."""
         return {**self.step.evaluated, **self.models.buffers}
 
     def take(self, step: int) -> None:
@@ -144,7 +144,7 @@ class Population(Trainable):
         plan = member.plan
         warnings.warn(
             f"the run of seed {plan.seed}, risk {plan.risk!r} and λ = {plan.lam:g} diverged at "
-            f"step {step} and was ended; the other runs continue. Its last good state is kept.",
+            f"step {step} and was stopped; the other runs continue. Its last good state is kept.",
             UserWarning,
             stacklevel=5,
         )

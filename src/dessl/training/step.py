@@ -1,4 +1,4 @@
-"""One step of training: rows → scores → risk → gradient → update, nothing of it on the host."""
+"""One step of training: rows → scores → risk → gradient → update, all on the device."""
 
 import copy
 import dataclasses
@@ -27,14 +27,14 @@ from dessl.training.totals import Totals
 class WeightAverage:
     """Averaged weights for evaluation: θ̄ ← θ̄ + (1 − d)(θ − θ̄), d = min(decay, 1 − 1/(t + 1)).
 
-    The rule is that of the mean teacher: the first steps all weigh alike, so that the initial
+    The rule is that of the mean teacher: the first steps have equal weights, so that the initial
     weights are soon forgotten. Buffers, such as BatchNorm's running statistics, are copied, and so
     are whole numbers. Trained weights in half precision are refused: the average would not move.
     (PyTorch's ``swa_utils`` does not fit: it reads a counter on the device, and so waits.)
 
     Args:
-        model: Whose weights are averaged; a deep copy of it is made.
-        decay: In (0, 1).
+        model: Model whose weights are averaged; it is deep-copied.
+        decay: Decay in (0, 1).
 
     >>> model = nn.Linear(1, 1, bias=False)
     >>> average = WeightAverage(model, decay=0.9)
@@ -64,10 +64,10 @@ class Step:
     """A step's device work, with all that it changes: shapes are fixed and no value is read.
 
     Args:
-        model: What is trained.
-        surrogate: Prepared, and where the model is.
-        data: Where the model is.
-        plan: How to train.
+        model: Model to train.
+        surrogate: Prepared surrogate, on the model's device.
+        data: Data on the model's device.
+        plan: Training plan.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Step:
         self.compiled(on=False)
 
     def compiled(self, *, on: bool) -> None:
-        """Compile the passes through the model and what comes of them, or leave all as it is."""
+        """Compile the passes through the model and what comes of them, or change nothing."""
         parts: list[Callable[..., Any]] = [self.scores, self.risk, self.count]
         if on:
             parts = [torch.compile(part, dynamic=False) for part in parts]
@@ -154,10 +154,10 @@ class Step:
 
 
 def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
-    """Weights of a batch's unlabelled rows, (unlabelled_batch,), where H is added on all rows.
+    """Weights of a batch's unlabelled rows, (unlabelled_batch,), if H is added on all rows.
 
     The mean over all data has n_u unlabelled rows to n_l labelled ones, whatever a batch has. None
-    where the number of rows does not matter.
+    if the number of rows does not matter.
     """
     if not plan.adds_on_all:
         return None
@@ -167,20 +167,20 @@ def unlabelled_weights(plan: TrainPlan, data: SemiData) -> Tensor | None:
 
 
 def check_propensity(risk: RiskKind, data: SemiData) -> None:
-    """Refuse data without propensities where the risk needs them."""
+    """Refuse data without propensities if the risk needs them."""
     if RISKS[risk].needs_propensity and data.propensity is None:
         raise ValueError(
-            f"risk={risk!r} needs the probability that each labelled row got its label. Pass "
+            f"risk={risk!r} needs the probability of each labelled row to be labelled. Pass "
             "SemiData(..., propensity=...), or train with risk='debiased' if labels are missing "
             "completely at random."
         )
 
 
 def plan_for(plan: TrainPlan, data: SemiData) -> TrainPlan:
-    """Return the plan with the debiased risk in its inverse-propensity form, if data asks for it.
+    """Return the plan with the inverse-propensity form of its risk, if the data has propensities.
 
     Raises:
-        ValueError: The data has propensities, and the plan an option that this form lacks.
+        ValueError: The data has propensities, but the plan has an option that this form lacks.
     """
     if plan.risk != "debiased" or data.propensity is None:
         return plan
@@ -192,7 +192,7 @@ def plan_for(plan: TrainPlan, data: SemiData) -> TrainPlan:
     if odd:
         raise ValueError(
             f"{', '.join(odd)} cannot be used with data that has propensities: labels are then "
-            "weighed by 1/π, and H is added on all rows. Leave the default."
+            "weighted by 1/π, and H is added on all rows. Keep the default."
         )
     return dataclasses.replace(plan, risk="inverse_propensity")
 
@@ -209,15 +209,15 @@ def streams(data: SemiData, plan: TrainPlan) -> Batches:
 
 
 def stored_stream(data: SemiData, plan: TrainPlan) -> StoredStream | None:
-    """Return the stream of unlabelled rows that are not in memory; None where none are drawn."""
+    """Return the stream of unlabelled rows that are not in memory; None if none are drawn."""
     if data.stored is None or not plan.drawn_unlabelled:
         return None
     if plan.include_labelled:
         raise ValueError(
-            "include_labelled=True draws labelled rows as unlabelled ones too, which stored rows "
-            "do not offer. Use on='all', which weighs both kinds by their numbers."
+            "include_labelled=True also draws labelled rows as unlabelled ones, which is not "
+            "possible with stored rows. Use on='all', which weights both kinds by their numbers."
         )
-    seeds = np.random.SeedSequence(plan.seed).generate_state(2)  # as Batches has it
+    seeds = np.random.SeedSequence(plan.seed).generate_state(2)  # the same as in Batches
     return StoredStream(
         data.stored,
         plan.drawn_unlabelled,

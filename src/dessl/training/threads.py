@@ -1,4 +1,4 @@
-"""one_thread: small tensors are computed in one thread, and the user's number is restored."""
+"""one_thread: compute small tensors in one thread, then restore the user's number of threads."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ _inside: ContextVar[bool] = ContextVar("inside one_thread", default=False)
 
 @contextmanager
 def one_thread(*, when: bool = True) -> Iterator[None]:
-    """Compute the block in one thread: a network for a table only waits for a second one.
+    """Compute the block in one thread: for small networks, a second thread only waits.
 
-    That is PyTorch's threads and those of NumPy's and SciPy's linear algebra: a pool of 1,000
+    This covers PyTorch's threads and those of NumPy's and SciPy's linear algebra: a pool of 1,000
     labels took four times the processor time in two of the latter.
 
     Args:
-        when: Whether to; otherwise nothing changes.
+        when: Whether to use one thread; otherwise nothing changes.
 
     >>> with one_thread():
     ...     torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""What runs add up on the device between two evaluations, so that no step waits for the host."""
+"""Sums kept on the device between two evaluations, so that no step waits for the host."""
 
 from typing import NamedTuple
 
@@ -19,19 +19,19 @@ NAMES = (
 
 
 class Trouble(NamedTuple):
-    """A run's first step whose values were not finite or past the limit, and those values."""
+    """A run's first step with values that are not finite or exceed the limit, and those values."""
 
     step: int
     values: dict[str, float]
 
 
 class Totals:
-    """Sums over steps, and each run's first bad step, in tensors that keep their place in memory.
+    """Sums over steps, and each run's first bad step, in tensors that are updated in place.
 
     Args:
-        device: Where the steps run.
-        limit: Size of the risk past which it counts as exploded.
-        runs: K where K runs are stacked; None for a single run, whose values have shape ().
+        device: Device of the steps.
+        limit: Size of the risk above which the run counts as diverged.
+        runs: Number K of stacked runs; None for a single run, whose values have shape ().
     """
 
     def __init__(self, device: torch.device, limit: float, runs: int | None = None) -> None:
@@ -40,7 +40,7 @@ class Totals:
         self.bad = torch.zeros_like(self.sums)
         self.count = torch.zeros((), device=device, dtype=torch.int64)
         self.bad_count = torch.zeros(shape, device=device, dtype=torch.int64)
-        largest = torch.finfo(torch.float64).max  # any finite value will do, except for the risk
+        largest = torch.finfo(torch.float64).max  # any finite value is fine, except for the risk
         limits = [min(limit, largest), *[largest] * (len(NAMES) - 1)]
         each = torch.tensor(limits, device=device, dtype=torch.float64)
         self._limits = each.view(-1, *(1,) * len(shape))
@@ -52,9 +52,9 @@ class Totals:
 
         Args:
             risk: The risk and its parts, each () or (K,).
-            kept: One where H is not zero, else zero, labelled rows first, (n,) or (K, n).
-            n_labelled: How many rows of a run are labelled.
-            gradient_norm: () or (K,).
+            kept: 1 if H ≠ 0, otherwise 0, labelled rows first, (n,) or (K, n).
+            n_labelled: Number of labelled rows of a run.
+            gradient_norm: Norm of the gradient, () or (K,).
         """
         unlabelled = kept[..., n_labelled:]
         some = unlabelled.shape[-1] > 0

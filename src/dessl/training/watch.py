@@ -1,6 +1,6 @@
-"""What validation rows say during training: metrics, ρ(L, H) and the λ of least variance.
+"""Evaluation on validation rows during training: metrics, ρ(L, H) and the λ of least variance.
 
-Of one run, everything; of the K runs of a population, the metrics alone, in one computation.
+For one run, all of these; for the K runs of a population, only the metrics, in one computation.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +22,13 @@ from dessl.training.guard import NotFiniteError, bad_values
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
 
-LEAST_ROWS = 3  # for a slope with an error
+LEAST_ROWS = 3  # for a slope with a standard error
 STACKED_AT_ONCE = 2**16  # rows of all models in a forward pass
 FAST = ("accuracy", "cross_entropy")
 
 
 class Watch(NamedTuple):
-    """Metrics on the validation part, and what its rows say of λ."""
+    """Metrics on the validation part, and its estimate of λ."""
 
     metrics: dict[str, float | None]
     correlation: float | None
@@ -36,7 +36,7 @@ class Watch(NamedTuple):
 
 
 def levels(x: Tensor) -> Tensor:
-    """Show images as levels in [0, 1], as the surrogates' default views do.
+    """Show images as levels in [0, 1], like the surrogates' default views.
 
     >>> levels(torch.tensor([255], dtype=torch.uint8))
     tensor([1.])
@@ -45,7 +45,7 @@ def levels(x: Tensor) -> Tensor:
 
 
 def id_range(data: SemiData) -> int:
-    """Return one more than the largest row id, with ids for a validation part of its own."""
+    """Return one more than the largest row id, including ids for a separate validation part."""
     largest = data.first_stored_id + data.n_stored
     own = data.validation is not None and not len(data.validation_rows)
     return largest + (len(data.validation.y) if own and data.validation else 0)
@@ -61,7 +61,7 @@ def drawn_ids(data: SemiData) -> Tensor:
 
 
 def validation_ids(data: SemiData) -> Tensor:
-    """Return the row ids of the validation part: those after the largest for a part of its own."""
+    """Return the row ids of the validation part: those after the largest for a separate part."""
     if len(data.validation_rows):
         return data.ids[data.validation_rows]
     first = data.first_stored_id + data.n_stored
@@ -76,21 +76,21 @@ def watched(
     plan: TrainPlan,
     transform: Callable[[Tensor], Tensor] | None,
 ) -> Watch | None:
-    """Return what the validation part says, or None if the data has none.
+    """Evaluate on the validation part; None if the data has none.
 
     Args:
-        evaluated: Whose metrics are wanted: the averaged weights, where there are any.
-        model: What is trained: L and H are of it.
-        surrogate: Gives H, with draws of its own that leave the run's untouched.
-        data: With the validation part.
-        plan: The run's.
-        transform: What the model sees of a row in evaluation.
+        evaluated: Model to evaluate: the averaged weights, if any.
+        model: Model in training, used for L and H.
+        surrogate: Surrogate that gives H; its random draws do not affect the run.
+        data: Data with the validation part.
+        plan: Plan of the run.
+        transform: Transform of rows in evaluation.
     """
     part = data.validation
     if part is None:
         return None
     logits = predicted_logits(evaluated, part.x, transform=transform)
-    if bad := bad_values({"logits": logits}):  # the last step's update went too far
+    if bad := bad_values({"logits": logits}):  # the last update diverged
         raise NotFiniteError(bad)
     values = all_metrics(logits, part.y)
     if len(part.y) < LEAST_ROWS:
@@ -99,7 +99,7 @@ def watched(
         loss, h, _ = losses_and_terms(model, surrogate, Rows(part.x, validation_ids(data)), part.y)
     if not bool(torch.isfinite(loss).all() & torch.isfinite(h).all()):
         return Watch(values, None, None)
-    # The slope is of validation rows; how many rows have no label enters as a factor after it.
+    # The slope is from validation rows; the share of unlabelled rows is a factor applied later.
     estimate = optimal_lambda(loss, h, h, on="all")
     if RISKS[plan.risk].needs_propensity:
         return Watch(values, estimate.correlation, _weighted_lambda(loss, h, data))
@@ -109,21 +109,21 @@ def watched(
 
 
 def _weighted_lambda(loss: Tensor, h: Tensor, data: SemiData) -> float | None:
-    """λ* by held-out rows whose propensities are known; None for a validation part of its own."""
+    """λ* from held-out rows with known propensities; None for a separate validation part."""
     if data.propensity is None or not len(data.validation_rows):
         return None
     return inverse_propensity_lambda(loss, h, data.propensity[data.validation_rows]).lam
 
 
 def all_metrics(logits: Tensor, y: Tensor) -> dict[str, float | None]:
-    """Return every metric that a model can be selected by, of logits (n, classes)."""
+    """Return every metric that a model can be selected by, from logits (n, classes)."""
     metrics = metrics_from_logits(logits, y)
     return {name: getattr(metrics, name) for name in METRICS}
 
 
 @dataclass(frozen=True)
 class Validation:
-    """Each run's validation rows in ``x``, (K, n), their classes y (K, n), and how x is shown."""
+    """Each run's validation rows in ``x``, (K, n), their classes y (K, n), and the transform."""
 
     x: Tensor
     rows: Tensor
@@ -134,11 +134,11 @@ class Validation:
     def of(
         cls, parts: Sequence[SemiData], transform: Callable[[Tensor], Tensor] | None
     ) -> Self | None:
-        """Stack the validation parts of all runs; None where there are none.
+        """Stack the validation parts of all runs; None if there are none.
 
         Args:
             parts: The data with each run's labels.
-            transform: What the models see of a row.
+            transform: Transform of rows in evaluation.
         """
         first = parts[0].validation
         if first is None:
@@ -166,13 +166,13 @@ class Validation:
         return torch.cat(found, dim=1)
 
     def metrics(self, logits: Tensor, select: str) -> list[dict[str, float | None] | None]:
-        """Accuracy and cross-entropy of each model; all metrics where ``select`` is another.
+        """Accuracy and cross-entropy of each model; all metrics if ``select`` is another one.
 
-        A model whose logits are not all finite has None.
+        None for a model with logits that are not finite.
 
         Args:
-            logits: Of :meth:`logits`.
-            select: What models are selected by.
+            logits: Result of :meth:`logits`.
+            select: Metric that models are selected by.
         """
         finite = torch.isfinite(logits).flatten(1).all(1).tolist()
         if select not in ("last", *FAST):

@@ -4,8 +4,8 @@ A step whose rows come in batches b, one after another or on several ranks, mini
 
     R = Σ_b [ (n_l^b/n_l) (mean_b L − λ mean_b H)  +  (n_u^b/n_u) λ mean_b H ]
 
-with the counts of the whole step. The plain average of the batches' risks is R only where all
-batches have as many labelled and as many unlabelled rows. On N ranks each part counts N times,
+with the counts of the whole step. The plain average of the batches' risks is R only if all
+batches have equally many labelled and unlabelled rows. On N ranks, each part counts N times,
 because DistributedDataParallel and FSDP average the gradients of the ranks.
 """
 
@@ -32,8 +32,8 @@ class WholeStep:
     Args:
         n_labelled: Labelled rows of the step on this rank, over all batches: their number, or the
             sum of their weights.
-        n_unlabelled: Unlabelled rows, likewise; 0 for the complete case.
-        device: Of the ranks' communication; the current GPU or the CPU if not given.
+        n_unlabelled: Unlabelled rows, counted in the same way; 0 for the complete case.
+        device: Device of the ranks' communication; by default the current GPU or the CPU.
 
     >>> h, logits, y = torch.rand(6), torch.randn(1, 6, 3), torch.tensor([2, 0, 1])
     >>> one, two = Scores(h[:2], logits[:, :2]), Scores(h[2:], logits[:, 2:])
@@ -71,10 +71,11 @@ class WholeStep:
         weights_unlabelled: Tensor | None = None,
         propensity: Tensor | None = None,
     ) -> Risk:
-        """Return a batch's part of the step's risk; arguments as of :func:`dessl.objective`.
+        """Return a batch's part of the step's risk; same arguments as :func:`dessl.objective`.
 
         All four values add up over the batches of a rank, and their mean over the ranks is the
-        whole step's. ``bound="nonnegative"`` is missing, because it is not a sum over batches.
+        whole step's. ``bound="nonnegative"`` is not supported, because it is not a sum over
+        batches.
 
         A step counted by weights needs the same weights here.
         """
@@ -117,7 +118,7 @@ def _amount(name: str, value: float | Tensor) -> float | Tensor:
 
 
 def _usual_device() -> torch.device:
-    """Where the ranks' backend communicates."""
+    """Device on which the ranks' backend communicates."""
     on_gpu = distributed.get_backend() == "nccl"
     return torch.device("cuda", torch.cuda.current_device()) if on_gpu else torch.device("cpu")
 
@@ -137,7 +138,7 @@ def _count(rows: int, weights: Tensor | None) -> float | Tensor:
 
 
 def _share(part: float | Tensor, whole: float | Tensor, like: Tensor) -> float | Tensor:
-    """Return this batch's share of the step, as often as the ranks' mean of gradients divides."""
+    """Return this batch's share of the step, scaled for the ranks' mean of gradients."""
     if not isinstance(whole, Tensor) and whole == 0:
         raise ValueError(
             "the step was counted without the rows of this batch. Pass WholeStep the rows of all "

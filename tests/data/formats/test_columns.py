@@ -25,7 +25,7 @@ def test_a_label_that_may_stand_for_none_is_warned_of(
 ) -> None:
     path = table(tmp_path / "a.csv", [*others, word] * 4)
     with pytest.warns(
-        UserWarning, match=f"column 'y': '{re.escape(word)}' is taken .* empty the cell"
+        UserWarning, match=f"column 'y': '{re.escape(word)}' is treated .* empty the cell"
     ) as caught:
         data, _ = read_table(path, label="y")
     assert caught[0].filename == __file__
@@ -41,7 +41,7 @@ def test_spellings_of_one_label_are_warned_of(tmp_path: Path) -> None:
 
 
 def test_minus_one_is_warned_of_among_whole_numbers(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="column 'y': '-1' is taken for a class"):
+    with pytest.warns(UserWarning, match="column 'y': '-1' is treated as a class"):
         data, _ = read_table(table(tmp_path / "a.csv", [0, 1, -1] * 4), label="y")
     assert data.class_names == ("-1", "0", "1")
 

@@ -277,7 +277,7 @@ def test_all_columns_of_numbers_and_marks_are_named_at_once(tmp_path: Path) -> N
     path = measured(tmp_path / "a.csv", {"size": ["."], "dose": ["<0.5", "ND"]})
     with pytest.raises(
         DataError,
-        match=r"'size'; got '\.' in data row 61 \(40 such cells\); likewise '<0.5' in column "
+        match=r"'size'; got '\.' in data row 61 \(40 such cells\); also '<0.5' in column "
         r"'dose' \(40 cells\)\. Correct or empty the cells; or",
     ):
         read_table(path, label="y")
@@ -311,7 +311,7 @@ def test_few_values_stay_categories(tmp_path: Path, cells: str) -> None:
 def test_many_columns_that_are_left_out_or_absent_are_told_in_short() -> None:
     wide = pd.DataFrame(0.0, index=range(8), columns=[f"c{k}" for k in range(3000)])
     wide = wide.assign(n=[1.0, 5.0] * 4, y=["a", "b"] * 4)
-    with pytest.warns(UserWarning, match=r"'c0', .*, 'c7' and 2,992 more \(constant") as caught:
+    with pytest.warns(UserWarning, match=r"'c0', .*, 'c7' and 2,992 more: constant") as caught:
         encoding = fit_encoding(table_of_frame(wide), label="y")
     assert len(str(caught[0].message)) < 400
     assert len(encoding.left_out) == 3000
@@ -368,7 +368,7 @@ def test_one_word_and_a_gap_are_something_to_learn_from() -> None:
 def test_gaps_do_not_make_names_into_categories() -> None:
     names = [f"name {k % 20}" for k in range(30)] + [None] * 30
     frame = pd.DataFrame({"name": names, "n": np.arange(60) % 7, "y": ["a", "b"] * 30})
-    with pytest.warns(UserWarning, match="'name' .nearly every value is unique"):
+    with pytest.warns(UserWarning, match="'name': nearly every value is unique"):
         fit_encoding(table_of_frame(frame), label="y")
 
 
@@ -558,7 +558,7 @@ def test_what_is_wrong_with_labels_and_columns_is_said(tmp_path: Path) -> None:
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1,c"]), encoding)
     with pytest.raises(DataError, match=r"numbers in column 'n'; got 'x' in data row 1"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "x,a"]), encoding)
-    with pytest.raises(DataError, match="some that float32 cannot hold"):
+    with pytest.raises(DataError, match="numbers too large for float32"):
         read_new_table(write(tmp_path / "b.csv", ["n,y", "1e300,a"]), encoding)
     with pytest.raises(DataError, match="numbers of ordinary size in column 'n'"):
         read_table(write(tmp_path / "b.csv", ["n,y", "1e308,a", "-1e308,b"]), label="y")

@@ -102,7 +102,7 @@ def test_subfolders_that_are_likely_no_class_are_warned_of(tmp_path: Path) -> No
         save(tmp_path / name, picture())
     with (
         pytest.warns(UserWarning, match="'Cyst ' and 'cyst' count as different classes"),
-        pytest.warns(UserWarning, match="'unknown' is taken .* name the subfolder 'unlabelled'"),
+        pytest.warns(UserWarning, match="'unknown' is treated .* name the subfolder 'unlabelled'"),
     ):
         read_image_folder(tmp_path)
 
@@ -257,7 +257,7 @@ def test_the_previews_in_a_cameras_jpeg_are_passed_over(tmp_path: Path) -> None:
 
 def test_floats_have_no_agreed_range(tmp_path: Path) -> None:
     Image.fromarray(np.ones((3, 3), np.float32)).save(tmp_path / "1.tiff")
-    with pytest.raises(DataError, match=r"8 or 16 bits a pixel; got mode F.*Convert"):
+    with pytest.raises(DataError, match=r"8 or 16 bits per pixel; got mode F.*Convert"):
         read_images([tmp_path / "1.tiff"])
 
 

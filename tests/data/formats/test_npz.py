@@ -41,7 +41,7 @@ def test_missing_labels(
 def test_text_that_numpy_made_of_a_missing_label_is_warned_of(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3), y=np.array(["a", "b", np.nan]))
     with pytest.warns(
-        UserWarning, match=r'a.npz, labels: .nan. is taken for a class.*save "" in its place'
+        UserWarning, match=r'a.npz, labels: .nan. is treated as a class.*save "" in its place'
     ) as caught:
         data = read_npz(tmp_path / "a.npz")
     assert caught[0].filename == __file__
@@ -171,7 +171,5 @@ def test_numbers_that_are_no_names_are_refused(
 ) -> None:
     path = tmp_path / "new.npz"
     np.savez(path, x=np.eye(2), y=[0, max(number, -1)])
-    with pytest.raises(
-        DataError, match=rf"each row has; got the number {number}\. Save the labels as text"
-    ):
+    with pytest.raises(DataError, match=rf"got the number {number}\. Save the labels as text"):
         read_new_npz(path, model)

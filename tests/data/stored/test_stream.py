@@ -110,7 +110,7 @@ def test_threads_end_with_their_stream(shards: Any) -> None:
 def test_bad_states_and_sizes(shards: Any, tmp_path: Path) -> None:
     stored = open_rows(shards(40))
     stream = StoredStream(stored, 10, seed=0)
-    with pytest.raises(ValueError, match=r"stood at row 40 .* 40 rows"):
+    with pytest.raises(ValueError, match=r"was at row 40 .* 40 rows"):
         stream.load_state_dict({"seed": 0, "epoch": 0, "position": 40})
     with pytest.raises(ValueError, match="size"):
         StoredStream(stored, 0, seed=0)

@@ -1,4 +1,4 @@
-"""Columns of a table that hold a teacher's answers: classes, or a probability for each class."""
+"""Columns of a table with a teacher's answers: classes, or a probability for each class."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ def teacher_columns(columns: Collection[str], name: str, source: object) -> tupl
 
     Args:
         columns: All columns of the table.
-        name: A column of classes; or what comes before the class in columns named ``name(class)``
+        name: A column of classes; or the prefix of columns named ``name(class)``
             or ``name_class``.
-        source: What errors call the table.
+        source: Name of the table in error messages.
 
     Raises:
         DataError: There are no such columns.
@@ -53,10 +53,10 @@ def read_answers(
     """Return each teacher's answers to all rows: classes as a list, or probabilities as an array.
 
     Args:
-        table: With the columns.
-        teachers: The columns of each by its name, as :func:`teacher_columns` gave them.
+        table: Table with the columns.
+        teachers: The columns of each teacher by its name, from :func:`teacher_columns`.
         class_names: The classes in order.
-        missing: What stands for no answer besides an empty cell.
+        missing: Texts that mean no answer, besides an empty cell.
 
     Raises:
         DataError: The columns of probabilities are not one for each class.
@@ -75,7 +75,7 @@ def read_answers(
 def _probabilities(
     table: Table, name: str, columns: Sequence[str], class_names: Sequence[str]
 ) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """(n, classes), NaN where a cell is empty."""
+    """(n, classes), NaN for an empty cell."""
     ordered = []
     for one in class_names:
         both = [column for column in (f"{name}({one})", f"{name}_{one}") if column in columns]
@@ -85,7 +85,7 @@ def _probabilities(
                 expected=f"a column {quoted(f'{name}({one})')} or {quoted(f'{name}_{one}')} of the "
                 "teacher's probabilities, as for each class",
                 got=few([quoted(column) for column in columns], most=20),
-                do="Name the columns as the classes of the label column, or remove the class.",
+                do="Name the columns like the classes of the label column, or remove the class.",
             )
         ordered.append(table.columns[both[0]])
     if len(columns) > len(ordered):

@@ -42,7 +42,7 @@ class Parsed(NamedTuple):
     Attributes:
         values: float64 (m,), NaN where an entry is missing or not a number.
         wrong: bool (m,), whether it is neither.
-        rows: (n,) which entry each row has; a slice of all if there is one entry for each row.
+        rows: Entry of each row, (n,); a slice of all if each row has its own entry.
     """
 
     values: NDArray[np.float64]
@@ -56,8 +56,8 @@ class Column:
 
     Attributes:
         name: The column's name.
-        numbers: float64 (n,) with NaN for missing, if the file itself says that these are numbers.
-        cells: Otherwise the texts (n,) as they are in the file, in an Arrow array, plain or with
+        numbers: float64 (n,) with NaN for missing, if the file stores numbers.
+        cells: Otherwise the texts (n,) as in the file, as an Arrow array, plain or with
             a dictionary.
     """
 
@@ -86,7 +86,7 @@ class Column:
 
     @property
     def codes(self) -> NDArray[np.int64]:
-        """(n,) which of the texts each row holds."""
+        """The text of each row, (n,), as a position in the texts."""
         return self._coded[1]
 
     def parsed(self, *, comma: bool = False) -> Parsed:
@@ -150,11 +150,11 @@ def arrow_module() -> Any:
 
 
 def _plain(cells: Any) -> NDArray[np.float64] | None:
-    """A column of numbers and gaps as float64 (n,), row by row; None if any cell is something else.
+    """A column of numbers and gaps as float64 (n,), row by row; None if any cell is neither.
 
-    Most columns of wide tables are like that, and finding equal texts first would take longer.
+    Most columns of wide tables are like this, and finding equal texts first would take longer.
     """
-    first = (cells[0].as_py() or "").strip()  # enough to rule most other columns out
+    first = (cells[0].as_py() or "").strip()  # enough to exclude most other columns
     if first not in MISSING_NUMBERS and not re.match(NUMBER, first):
         return None
     filled = cells.fill_null("") if cells.null_count else cells
@@ -216,7 +216,7 @@ def has_decimal_comma(column: Column) -> bool:
 
 
 def nearly_numbers(column: Column, *, comma: bool = False) -> bool:
-    """Whether a column is one of measurements, though many of its cells are not plain numbers.
+    """Whether a column has measurements, although many cells are not plain numbers.
 
     It is if at least half of the non-empty cells are numbers, or numbers with a sign such as 45%
     or <0.5, with ten or more different values; and the other cells, such as - and unknown, are at
@@ -259,7 +259,7 @@ def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
         source,
         expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
         got=f"{quoted(first.cell)} in data row {first.row + 1} ({first.n_cells} such cells)"
-        + (f"; likewise {few(others)}" if others else ""),
+        + (f"; also {few(others)}" if others else ""),
         do=f"Correct or empty the cell{'s' * bool(others)}; or, {NOT_A_NUMBER}",
     )
 
@@ -272,7 +272,7 @@ def numbers(
     Empty cells and NA, N/A, NaN, NULL, None and "?" are missing.
 
     Args:
-        source: What errors are about.
+        source: File named in error messages.
         column: One of its columns.
         comma: Whether decimals are written with a comma.
         known: Whether that is certain. If not, commas that may all be thousands separators are
@@ -318,6 +318,6 @@ def _check_thousands(source: Path, column: Column, mark: str) -> None:
             f"{'comma' if mark == ',' else 'point'} means",
             got=f"{quoted(cell)} in data row {row + 1}, which may mean {cell.replace(mark, '.')} "
             f"or {cell.replace(mark, '')}, and others like it",
-            do="Write decimals with a point, whole numbers among them as 950.0, and thousands "
+            do="Write decimals with a point (whole numbers among them as 950.0), and thousands "
             f"without a separator; or, {NOT_A_NUMBER}",
         )

@@ -37,14 +37,14 @@ class ColumnFeatures(NamedTuple):
 class NumericColumn:
     """(value - mean) / scale; a missing value becomes the median and is marked by an indicator.
 
-    The mean is subtracted in float64, so that float32 keeps the digits in which rows differ. What
-    trains on the features scales them.
+    The mean is subtracted in float64, so that float32 keeps the digits in which rows differ.
+    Whoever trains on the features scales them.
 
     Attributes:
-        name: The column.
-        median: Replaces a missing value.
-        mean: Of the observed values.
-        scale: 1, or a power of two for values that float32 could not hold. Encodings saved by
+        name: Name of the column.
+        median: Median of the observed values, which replaces a missing one.
+        mean: Mean of the observed values.
+        scale: 1, or a power of two for values too large for float32. Encodings saved by
             older versions have the standard deviation here.
         indicator: Whether a 0/1 feature says that the value was missing.
         decimal_comma: Whether the numbers were written 38,6 when the encoding was fitted.
@@ -63,7 +63,7 @@ class NumericColumn:
         return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
 
     def features(self, table: Table) -> ColumnFeatures:
-        """(n, 1 or 2); numbers may have a point or a comma, as this table has."""
+        """(n, 1 or 2); decimals may have a point or a comma, whichever this table uses."""
         column, known = table.columns[self.name], self.decimal_comma
         comma = has_decimal_comma(column)
         values = numbers(table.source, column, comma=comma, known=known)
@@ -81,8 +81,8 @@ class CategoricalColumn:
     There is no warning if the largest number of categories is listed: rarer ones were dropped.
 
     Attributes:
-        name: The column.
-        categories: In the order of the features.
+        name: Name of the column.
+        categories: Categories in the order of the features.
         indicator: Whether a last feature says that the cell was empty.
     """
 
@@ -151,10 +151,10 @@ def missing_marks(
     """The texts in a label column that stand for a missing label.
 
     Args:
-        counts: How often each label occurs, but for those given.
-        given: Those that the user named.
-        ask: Called with others that look like such a mark, and how often each occurs; returns those
-            that are. None to take them all for classes.
+        counts: Count of each label, except those given.
+        given: Marks named by the user.
+        ask: Called with other labels that look like such a mark, and the count of each; returns
+            those that are. None treats them all as classes.
     """
     marks = {mark: counts[mark] for mark in marks_among(counts)}
     more = ask(marks) if ask and marks else ()
@@ -162,7 +162,7 @@ def missing_marks(
 
 
 def label_counts(table: Table, label: str, missing: Collection[str]) -> dict[str, int]:
-    """How often each text occurs in the label column, but for missing ones."""
+    """Count of each text in the label column, except missing ones."""
     column = as_text(table.columns[label])
     counts = dict(zip(column.texts.to_pylist(), np.bincount(column.codes).tolist(), strict=True))
     return {text: count for text, count in counts.items() if text and text not in missing}
@@ -180,10 +180,10 @@ def class_names(
 
     Args:
         table: The table.
-        label: The column of the labels.
-        missing: Texts that stand for a missing label.
+        label: Name of the label column.
+        missing: Texts that mark a missing label.
         asked: Whether the user was asked about others that look like one.
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
 
     Raises:
         DataError: There are too few or too many classes, or the labels are measurements, or -1
@@ -219,7 +219,7 @@ def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
             expected=f"one kind of labels in column {quoted(label)}",
             got=f"'-1' together with text such as {quoted(words[0])}; -1 marks a missing label "
             "only among numbers",
-            do="Empty the cell if the label is missing; rename the class if it is one.",
+            do="Empty the cell if the label is missing; if it is a class, rename it.",
         )
 
 

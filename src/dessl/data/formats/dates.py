@@ -1,7 +1,7 @@
 """A column of dates as features: elapsed days, year, month, day of the year and week, time of day.
 
-A moment with a time zone counts twice: elapsed days are those of UTC, and the calendar is that of
-the clock on the wall, as the cell says it.
+A moment with a time zone is read twice: elapsed days are in UTC, and the calendar features use
+local time, as written in the cell.
 """
 
 import math
@@ -36,7 +36,7 @@ First = Literal["", "day", "month"]
 
 
 class Moments(NamedTuple):
-    """Seconds (n,) since 1970, by UTC and by the clock on the wall; NaN for a missing moment."""
+    """Seconds (n,) since 1970, in UTC and in local time; NaN for a missing moment."""
 
     utc: NDArray[np.float64]
     wall: NDArray[np.float64]
@@ -87,10 +87,10 @@ class DateColumn:
     """One feature for each part of a date that varied in training.
 
     Attributes:
-        name: The column.
+        name: Name of the column.
         median: Seconds since 1970; replaces a missing moment.
         parts: Keys of ``PARTS``.
-        means: What is subtracted from each, so that float32 keeps the digits.
+        means: Mean subtracted from each part, so that float32 keeps the digits.
         indicator: Whether a last feature says that the cell was empty.
         first: ``"day"`` or ``"month"``, of dates such as 12/31/2024; "" if there were none.
     """
@@ -158,7 +158,7 @@ def moments_of(table: Table, column: Column, first: First) -> Moments:
     """The cells of a column as moments; empty cells, NA and the like are missing.
 
     Args:
-        table: What errors are about.
+        table: Table named in error messages.
         column: One of its columns.
         first: What comes first in 12/31/2024; "" if nothing shows it.
 
@@ -208,7 +208,7 @@ def _matching(texts: Any, pattern: str) -> NDArray[np.bool_]:
 
 
 def _moment(text: str, first: First) -> tuple[float, float] | None:
-    """Seconds by UTC and by the wall's clock; None for what is not a date.
+    """Seconds in UTC and in local time; None if the text is not a date.
 
     >>> _moment("1970-01-02T01:00+01:00", ""), _moment("2.1.1970", ""), _moment("1970-02-30", "")
     ((86400.0, 90000.0), (86400.0, 86400.0), None)

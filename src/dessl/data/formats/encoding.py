@@ -32,9 +32,9 @@ KINDS: dict[str, type[EncodedColumn]] = {
 class TableEncoding:
     """A fitted encoding of tables: which columns become which features, and labels which classes.
 
-    Numbers have their mean subtracted, a missing one is replaced by the median and marked in a
-    feature of its own; what trains on the features scales them. Categories become one 0/1 feature
-    each; a category that was too rare to be kept, or did not occur when the encoding was fitted
+    Numbers have their mean subtracted; a missing one is replaced by the median and marked by a
+    feature of its own; whoever trains on the features scales them. Categories become one 0/1
+    feature each; a category that was too rare, or that did not occur when the encoding was fitted
     (with a warning), gives zeros in all of them. A column that was complete when the encoding was
     fitted has no mark: a warning counts later gaps.
 
@@ -43,7 +43,7 @@ class TableEncoding:
         class_names: The classes in order.
         columns: The encoded columns, in the order of their features.
         left_out: Columns that were dropped, and why.
-        missing_labels: What else than an empty cell marks a missing label.
+        missing_labels: Marks of a missing label, besides an empty cell.
 
     >>> age = NumericColumn("age", median=40.0, mean=41.0, scale=2.0, indicator=True)
     >>> encoding = TableEncoding("sick", ("no", "yes"), (age,))
@@ -90,7 +90,7 @@ class TableEncoding:
                 raise DataError.of(
                     table.source,
                     expected=f"numbers of ordinary size in column {quoted(column.name)}",
-                    got="some that float32 cannot hold",
+                    got="numbers too large for float32",
                     do="Correct them, or take their logarithm.",
                 )
             start += width
@@ -121,7 +121,7 @@ class TableEncoding:
         return np.array([place[text] for text in texts], np.int64)[column.codes]
 
     def as_dict(self) -> dict[str, Any]:
-        """The encoding in what JSON can hold."""
+        """The encoding as JSON can represent it."""
         columns = []
         for column in self.columns:
             kind = next(name for name, one in KINDS.items() if isinstance(column, one))
@@ -139,7 +139,7 @@ class TableEncoding:
 
     @classmethod
     def from_dict(cls, entries: Any, *, source: str | Path = "the encoding") -> "TableEncoding":
-        """The encoding that :meth:`as_dict` gave.
+        """Rebuild from the result of :meth:`as_dict`.
 
         Raises:
             DataError: The entries are not those of an encoding.
@@ -153,7 +153,9 @@ class TableEncoding:
                 tuple(_text(name) for name in entries["class_names"]),
                 tuple(_column(column) for column in entries["columns"]),
                 {_text(k): _text(v) for k, v in entries["left_out"].items()},
-                tuple(_text(mark) for mark in entries.get("missing_labels", ())),  # not in older
+                tuple(
+                    _text(mark) for mark in entries.get("missing_labels", ())
+                ),  # missing in older files
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise DataError.of(
@@ -183,7 +185,7 @@ def _column(entries: Any) -> EncodedColumn:
     kind = values.pop("kind")
     if kind not in KINDS:
         raise ValueError(f"a column of kind {quoted(kind)}")
-    flags = (values["indicator"], values.get("decimal_comma", False))  # older files have but one
+    flags = (values["indicator"], values.get("decimal_comma", False))  # older files have only one
     if not all(isinstance(flag, bool) for flag in flags):
         raise TypeError(f"the flags {flags}")
     values["name"] = _text(values["name"])

@@ -1,7 +1,7 @@
 """Excel workbooks (.xlsx): the cells of one sheet as text, as a CSV file of it would have them.
 
 A workbook is a zip of XML files. Sizes are checked before anything is unpacked, cells are read one
-after the other, and nothing is computed: a formula counts as the value that Excel saved with it.
+after the other, and nothing is computed: a formula has the value that Excel saved with it.
 """
 
 import re
@@ -41,13 +41,13 @@ Attributes = dict[str, str]
 
 
 class _Handler:
-    """What is done with one XML file of the workbook; names come without their namespace."""
+    """A handler for one XML file of the workbook; names come without their namespace."""
 
     def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def end(self, tag: str, text: str) -> None:
-        """An element ends, after this text."""
+        """Handle the end of an element, after this text."""
 
 
 class _Book(_Handler):
@@ -159,7 +159,8 @@ class _Sheet(_Handler):
     def table(self) -> Any:
         """All rows, as an Arrow table of text.
 
-        A text that many cells refer to is kept once: else a small workbook could fill the memory.
+        A text that many cells refer to is kept once: otherwise a small workbook could fill the
+        memory.
         """
         arrow = arrow_module()
         self._flush()

@@ -30,11 +30,11 @@ SUFFIXES = frozenset(
 UNLABELLED = ("unlabelled", "unlabeled")
 CLUTTER = frozenset(("thumbs.db", "desktop.ini"))
 LONGEST_SIDE = 224
-SHORTEST_SIDE = 4  # the least that the networks take
+SHORTEST_SIDE = 4  # smallest side that the networks accept
 
 
 class Images(NamedTuple):
-    """Images (n, 1 or 3, height, width), and how many bits the values of 16-bit files have."""
+    """Images (n, 1 or 3, height, width), and the number of bits of 16-bit files."""
 
     x: NDArray[np.uint8]
     bits: int
@@ -53,8 +53,8 @@ def read_image_folder(
     """Images sorted into one subfolder for each class; those in ``unlabelled`` have no label.
 
     Args:
-        folder: Its subfolders are the classes, in alphabetical order; ``unlabelled`` (or
-            ``unlabeled``) is not one. Hidden files and folders are skipped.
+        folder: The folder; its subfolders are the classes, in alphabetical order; ``unlabelled``
+            (or ``unlabeled``) is not one. Hidden files and folders are skipped.
         size: (height, width), or one number for square images. By default the median height and
             width of the images, scaled down if the longer side is above 224; a side below 4
             becomes 4.
@@ -63,8 +63,8 @@ def read_image_folder(
             kept, and larger values are clipped with a warning. By default as many as the largest
             value of all images needs. Of 16-bit colour images Pillow keeps the upper byte.
         max_pixels: An image with more pixels is refused before it is decoded.
-        max_bytes: The most bytes that all images together may take.
-        unlabelled: The images without a label to read, in place of all of them.
+        max_bytes: Upper limit on the bytes of all images together.
+        unlabelled: The unlabelled images to read; all by default.
 
     Returns:
         Images (n, 1 or 3, height, width), resized and turned upright, transparency dropped, and
@@ -102,16 +102,16 @@ def read_new_images(
     """Images as a trained model expects them, from one folder or from subfolders.
 
     Args:
-        folder: Holds images, which then have no label; or subfolders named for the model's
-            classes (any of them), and ``unlabelled`` for images without a label.
+        folder: A folder of images, which then have no label; or of subfolders named like the
+            model's classes (any of them), and ``unlabelled`` for images without a label.
         class_names: The model's classes, in its order.
         shape: (channels, height, width) of the model's images.
-        bits: How many bits the values of 16-bit images had in training; larger ones are clipped,
+        bits: Number of bits of 16-bit images in training; larger values are clipped,
             with a warning.
-        labels: Whether the subfolders are classes. If not, they may have any names, and every
+        labels: Whether the subfolders are classes. If not, they may have any name, and every
             label is missing.
         max_pixels: An image with more pixels is refused before it is decoded.
-        max_bytes: The most bytes that all images together may take.
+        max_bytes: Upper limit on the bytes of all images together.
 
     Raises:
         DataError: There are no images, one is damaged, or a subfolder is none of the classes.
@@ -192,7 +192,7 @@ def _first_look(
 
 
 def _bits(largest: Sequence[int], bits: int | None) -> int:
-    """The bits that the images' largest values need; or those given, warning of larger values.
+    """The bits that the images' largest values need; or those given, warning about larger values.
 
     One number for all images: an image darker than the others stays darker.
     """
@@ -214,7 +214,7 @@ def _bits(largest: Sequence[int], bits: int | None) -> int:
 def _sorted_files(
     folder: Path, given: Sequence[Path] | None
 ) -> tuple[dict[str, list[Path]], list[Path]]:
-    """Files of each class folder, and those without a label, where they are not given."""
+    """Files of each class folder, and the unlabelled ones if they are not given."""
     labelled: dict[str, list[Path]] = {}
     unlabelled = list(given or ())
     for sub in class_folders(folder):
@@ -274,7 +274,7 @@ def image_files(folder: Path) -> list[Path]:
     others = [
         path
         for path in files
-        # Of a broken link the image reader tells; a pipe would never end.
+        # The image reader reports a broken link; a pipe would never end.
         if path.suffix.lower() not in SUFFIXES or (path.exists() and not path.is_file())
     ]
     if others or not files:

@@ -1,7 +1,7 @@
-"""Data frames as tables: pandas, and any other that hands out its columns as Arrow does.
+"""Data frames as tables: pandas, and any other with an Arrow interface.
 
-The columns are read as those of a Parquet file are, so that a frame and a file that hold the same
-table have the same features. A column that pandas calls a category is one.
+The columns are read like those of a Parquet file, so that a frame and a file with the same table
+have the same features. A pandas categorical column stays categorical.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from dessl.data.formats.reading import Labels, reading
 from dessl.data.formats.tables import Table, as_table, check_names
 from dessl.data.labels import is_missing
 
-SOURCE = Path("X")  # what errors call a frame
+SOURCE = Path("X")  # name of a frame in error messages
 HOW = "In a data frame, drop a column with X.drop(columns=NAME), or make it a category with \
 X.astype({NAME: 'category'})."
 
@@ -31,9 +31,9 @@ class Frame(NamedTuple):
     """The columns of a data frame.
 
     Attributes:
-        source: What errors call it.
+        source: Name in error messages.
         arrow: The columns, in a ``pyarrow.Table``.
-        categorical: Names of those that the frame calls categories.
+        categorical: Names of the frame's categorical columns.
     """
 
     source: Path
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
         )
 
     def table(self) -> Table:
-        """The columns as those of a file, before any encoding."""
+        """The columns in the form of a file's, before any encoding."""
         return as_table(self.source, self.arrow)
 
     def only(self, name: str) -> "Frame":
@@ -70,7 +70,7 @@ class Frame(NamedTuple):
 
 
 def is_frame(x: object) -> bool:
-    """Whether x has named columns of their own types: pandas, Polars, PyArrow and others.
+    """Whether x has named, typed columns: pandas, Polars, PyArrow and others.
 
     >>> is_frame(arrow_module().table({"age": [1, 2]})), is_frame(np.zeros((2, 2)))
     (True, False)
@@ -110,9 +110,9 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
 
 
 def is_numbers(x: Any) -> bool:
-    """Whether a data frame has only numbers without gaps, and is as good as an array.
+    """Whether a data frame has only numbers without gaps, and can be used as an array.
 
-    Most large frames of pandas do, and are not copied to find out.
+    Most large pandas frames do, and are not copied for this check.
     """
     if not _is_pandas(x) or not all(
         isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in x.dtypes
@@ -129,14 +129,14 @@ def frame_encoding(
     class_names: Sequence[str],
     categorical: Sequence[str] = (),
 ) -> TableEncoding:
-    """The encoding of a frame's columns, fitted as that of a file is, on all rows.
+    """The encoding of a frame's columns, fitted on all rows, like that of a file.
 
     Args:
         table: All rows of the frame, labelled or not.
         codes: (n,) class numbers of its rows, -1 for missing.
-        label: What the column of labels is called in later tables.
+        label: Name of the label column in later tables.
         class_names: The classes, in the order of their numbers.
-        categorical: Columns that the frame calls categories.
+        categorical: The frame's categorical columns.
 
     Raises:
         DataError: A cell does not fit its column, or no feature is left.
@@ -148,7 +148,7 @@ def frame_encoding(
     whole = dataclasses.replace(table, columns=columns)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # told below
+            warnings.filterwarnings("ignore", ".*: dropped ", UserWarning)  # warned about below
             fitted = fit_encoding(whole, label=label, categorical=categorical)
     except DataError as error:
         raise DataError(f"{error} {HOW}") from error
@@ -164,12 +164,12 @@ def frame_encoding(
 
 
 def _is_pandas(x: object) -> bool:
-    pandas = sys.modules.get("pandas")  # whoever has a frame of it has imported it
+    pandas = sys.modules.get("pandas")  # a pandas frame means that pandas is imported
     return pandas is not None and isinstance(x, pandas.DataFrame)
 
 
 def _of_pandas(source: Path, name: str, column: Any) -> Any:
-    """One column of pandas as an Arrow array; objects of several kinds as their texts."""
+    """One column of pandas as an Arrow array; mixed objects as text."""
     arrow = arrow_module()
     try:
         return arrow.Array.from_pandas(column)
@@ -204,7 +204,7 @@ def _plain(source: Path, table: Any) -> Any:
 
 
 def _decoded(categories: Any) -> Any:
-    """Categories as their values; texts as Arrow's usual ones, since views cannot be looked up."""
+    """Categories as their values; texts as plain Arrow strings, since views cannot be looked up."""
     arrow = arrow_module()
     distinct = categories.dictionary
     if arrow.types.is_string_view(distinct.type):
@@ -213,7 +213,7 @@ def _decoded(categories: Any) -> Any:
 
 
 def _days(values: Any) -> Any:
-    """Times as days, where all are midnight: pandas has no type for days, and writes them so."""
+    """Times as days if all are midnight: pandas has no type for days."""
     arrow = arrow_module()
     days = values.cast(arrow.date32(), safe=False)
     return days if days.cast(values.type).equals(values) else values

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 # Listed, so that a crafted file never reaches a rarer decoder (some run other programs).
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MAX_PIXELS = 2**26
-SMALL = 2**14  # pixels of an image that is decoded while its header is looked at
-LARGE = 2**22  # pixels of an image whose file must have some bytes for them
+SMALL = 2**14  # images with fewer pixels are decoded while their header is read
+LARGE = 2**22  # images with more pixels need a plausible file size
 MOST_IN_A_BYTE = 8 * 1032  # pixels of one bit each, deflated as far as that goes
 GREY_MODES = ("1", "L", "LA", "La")
 Colour = Literal["grey", "rgb"]
 
 
 class ImageFacts(NamedTuple):
-    """What an image's header says; ``deep`` is for more than 8 bits a grey pixel."""
+    """The header of an image; ``deep`` means more than 8 bits per grey pixel."""
 
     height: int
     width: int
@@ -37,7 +37,7 @@ class ImageFacts(NamedTuple):
 def image_facts(
     path: Path, max_pixels: int = MAX_PIXELS, *, content: bytes | None = None
 ) -> ImageFacts:
-    """Upright height and width of an image, and of what kind it is."""
+    """Upright height and width of an image, and its kind."""
     with _opened(path, max_pixels, content) as image:
         return _facts(image, path)
 
@@ -45,14 +45,14 @@ def image_facts(
 def facts_and_pixels(
     path: Path, colour: Colour | None, max_pixels: int = MAX_PIXELS
 ) -> tuple[ImageFacts, NDArray[np.uint8] | None]:
-    """What :func:`image_facts` gives, and the pixels of a small image in its own size.
+    """The result of :func:`image_facts`, and the pixels of a small image in its own size.
 
-    A folder of many small images is read twice as fast if each is opened and decoded once. There
-    are no pixels of an image that is large or has more than 8 bits a pixel.
+    A folder of many small images is read twice as fast if each is opened and decoded once. Large
+    images and those with more than 8 bits per pixel have no pixels here.
 
     Args:
         path: The file.
-        colour: One channel or three; left out, as many as the image has.
+        colour: One channel or three; by default as many as the image has.
         max_pixels: An image with more pixels is refused before it is decoded.
     """
     with _opened(path, max_pixels) as image:
@@ -74,7 +74,7 @@ def largest_value(path: Path, max_pixels: int = MAX_PIXELS) -> int:
         if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
             raise DataError.of(
                 path,
-                expected="8 or 16 bits a pixel",
+                expected="8 or 16 bits per pixel",
                 got=f"mode {image.mode} with values from {values.min():g} to {values.max():g}",
                 do="Convert the image to 8 bits.",
             )
@@ -95,12 +95,12 @@ def pixels(
 
     Args:
         path: The file.
-        height: To resize to.
-        width: To resize to.
+        height: Height to resize to.
+        width: Width to resize to.
         colour: Whether there is one channel or three.
-        bits: Of a grey image of more than 8 bits a pixel, the upper 8 of these are kept.
+        bits: Bits of a grey image with more than 8 bits per pixel; the upper 8 are kept.
         max_pixels: An image with more pixels is refused before it is decoded.
-        content: The bytes of the file, where they are known; the path is then only its name.
+        content: The bytes of the file, if known; the path is then only its name.
     """
     with _opened(path, max_pixels, content) as image:
         return _pixels(image, height, width, colour, bits)
@@ -117,7 +117,7 @@ def _facts(image: "Image.Image", path: Path) -> ImageFacts:
         )
     width, height = image.size
     exif = image.getexif()
-    if image.format == "TIFF":  # whose size Pillow may have turned upright already
+    if image.format == "TIFF":  # Pillow may have turned its size upright already
         width, height = exif[0x0100], exif[0x0101]
     if exif.get(0x0112, 1) in (5, 6, 7, 8):  # stored on its side
         height, width = width, height
@@ -146,7 +146,7 @@ def _is_deep(image: "Image.Image") -> bool:
 
 @contextmanager
 def _quiet(error: type[Warning]) -> Iterator[None]:
-    """No warnings but one, which is an error; not for several threads, which share the filters."""
+    """Ignore all warnings but one, which becomes an error; not thread-safe."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # odd metadata does not matter here
         warnings.simplefilter("error", error)
@@ -154,14 +154,14 @@ def _quiet(error: type[Warning]) -> Iterator[None]:
 
 
 def _check_bytes(path: Path, image: "Image.Image", size: int) -> None:
-    """Refuse a large image of which hardly any byte is there."""
+    """Refuse a large image whose file has far too few bytes."""
     n_pixels = image.size[0] * image.size[1]
     if n_pixels > LARGE and n_pixels > MOST_IN_A_BYTE * size:
         raise DataError.of(
             path,
             expected=f"more than {size:,} bytes for {image.size[1]} × {image.size[0]} pixels",
-            got="a header that states more than the file can hold",
-            do="The file is damaged: replace or remove it.",
+            got="a header that states more than the file contains",
+            do="The file is damaged. Replace or remove it.",
         )
 
 

@@ -1,1 +1,1 @@
-"""Unlabelled rows that need not fit in memory: files that are read while a network trains."""
+"""Unlabelled rows that need not fit in memory: files that are read during training."""

@@ -26,12 +26,12 @@ class ArrayFiles(StoredRows):
     uint8 images stay so, as (channels, height, width); all else becomes float32.
 
     Args:
-        files: In the order of their rows.
-        offsets: Bytes before the first row of each.
-        counts: Rows of each.
-        shape: Of one row in the files.
-        dtype: Of the numbers in the files.
-        layout: As in :class:`dessl.SemiData`, for images.
+        files: Files in the order of their rows.
+        offsets: Bytes before the first row of each file.
+        counts: Number of rows of each file.
+        shape: Shape of one row in the files.
+        dtype: Type of the numbers in the files.
+        layout: Same as in :class:`dessl.SemiData`, for images.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ArrayFiles(StoredRows):
     ) -> None:
         try:
             first = feature_tensor(files[0].name, np.zeros((1, *shape), dtype), layout=layout)
-        except TypeError as error:  # of numbers that are in a file, not in a call
+        except TypeError as error:  # the numbers come from a file, not from a call
             raise DataError(str(error)) from error
         self.files, self.offsets = list(files), list(offsets)
         self.source = files[0].name
@@ -58,7 +58,7 @@ class ArrayFiles(StoredRows):
         self._as_is = dtype == self.dtype and dtype.isnative and first.is_contiguous()
 
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
-        """Read one stretch of one file, straight into place where nothing is to be converted."""
+        """Read one stretch of one file, directly into place if nothing needs converting."""
         number = int(np.searchsorted(self._starts, start, side="right")) - 1
         file, first = self.files[number], start - int(self._starts[number])
         size = math.prod(self._raw_shape) * self._raw_dtype.itemsize
@@ -70,7 +70,7 @@ class ArrayFiles(StoredRows):
             file.read_into(offset, raw.reshape(-1).view(np.uint8))
             if self.dtype == np.uint8:
                 raw = feature_tensor(file.name, raw, layout=self._layout).numpy()
-            with np.errstate(over="ignore"):  # what float32 cannot hold is found below
+            with np.errstate(over="ignore"):  # numbers too large for float32 are found below
                 out[:] = raw
         if self.dtype == np.float32:
             check_finite(out, first, file.name)
@@ -84,8 +84,8 @@ class ArrayRows(StoredRows):
     """An array in the memory of the host, for a device that it would not fit on.
 
     Args:
-        x: As for :class:`dessl.SemiData`.
-        layout: Likewise.
+        x: Same as in :class:`dessl.SemiData`.
+        layout: Same as in :class:`dessl.SemiData`.
     """
 
     def __init__(self, x: NDArray[Any], layout: str | None = None) -> None:
@@ -107,7 +107,7 @@ def npy_files(files: Sequence[StoredFile], *, layout: str | None = None) -> Arra
     """Return the rows of npy files; only their headers are read.
 
     Raises:
-        DataError: A file is damaged, or its rows are unlike those of the first.
+        DataError: A file is damaged, or its rows differ from those of the first.
     """
     offsets, counts = [], []
     first: tuple[tuple[int, ...], np.dtype[Any]] | None = None
@@ -123,7 +123,7 @@ def npy_files(files: Sequence[StoredFile], *, layout: str | None = None) -> Arra
                 file.name,
                 expected=f"rows of shape {first[0]} of {first[1]}, as {files[0].name} has",
                 got=f"{shape} of {header.dtype}",
-                do="Convert this file, or leave it out.",
+                do="Convert this file, or omit it.",
             )
         offsets.append(offset)
         counts.append(header.shape[0])
@@ -153,10 +153,10 @@ def _check_whole(file: StoredFile, header: ArrayHeader, offset: int) -> None:
 def raw_files(
     files: Sequence[StoredFile], shape: tuple[int, ...], dtype: str, *, layout: str | None = None
 ) -> ArrayFiles:
-    """Return the rows of files that have nothing but numbers, row after row.
+    """Return the rows of files of raw numbers.
 
     Raises:
-        DataError: A file is empty, or has a part of a row.
+        DataError: A file is empty, or has an incomplete row.
     """
     try:
         kind = np.dtype(dtype)

@@ -1,7 +1,7 @@
-"""Images on disk, decoded as they are read: a folder of millions of files.
+"""Images on disk, decoded when read: a folder may have millions of files.
 
-PyTorch decodes no images without torchvision, so Pillow does, in the threads that read; bytes go to
-the device, and all that follows is done there.
+PyTorch cannot decode images without torchvision, so Pillow does, in the reading threads; bytes go
+to the device, where everything else is done.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ class ImageRows(StoredRows):
     """Images as uint8 (channels, height, width), each resized to one size.
 
     Args:
-        source: What errors call them.
-        counts: Images of each file that has several; of a folder, all in one.
+        source: Name in error messages.
+        counts: Number of images of each archive; for a folder, of all files together.
         first: The content of the first image, and its name.
-        size: Height and width, or both as one number; those of the first image if not given.
-        colour: ``"grey"`` or ``"rgb"``; what the first image has if not given.
-        bits: Of grey images of more than 8 bits a pixel, as in ``SemiData.bits``.
+        size: Height and width, or one number for both; by default those of the first image.
+        colour: ``"grey"`` or ``"rgb"``; by default that of the first image.
+        bits: Bits of grey images with more than 8 bits per pixel, as in ``SemiData.bits``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ImageRows(StoredRows):
         self.ends = block_ends(counts, self.row_bytes)
 
     def decoded(self, name: str, content: bytes) -> NDArray[np.uint8]:
-        """Return the pixels of an image file, whose name is for errors alone."""
+        """Return the pixels of an image file, whose name is only for error messages."""
         _, height, width = self.shape
         return pixels(Path(name), height, width, self.colour, self.bits, content=content)
 
@@ -64,9 +64,9 @@ class FolderRows(ImageRows):
 
     Args:
         folder: The folder, or its path in a file system of fsspec.
-        names: Of the images, as bytes relative to the folder, and where each ends.
+        names: Names of the images relative to the folder, as bytes, and where each ends.
         system: The file system of fsspec; None for this machine's.
-        options: Of :class:`ImageRows`, from ``size`` on.
+        options: Arguments of :class:`ImageRows`, from ``size`` on.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ def _content(file: StoredFile) -> bytes:
 
 
 def image_folder(address: str, **options: Any) -> FolderRows:
-    """Return the images of a folder, however many: of each, its name is kept in memory.
+    """Return the images of a folder, however many: only their names are kept in memory.
 
     Args:
         address: A path, or an address that fsspec knows.
-        options: Of :class:`FolderRows`.
+        options: Arguments of :class:`FolderRows`.
 
     Raises:
-        DataError: There are none.
+        DataError: There are no images.
     """
     system, folder = file_system(address) if "://" in address else (None, address)
     found = _walked(folder) if system is None else _found(system, folder)

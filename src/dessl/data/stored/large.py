@@ -1,6 +1,6 @@
-"""Files that are larger than memory as data: labelled rows and a sample in memory, the rest stored.
+"""Files larger than memory: labelled rows and a sample in memory, the rest stored on disk.
 
-Above the sizes here ``dessl fit`` reads files in this way by itself.
+``dessl fit`` reads files above these sizes this way.
 """
 
 from collections.abc import Callable, Collection
@@ -26,21 +26,21 @@ from dessl.data.stored.tables import SAMPLE, read_large_table
 TABLE_BYTES = 2**27  # of a CSV or Parquet file
 ARRAY_BYTES = 2**30  # of an npy file
 IMAGES = 100_000  # in a folder of unlabelled images
-SAMPLE_BYTES = 2**30  # of images and arrays that are kept in memory; fewer than a sample if larger
+SAMPLE_BYTES = 2**30  # of images and arrays kept in memory; large rows make the sample smaller
 
 
 def large_data(
     kind: str, source: str | Path, *, place: Path | None, **options: Any
 ) -> SemiData | None:
-    """Return data of which most unlabelled rows stay on disk.
+    """Return data whose unlabelled rows mostly stay on disk.
 
-    None where all of them fit into memory: then read them as usual.
+    Returns None if all of them fit into memory: then read them as usual.
 
     Args:
         kind: ``"table"``, ``"npy"`` or ``"images"``.
         source: The file or folder.
         place: Folder for the file of a table's rows; None leaves a table in memory.
-        options: Of :func:`large_table`, :func:`large_embeddings` or :func:`large_folder`.
+        options: Arguments of :func:`large_table`, :func:`large_embeddings` or :func:`large_folder`.
     """
     if kind == "images":
         return large_folder(source, **options)
@@ -50,14 +50,14 @@ def large_data(
 
 
 def large_table(path: str | Path, *, place: Path, **options: Any) -> SemiData | None:
-    """Return a CSV or Parquet table of which most rows stay on disk.
+    """Return a CSV or Parquet table whose rows mostly stay on disk.
 
-    None where no more than a sample is without a label: then read it into memory.
+    Returns None if no more than a sample is unlabelled: then read it into memory.
 
     Args:
         path: The file.
         place: Folder for the file of encoded rows, which is written when a network draws from it.
-        options: Of :func:`dessl.data.stored.tables.read_large_table`.
+        options: Arguments of :func:`dessl.data.stored.tables.read_large_table`.
     """
     found = read_large_table(path, place=place, **options)
     if found is None:
@@ -79,15 +79,15 @@ def large_folder(
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> SemiData | None:
-    """Return a folder of images of which most without a label stay on disk.
+    """Return a folder of images whose unlabelled ones mostly stay on disk.
 
-    None where no more than a sample is without a label, or they are not in one folder.
+    Returns None if no more than a sample is unlabelled, or they are not in one folder.
 
     Args:
-        folder: As in :func:`dessl.data.formats.folder.read_image_folder`.
-        size: Likewise; by default from the labelled images and the sample.
+        folder: Same as in :func:`dessl.data.formats.folder.read_image_folder`.
+        size: Size of the images; by default from the labelled images and the sample.
         sample: Unlabelled images to keep in memory, drawn completely at random.
-        seed: Of that draw.
+        seed: Seed of the sample.
     """
     places = unlabelled_folders(Path(folder))
     if len(places) != 1:
@@ -117,18 +117,18 @@ def large_embeddings(
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> SemiData | None:
-    """Return an npy file of which most rows stay on disk.
+    """Return an npy file whose rows mostly stay on disk.
 
-    None where no more than a sample is without a label.
+    Returns None if no more than a sample is unlabelled.
 
     Args:
         path: The file.
-        labels: As in :func:`dessl.data.formats.npy.read_embeddings`, like all up to ``ask``.
+        labels: File with the labels, see :func:`dessl.data.formats.npy.read_embeddings`.
         label: The column of the labels.
-        missing_labels: What marks a missing label.
-        ask: Which labels are such marks.
+        missing_labels: Marks of a missing label.
+        ask: Decides which labels are such marks.
         sample: Unlabelled rows to keep in memory, drawn completely at random.
-        seed: Of that draw.
+        seed: Seed of the sample.
     """
     stored = open_rows(path)
     found = sparse_labels(labels, len(stored), label=label, missing_labels=missing_labels, ask=ask)

@@ -1,4 +1,4 @@
-"""open_rows: stored rows from an address, by what the files there are."""
+"""open_rows: open stored rows at an address, whatever the kind of files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,21 +37,21 @@ def open_rows(
 
     Args:
         source: A file, a folder of them, a pattern with ``*``, or a list of these, each a path or
-            an address that fsspec knows (``s3://...``). The endings say what they are: ``.npy``,
+            an address that fsspec knows (``s3://...``). The extensions say what they are: ``.npy``,
             ``.parquet``, ``.tar`` of images, or raw numbers (``.bin``, ``.raw``, ``.dat``). A
             folder without any of these is a folder of images, with those in its subfolders. Or an
             array (n, ...) in the memory of the host, too large for the device.
-        shape: Of one row, for raw numbers.
-        dtype: Of raw numbers, such as ``"uint8"``.
-        layout: ``"NCHW"`` or ``"NHWC"``, for arrays of images whose shape does not tell.
-        columns: Of Parquet files; all if not given.
-        size: Height and width that image files are resized to; those of the first if not given.
-        colour: ``"grey"`` or ``"rgb"``, for image files; what the first has if not given.
-        bits: Of 16-bit image files, as in ``SemiData.bits``; 8 if not given.
-        index: Folder where the places of images in tar files are kept for the next time.
+        shape: Shape of one row, for raw numbers.
+        dtype: Type of raw numbers, such as ``"uint8"``.
+        layout: ``"NCHW"`` or ``"NHWC"``, for arrays of images whose shape is ambiguous.
+        columns: Columns of Parquet files; all by default.
+        size: Height and width that image files are resized to; those of the first by default.
+        colour: ``"grey"`` or ``"rgb"``, for image files; that of the first by default.
+        bits: Bits of 16-bit image files, as in ``SemiData.bits``; 8 by default.
+        index: Folder that caches the positions of images in tar files.
 
     Raises:
-        DataError: A file is missing or damaged, or its rows are unlike those of the first.
+        DataError: A file is missing or damaged, or its rows differ from those of the first.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def open_rows(
         files[0].name,
         expected="files of one kind: .npy, .parquet, .tar, or raw numbers (.bin) with shape= and "
         "dtype=",
-        got=", ".join(sorted(kinds)) or "no ending",
+        got=", ".join(sorted(kinds)) or "no extension",
         do="Convert the files, or name those of one kind with a pattern such as 'rows/*.npy'.",
     )
 

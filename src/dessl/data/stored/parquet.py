@@ -12,18 +12,18 @@ from dessl.data.formats.cells import arrow_module
 from dessl.data.stored.places import StoredFile, described
 from dessl.data.stored.rows import StoredRows, check_finite
 
-GROUP = 2**31  # bytes of the largest row group, which is read at one time
+GROUP = 2**31  # bytes of the largest row group, which is read at once
 
 
 class ParquetRows(StoredRows):
     """Columns of numbers, and of lists of numbers of one length, side by side as float32.
 
     Args:
-        files: In the order of their rows, with the same columns.
-        columns: Which, in this order; all if not given.
+        files: Files with the same columns, in the order of their rows.
+        columns: Columns to read, in this order; all by default.
 
     Raises:
-        DataError: A file is damaged or unlike the first, or a column is not of numbers.
+        DataError: A file is damaged or differs from the first, or a column is not numeric.
     """
 
     def __init__(self, files: Sequence[StoredFile], columns: Sequence[str] | None = None) -> None:
@@ -78,7 +78,7 @@ class ParquetRows(StoredRows):
             )
             table.validate(full=True)
         parts = [_numbers(file.name, name, table.column(name)) for name in self.columns]
-        with np.errstate(over="ignore"):  # what float32 cannot hold is found where it is read
+        with np.errstate(over="ignore"):  # numbers too large for float32 are found when read
             return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
 
 
@@ -93,7 +93,7 @@ def _opened(file: StoredFile) -> tuple[Any, list[int]]:
 
 
 def _check_groups(file: StoredFile, counts: Sequence[int], n_columns: int) -> None:
-    """Refuse a row group that memory cannot hold: a few bytes can state billions of equal rows."""
+    """Refuse a row group that does not fit into memory: a few bytes can state billions of rows."""
     largest = max(counts, default=0) * n_columns * 4
     if largest > GROUP or min(counts, default=0) < 0:
         raise DataError.of(
@@ -113,7 +113,7 @@ def _check_schema(
             file.name,
             expected=f"the column(s) {few([quoted(name) for name in absent])}, as {source} has",
             got=few([quoted(name) for name in schema.names], most=20),
-            do="Leave the file out, or name other columns.",
+            do="Omit the file, or name other columns.",
         )
     for name in columns:
         kind = schema.field(name).type
@@ -151,6 +151,6 @@ def _numbers(source: str, name: str, column: Any) -> NDArray[Any]:
             source,
             expected=f"a number in every cell of {quoted(name)}, and lists of one length",
             got="missing cells" if whole.null_count or values.null_count else "several lengths",
-            do="Fill them in, or leave their rows out.",
+            do="Fill them in, or omit their rows.",
         )
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(n, width)

@@ -1,7 +1,7 @@
 """Files of stored rows, on this machine or at an address that fsspec knows (s3://, gs://, ...).
 
-Files are read, not mapped into memory: mapped pages count as memory of the process, and a mapped
-file that shrinks or goes away ends the process without a message.
+Files are read, not memory-mapped: mapped pages count as the process's memory, and a mapped file
+that shrinks or disappears kills the process without a message.
 """
 
 import os
@@ -31,10 +31,10 @@ class StoredFile:
     system: Any = None
 
     def read_into(self, offset: int, out: NDArray[np.uint8]) -> None:
-        """Fill ``out``, (n,) bytes, from an offset on.
+        """Fill ``out``, (n,) bytes, starting at an offset.
 
         Raises:
-            DataError: The file has gone, or ends earlier.
+            DataError: The file is gone, or too short.
         """
         with self.reading():
             if self.system is None:
@@ -54,10 +54,10 @@ class StoredFile:
             )
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes from an offset on.
+        """Return bytes starting at an offset.
 
         Raises:
-            DataError: The file had fewer bytes when it was found: no memory is taken for them.
+            DataError: The file had fewer bytes when it was found; checked before allocating memory.
         """
         if not 0 <= offset <= offset + size <= self.size:
             raise DataError.of(
@@ -84,7 +84,7 @@ class StoredFile:
             yield file
 
     def reading(self, *errors: type[Exception]) -> AbstractContextManager[None]:
-        """Turn errors of reading into one that names the file."""
+        """Turn read errors into one that names the file."""
         do = "Check the file, its disk and its permissions."
         expected = "a file that can be read while the run lasts"
         return reading(self.name, expected, *errors, do=do, refused=do, gone=CHANGED)
@@ -106,7 +106,7 @@ def files_at(source: "Address | Sequence[Address]", suffixes: Sequence[str]) -> 
     Args:
         source: A file, a folder, a pattern with ``*``, or several of these; a path, or an address
             with ``://`` that fsspec knows.
-        suffixes: Files of a folder with one of these endings are taken.
+        suffixes: Extensions of the files to take from a folder.
 
     Raises:
         DataError: There is no such file, or the folder has none.
@@ -146,7 +146,7 @@ def _sized(paths: Any, taken: Callable[[Path], bool]) -> list[StoredFile]:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a folder, and a pipe or a device, whose end may never come."""
+    """Refuse a folder, and a pipe or device, which may never end."""
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "a pipe or a device"
         raise DataError.of(path, expected="a file", got=what, do="Leave it out.")
@@ -178,7 +178,7 @@ def file_system(address: str) -> tuple[Any, str]:
         system, path = fsspec.core.url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise ValueError(
-            f"{address} must be an address that fsspec can open; it says: {error}. Install the "
+            f"{address} must be an address that fsspec can open; it reports: {error}. Install the "
             "package for it (s3fs for s3://, gcsfs for gs://), or copy the files here."
         ) from error
     return system, path

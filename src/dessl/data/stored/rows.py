@@ -1,4 +1,4 @@
-"""StoredRows: what every reader of stored rows gives, and the same rows less some of them."""
+"""StoredRows: the result of every reader of stored rows, and the same rows without some."""
 
 import hashlib
 import math
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dessl.data.errors import DataError, few
 
-BLOCK = 2**19  # bytes of rows that are read at one time
-MOST_BLOCKS = 2**20  # of more, each would be larger: their list is kept in memory
-SPARSE = 8  # of fewer rows in so many, each is read alone
-LOOKED_AT = 16  # rows by which a store is told from another
+BLOCK = 2**19  # bytes of rows read at once
+MOST_BLOCKS = 2**20  # beyond that, blocks grow: their list is kept in memory
+SPARSE = 8  # if fewer than one row in so many is needed, each is read alone
+LOOKED_AT = 16  # rows that identify a store
 
 Numbers = NDArray[np.int64]
 
@@ -25,8 +25,9 @@ class StoredRows(ABC):
     A subclass sets the attributes and fills in two methods.
 
     Attributes:
-        source: What errors call it.
-        shape: Of one row: (channels, height, width) of uint8 images, (features, ...) of float32.
+        source: Name in error messages.
+        shape: Shape of one row: (channels, height, width) of uint8 images, (features, ...) of
+            float32.
         dtype: ``uint8`` or ``float32``.
         ends: (blocks,) int64, increasing: where each block of consecutive rows ends.
     """
@@ -41,15 +42,15 @@ class StoredRows(ABC):
         """Fill ``out``, (stop - start, *shape), with consecutive rows of one block.
 
         Raises:
-            DataError: A file is damaged, has changed or has gone; the message names it.
+            DataError: A file is damaged, changed or is gone; the message names it.
         """
 
     @abstractmethod
     def described(self) -> str:
-        """Return names and sizes of the files, by which a run that is resumed knows them."""
+        """Return names and sizes of the files, by which a resumed run identifies them."""
 
     def prepare(self) -> None:  # noqa: B027 (most have nothing to do)
-        """Do what is to be done once before rows are read, such as writing a file of them."""
+        """Prepare once before rows are read, for example by writing a file of them."""
 
     def __len__(self) -> int:
         return int(self.ends[-1]) if len(self.ends) else 0
@@ -63,7 +64,7 @@ class StoredRows(ABC):
         """Return rows by their numbers, (n, *shape), in the order given.
 
         Args:
-            numbers: From 0, in any order.
+            numbers: Row numbers from 0, in any order.
         """
         wanted = np.asarray(numbers, np.int64)
         if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):
@@ -84,7 +85,7 @@ class StoredRows(ABC):
         return found
 
     def identity(self) -> str:
-        """Return a sha256 of names, sizes and sixteen rows spread over the store, not of all."""
+        """Return a sha256 of names, sizes and sixteen rows spread over the store."""
         digest = hashlib.sha256(f"{self.described()}\0{self.shape}\0{self.dtype}".encode())
         some = np.unique(np.linspace(0, len(self) - 1, LOOKED_AT).astype(np.int64))
         digest.update(np.ascontiguousarray(self.rows(some)).view(np.uint8).data)
@@ -100,13 +101,13 @@ def few_numbers(numbers: Numbers) -> str:
 
 
 def block_ends(counts: Sequence[int], row_bytes: int) -> Numbers:
-    """Return where blocks end whose rows lie in one file each, (blocks,).
+    """Return the ends of blocks, (blocks,), each within one file.
 
-    A block has half a megabyte of rows, or more where there would be more than a million blocks.
+    A block has half a megabyte of rows, or more if there would be more than a million blocks.
 
     Args:
-        counts: Rows of each file.
-        row_bytes: Of one row.
+        counts: Number of rows of each file.
+        row_bytes: Bytes of one row.
 
     >>> block_ends([3, 2], row_bytes=2**18).tolist()
     [2, 3, 5]
@@ -120,7 +121,7 @@ def block_ends(counts: Sequence[int], row_bytes: int) -> Numbers:
 
 
 def check_finite(out: NDArray[Any], start: int, source: str) -> None:
-    """Refuse rows of which a number is NaN or infinite, naming them.
+    """Refuse rows with NaN or infinite numbers, naming them.
 
     Args:
         out: (n, ...) of floats, as read.
@@ -139,13 +140,13 @@ def check_finite(out: NDArray[Any], start: int, source: str) -> None:
 
 
 class Without(StoredRows):
-    """Stored rows less some of them: those that have a label, or judge a model.
+    """Stored rows without some, such as labelled ones or those held out.
 
     Args:
         stored: The rows.
         left_out: Numbers of rows, in any order.
 
-    The rows that remain are numbered anew from 0, in the same order.
+    The remaining rows are renumbered from 0, in the same order.
     """
 
     def __init__(self, stored: StoredRows, left_out: "NDArray[Any] | Sequence[int]") -> None:
@@ -161,7 +162,7 @@ class Without(StoredRows):
         """Return the numbers that rows have in the whole store.
 
         Args:
-            numbers: Of rows that remain.
+            numbers: Numbers of remaining rows.
         """
         return numbers + np.searchsorted(self._before, numbers, side="right")
 
@@ -170,7 +171,7 @@ class Without(StoredRows):
         self.stored.prepare()
 
     def read(self, start: int, stop: int, out: NDArray[Any]) -> None:
-        """Read the rows and those left out between them, and keep the former."""
+        """Read a stretch of rows, and keep those that are not left out."""
         first, last = self.originals(np.array([start, stop - 1])).tolist()
         low, high = np.searchsorted(self.left_out, [first, last + 1])
         if low == high:
@@ -196,8 +197,8 @@ class Changed(StoredRows):
 
     Args:
         stored: The rows.
-        change: From rows (n, *shape) to rows of the same shape, row by row.
-        name: What tells it from other functions.
+        change: Function from rows (n, *shape) to rows of the same shape, row by row.
+        name: Name that identifies the function.
     """
 
     def __init__(

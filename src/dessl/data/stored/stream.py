@@ -27,8 +27,8 @@ from dessl import _checks
 from dessl.data.stored.rows import Numbers, StoredRows
 
 WINDOW = 2**25  # bytes of rows that are shuffled together; two windows are in memory
-BATCHES = 8  # of a window, at least
-AHEAD = 4  # batches that wait for their step
+BATCHES = 8  # least number of batches per window
+AHEAD = 4  # batches read ahead
 READERS = 4  # threads that read blocks
 
 
@@ -58,9 +58,9 @@ class Epoch:
 
     Args:
         ends: Where the blocks of the store end, (blocks,).
-        rows: Of a window, about.
-        seed: Of the stream.
-        number: Of the epoch.
+        rows: Approximate number of rows of a window.
+        seed: Seed of the stream.
+        number: Number of the epoch.
 
     >>> epoch = Epoch(np.array([2, 4, 6]), rows=4, seed=0, number=0)
     >>> [len(epoch.window(k)) for k in range(epoch.windows)]
@@ -78,7 +78,7 @@ class Epoch:
 
     @property
     def windows(self) -> int:
-        """How many windows there are."""
+        """Number of windows."""
         return len(self._bounds) - 1
 
     def window(self, k: int) -> Window:
@@ -88,7 +88,7 @@ class Epoch:
         return Window(self._firsts[low:high], places - places[0])
 
     def shuffled(self, k: int) -> NDArray[np.int32]:
-        """Return the places in a window in the order in which they are handed out."""
+        """Return the positions in a window in the order of the draws."""
         generator = np.random.default_rng([self._seed, self._number, k])
         order: NDArray[np.int32] = generator.permutation(
             np.arange(len(self.window(k)), dtype=np.int32)
@@ -106,15 +106,15 @@ class StoredStream:
     """Endless batches of stored rows, on the device where they are needed.
 
     ``state_dict`` and ``load_state_dict`` are those of a stateful data loader: the state is three
-    numbers, and a stream that loads it continues bit for bit, in the middle of an epoch too.
+    numbers, and a stream that loads it continues bit for bit, even in the middle of an epoch.
 
     Args:
         stored: The rows.
-        size: Rows of a batch.
-        seed: Of the order.
-        device: Where batches go; on CUDA through pinned buffers.
+        size: Number of rows per batch.
+        seed: Seed of the order.
+        device: Device of the batches; on CUDA through pinned buffers.
         first_id: The id of the first stored row.
-        window: Bytes of rows that are shuffled together; a window has eight batches at least.
+        window: Bytes of rows that are shuffled together; a window has at least eight batches.
 
     >>> import tempfile
     >>> from dessl.data import open_rows
@@ -171,7 +171,7 @@ class StoredStream:
             yield self.draw()
 
     def state_dict(self) -> dict[str, int]:
-        """Return where the stream stands: what was read ahead does not count."""
+        """Return the position of the stream; rows read ahead do not count."""
         return {"seed": self.seed, "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -181,7 +181,7 @@ class StoredStream:
         position = _checks.whole_number("position", state["position"])
         if position >= len(self.stored):
             raise ValueError(
-                f"the saved stream stood at row {position:,} of an epoch; this store has "
+                f"the saved stream was at row {position:,} of an epoch; this store has "
                 f"{len(self.stored):,} rows. Resume with the same files."
             )
         self.close()
@@ -208,19 +208,19 @@ class _Reader:
         self._thread = threading.Thread(
             target=_fill, args=(batches, self._ready, self._stop), name="dessl-rows", daemon=True
         )
-        weakref.finalize(self, self._stop.set)  # a stream that is dropped ends it too
+        weakref.finalize(self, self._stop.set)  # also when the stream is garbage-collected
         self._thread.start()
 
     def close(self) -> None:
-        """End the threads, which lets go of their memory."""
+        """End the threads, which releases their memory."""
         self._stop.set()
-        self._thread.join(10)  # a read that hangs is left to itself
+        self._thread.join(10)  # do not wait for a read that hangs
 
     def next(self) -> tuple[Tensor, Tensor]:
         """Return the next batch on the device."""
         found = self._ready.get()
         if isinstance(found, BaseException):
-            self._ready.put(found)  # whoever asks again gets the same answer
+            self._ready.put(found)  # further calls get the same error
             raise found
         if self._device.type != "cuda":
             return found[0].to(self._device), found[1].to(self._device)
@@ -230,7 +230,7 @@ class _Reader:
 
 
 class _Start(NamedTuple):
-    """Where a reader starts, and about how many rows a window has."""
+    """Start of a reader, and the approximate number of rows of a window."""
 
     seed: int
     epoch: int
@@ -241,7 +241,7 @@ class _Start(NamedTuple):
 class _Buffers:
     """Memory for rows and ids of batches: fresh each time, or for CUDA a few pinned ones in turn.
 
-    Nothing may be copied from memory that is not pinned: PyTorch would wait for the device.
+    Copies from memory that is not pinned would make PyTorch wait for the device.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: "np.dtype[Any]", *, pinned: bool) -> None:
@@ -256,7 +256,7 @@ class _Buffers:
         return x, torch.empty(len(x), dtype=torch.int64)
 
     def take(self, stop: threading.Event) -> tuple[Tensor, Tensor] | None:
-        """Return a buffer whose last copy to the device is done; None where all is to end."""
+        """Return a buffer whose last copy to the device is done; None if the stream is ending."""
         if not self._pinned:
             return self._new()
         while not stop.is_set():
@@ -277,7 +277,7 @@ class _Buffers:
 
 
 def _fill(batches: Any, ready: "queue.Queue[Any]", stop: threading.Event) -> None:
-    """Put batches, or the error that ended them, where they are waited for."""
+    """Put batches, or the error that ended them, into the queue."""
     made = batches(stop)
     try:
         for batch in made:
@@ -326,7 +326,7 @@ def _batches(stored: StoredRows, buffers: _Buffers, start: _Start, first_id: int
 def _windows(
     stored: StoredRows, pool: ThreadPoolExecutor, start: _Start
 ) -> Iterator[tuple[NDArray[Any], Window, NDArray[np.int32]]]:
-    """Yield the rows of windows without end, what they are and their order; one is read ahead."""
+    """Yield windows without end, with their rows and order; one window is read ahead."""
     memory = [np.empty((0, *stored.shape), stored.dtype)] * 2
     ahead: tuple[NDArray[Any], Window, NDArray[np.int32]] | None = None
     for turn, (window, order) in enumerate(_plan(stored, start)):

@@ -1,8 +1,8 @@
 """Images in tar files, in any order.
 
-Of a tar file only the places of its images are known before it is read, from one pass through its
-headers. They are in a file of their own, not in memory, so that a block of any tar file is one read
-at a known place: blocks can be shuffled, and a run resumes in the middle of an epoch.
+Only the positions of a tar file's images are known before it is read, from one pass through its
+headers. They are stored in a separate file, not in memory, so that a block of any tar file is one
+read at a known position: blocks can be shuffled, and a run can resume in the middle of an epoch.
 """
 
 import hashlib
@@ -36,8 +36,8 @@ class TarRows(ImageRows):
     Args:
         files: The tar files, not compressed.
         index: A file (n, 2) int64 with the offset and size of each image, file after file.
-        counts: Images of each tar file.
-        options: Of :class:`ImageRows`, from ``size`` on.
+        counts: Number of images of each tar file.
+        options: Arguments of :class:`ImageRows`, from ``size`` on.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TarRows(ImageRows):
         return described(self.files)
 
     def _contents(self, start: int, stop: int) -> list[tuple[bytes, str]]:
-        """The bytes of images of one tar file, and what errors call each."""
+        """The bytes of images of one tar file, and the name of each in error messages."""
         file = self.files[int(np.searchsorted(self._starts, start, side="right")) - 1]
         places = np.empty((stop - start, 2), np.int64)
         self._index.read_into(ENTRY * start, places.reshape(-1).view(np.uint8))
@@ -90,7 +90,7 @@ class TarRows(ImageRows):
                 self.index,
                 expected=f"the places of images in {file.name}",
                 got="places that the file does not have",
-                do="The index is damaged: delete it, and it is made again.",
+                do="The index is damaged. Delete it, and it will be rebuilt.",
             )
 
 
@@ -101,9 +101,9 @@ def tar_files(
 
     Args:
         files: The tar files.
-        index: Folder where the places of the images are kept for the next time; if not given, they
+        index: Folder that caches the positions of the images; by default, they
             are in a temporary file.
-        options: Of :class:`TarRows`, from ``size`` on.
+        options: Arguments of :class:`TarRows`, from ``size`` on.
 
     Raises:
         DataError: A file is damaged, compressed or has no image.
@@ -136,7 +136,7 @@ def tar_files(
 
 
 def _counts(sizes: Path, place: Path, n_files: int) -> list[int] | None:
-    """Images of each file as an earlier call counted them; None where that cannot be used."""
+    """Images of each file as an earlier call counted them; None if that cannot be used."""
     if not (sizes.is_file() and place.is_file()) or sizes.stat().st_size != 8 * n_files:
         return None
     counts: list[int] = np.frombuffer(sizes.read_bytes(), np.int64).tolist()
