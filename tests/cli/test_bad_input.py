@@ -84,7 +84,7 @@ CASES = {
     "labels of one class": Case(one_class_npz, "got only 'no'. Label rows of the other classes"),
     "two rows": Case(
         table(["age,outcome", "30,ill", "41,well"]),
-        "expected at least 10 labelled rows, to train on and to judge by; got 2 in 2 rows. Label",
+        "expected at least 10 labelled rows, for training and evaluation; got 2 in 2 rows. Label",
     ),
     "no number in a numeric column": Case(damaged_cell, "'thirty'"),
     "damaged image": Case(

@@ -45,7 +45,7 @@ def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     page = report_html([facts])
     main = page.index("</h2>")
     first = re.sub("<[^>]*>", " ", page[main : main + 2000]).split()
-    assert " ".join(first).startswith(f"? {advice(facts)} Because {facts.verdict.sentence}")
+    assert " ".join(first).startswith(f"? {advice(facts)} Why {facts.verdict.sentence}")
     assert "About 350, to settle the comparison with the complete case." in page
     assert "trained with 80 labels." in decision(facts)
 

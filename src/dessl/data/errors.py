@@ -1,4 +1,4 @@
-"""The one error of reading data: which file, what was expected, what was found, what to do."""
+"""The error of reading data: which file, what was expected, what was found, what to do."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dessl._checks import quoted, shortened
 
-LONGEST = 2000  # characters of what was expected, and of what was found
+LONGEST = 2000  # characters of the expected and the actual text
 
 
 class DataError(ValueError):
@@ -22,13 +22,13 @@ class DataError(ValueError):
 
     @classmethod
     def of(cls, path: str | Path, *, expected: str, got: str, do: str) -> "DataError":
-        """Word the error in the order that helps: file, expected, got, what to do."""
+        """Build the message: file, expected, got, what to do."""
         expected, got = (shortened(part, most=LONGEST) for part in (expected, got))
         return cls(f"{path}: expected {expected}; got {got}. {do.lstrip()}")
 
 
 def few(entries: Sequence[str], *, most: int = 8) -> str:
-    """The first entries and how many more there are; a long entry is cut.
+    """The first entries and how many more there are; a long entry is shortened.
 
     >>> few(["a", "b"]), few(["a", "b", "c"], most=1)
     ('a, b', 'a and 2 more')
@@ -38,7 +38,7 @@ def few(entries: Sequence[str], *, most: int = 8) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Ask for the known word that is nearest to a misspelt one; "" if none is near.
+    """Suggest the known word closest to a misspelt one; "" if none is close.
 
     >>> did_you_mean("Diagnosis", ("age", "diagnosis")), did_you_mean("minst", ("mnist", "toy"))
     ("Did you mean 'diagnosis'?", "Did you mean 'mnist'?")

@@ -83,8 +83,8 @@ class Propensity:
     def sentence(self) -> str:
         """The effect on the labels, in words."""
         text = (
-            f"Labelling probabilities {self.source}: {self.labels} labels are worth "
-            f"{self.effective_labels:.0f} of equal weight, and the largest weight is "
+            f"Labelling probabilities {self.source}: the effective sample size of {self.labels} "
+            f"labels is {self.effective_labels:.0f}, and the largest weight is "
             f"{self.largest_weight:.1f} times the mean."
         )
         if self.raised:

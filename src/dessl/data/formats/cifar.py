@@ -31,8 +31,9 @@ def read_cifar10(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
     """CIFAR-10 from ``cifar-10-batches-bin``.
 
     Args:
-        folder: Holds data_batch_1.bin to data_batch_5.bin, test_batch.bin and batches.meta.txt.
-        max_bytes: The most bytes that the images may take.
+        folder: Folder with data_batch_1.bin to data_batch_5.bin, test_batch.bin and
+            batches.meta.txt.
+        max_bytes: Upper limit on the bytes of the images.
 
     Returns:
         Images (n, 3, 32, 32), ten classes, test_batch.bin as the test part.
@@ -56,9 +57,9 @@ def read_cifar100(
     """CIFAR-100 from ``cifar-100-binary``, with its 100 fine or its 20 coarse classes.
 
     Args:
-        folder: Holds train.bin, test.bin and fine_label_names.txt or coarse_label_names.txt.
+        folder: Folder with train.bin, test.bin and fine_label_names.txt or coarse_label_names.txt.
         labels: Which of the two labels of an image to take.
-        max_bytes: The most bytes that the images may take.
+        max_bytes: Upper limit on the bytes of the images.
 
     Returns:
         Images (n, 3, 32, 32), test.bin as the test part.
@@ -83,7 +84,7 @@ def read_records(
     Args:
         paths: Files of whole records.
         n_classes: The number of classes of each label byte in front of the pixels.
-        max_bytes: The most bytes that the images may take.
+        max_bytes: Upper limit on the bytes of the images.
     """
     counts = [_record_count(path, len(n_classes)) for path in paths]
     check_limit(paths[0], sum(counts) * PIXELS, max_bytes)

@@ -62,12 +62,12 @@ def read_table(
         label: The column of the labels. An empty cell is an unlabelled row.
         categorical: Columns of numbers that are categories.
         ignore: Columns to drop.
-        missing_labels: What else than an empty cell marks a missing label, such as NA.
+        missing_labels: Marks of a missing label besides an empty cell, such as NA.
         ask: Called with labels that look like such a mark and are not named, and how often each
             occurs; returns those that are one. If None, they are classes, with a warning.
-        delimiter: Of a CSV, if it should not be guessed.
-        sheet: Of an Excel workbook; by default the first.
-        max_bytes: The most bytes that the file, or the features, may take.
+        delimiter: Delimiter of a CSV; guessed by default.
+        sheet: Sheet of an Excel workbook; the first by default.
+        max_bytes: Upper limit on the bytes of the file, and of the features.
 
     Returns:
         x float32 (n, features), numbers less their mean and one-hot; and the fitted encoding.
@@ -112,9 +112,9 @@ def read_new_table(
         path: The file.
         encoding: From :func:`read_table`.
         labels: Whether to read the label column; otherwise every label is missing.
-        delimiter: Of a CSV, if it should not be guessed.
-        sheet: Of an Excel workbook; by default the first.
-        max_bytes: The most bytes that the file, or the features, may take.
+        delimiter: Delimiter of a CSV; guessed by default.
+        sheet: Sheet of an Excel workbook; the first by default.
+        max_bytes: Upper limit on the bytes of the file, and of the features.
 
     Raises:
         DataError: The file is bad, or lacks a column that the encoding needs.

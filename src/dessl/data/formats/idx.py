@@ -75,8 +75,8 @@ def read_mnist(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
     """MNIST, or any set with the same four files (Fashion-MNIST, KMNIST), plain or ``.gz``.
 
     Args:
-        folder: Holds train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files.
-        max_bytes: The most bytes any one of the files may hold.
+        folder: Folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files.
+        max_bytes: Upper limit on the bytes of each file.
 
     Returns:
         Images (n, 1, height, width), ten classes, the t10k files as the test part.
@@ -98,7 +98,7 @@ def read_mnist(folder: str | Path, *, max_bytes: int = MAX_BYTES) -> RawData:
 
 
 def idx_path(folder: Path, name: str) -> Path:
-    """The plain file where it exists, else the gzipped one."""
+    """The plain file if it exists, otherwise the gzipped one."""
     plain = folder / name
     return plain if plain.exists() else folder / f"{name}.gz"
 

@@ -23,8 +23,8 @@ def read_medmnist(
     Args:
         path: The publisher's npz: train_images, train_labels, and the same for val and test.
         class_names: The classes in order; by default they are numbered, up to the largest label.
-        validation: Whether the file has a validation part; MedMNIST's own have.
-        max_bytes: The most bytes that one array may take.
+        validation: Whether the file has a validation part; MedMNIST's own files do.
+        max_bytes: Upper limit on the bytes of one array.
 
     Returns:
         Images (n, 1 or 3, height, width), with the validation and test parts of the file.

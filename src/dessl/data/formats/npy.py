@@ -1,6 +1,6 @@
-"""Embeddings: rows of numbers in npy files, side by side, and their labels in another file.
+"""Embeddings: rows of numbers in npy files, joined column-wise, and their labels in another file.
 
-The files are mapped into memory, not read: one float32 file becomes data without a copy, several
+The files are memory-mapped: one float32 file becomes data without a copy, several
 files or other types become one float32 array, filled a few rows at a time.
 """
 
@@ -33,8 +33,8 @@ from dessl.data.labels import MISSING, warn_of_doubtful
 from dessl.data.parts import Part, RawData
 
 EXPECTED = "an npy file (an array saved with numpy.save)"
-ROW = "row"  # the column of a labels file that says which row a label belongs to
-AT_ONCE = 2**22  # numbers that are looked at or converted at one time
+ROW = "row"  # column of a labels file with the row of each label
+AT_ONCE = 2**22  # numbers checked or converted at once
 
 
 def read_embeddings(
@@ -54,13 +54,13 @@ def read_embeddings(
 
     Args:
         paths: Arrays (n, columns) of float16, float32, float64 or whole numbers, all with the same
-            number of rows; their columns are put side by side.
+            number of rows; their columns are joined.
         labels: A table, see :func:`dessl.data.formats.tables.open_table`, or an npy file of class
             numbers (-1 or NaN for missing) or text ("" for missing).
-        label: The column of the labels, for a table with several.
-        missing_labels: What else than an empty cell of the table marks a missing label.
-        ask: As in :func:`dessl.data.formats.fitting.read_table`.
-        max_bytes: The most bytes that the float32 array may take.
+        label: Name of the label column, for a table with several.
+        missing_labels: Marks of a missing label, besides an empty cell.
+        ask: Same as in :func:`dessl.data.formats.fitting.read_table`.
+        max_bytes: Upper limit on the bytes of the float32 array.
 
     Raises:
         DataError: A file is missing, damaged or of another kind, a row is not finite, or the
@@ -83,7 +83,7 @@ def read_embeddings(
 
 
 class SparseLabels(NamedTuple):
-    """The numbers of rows that have a label, (n,), their classes, (n,), and all classes."""
+    """The numbers of labelled rows, (n,), their classes, (n,), and all classes."""
 
     rows: Labels
     y: Labels
@@ -101,11 +101,11 @@ def sparse_labels(
     """Labels of rows of numbers, from a table or an npy file.
 
     Args:
-        labels: As in :func:`read_embeddings`, like all others.
-        n_rows: How many rows there are.
-        label: The column of the labels.
-        missing_labels: What marks a missing label.
-        ask: Which labels are such marks.
+        labels: Same as in :func:`read_embeddings`, like the arguments below.
+        n_rows: Number of rows.
+        label: Name of the label column.
+        missing_labels: Marks of a missing label.
+        ask: Decides which labels are such marks.
 
     Raises:
         DataError: The file is bad, or does not match the rows.
@@ -137,11 +137,11 @@ def read_new_embeddings(
     """Embeddings for a trained model: labels may be missing, and the classes are the model's.
 
     Args:
-        paths: As in :func:`read_embeddings`.
+        paths: Same as in :func:`read_embeddings`.
         class_names: The model's classes, in its order.
-        labels: As in :func:`read_embeddings`; None if every label is missing.
-        label: The column of the labels, for a table with several.
-        max_bytes: The most bytes that the float32 array may take.
+        labels: Same as in :func:`read_embeddings`; None if every label is missing.
+        label: Name of the label column, for a table with several.
+        max_bytes: Upper limit on the bytes of the float32 array.
 
     Raises:
         DataError: A file is bad, or a label is not one of the classes.
@@ -162,7 +162,7 @@ def read_new_embeddings(
 
 
 def _side_by_side(paths: Sequence[Path], max_bytes: int) -> NDArray[np.float32]:
-    """The columns of all files as float32 (n, columns): the file's own memory if that will do."""
+    """The columns of all files as float32 (n, columns): the file's own memory if possible."""
     parts = [_mapped(path) for path in paths]
     for path, part in zip(paths, parts, strict=True):
         _check_matrix(path, part)
@@ -184,7 +184,7 @@ def _side_by_side(paths: Sequence[Path], max_bytes: int) -> NDArray[np.float32]:
     for path, part in zip(paths, parts, strict=True):
         columns = x[:, start : start + part.shape[1]]
         for rows in _blocks(part):
-            with np.errstate(over="ignore"):  # what float32 cannot hold is found below
+            with np.errstate(over="ignore"):  # numbers too large for float32 are found below
                 columns[rows] = part[rows]
         _check_finite(path, columns, part)
         start += part.shape[1]
@@ -267,7 +267,7 @@ def _label_column(table: Table, label: str | None) -> str:
 
 
 def _places(table: Table, n_rows: int) -> Labels:
-    """The row of each label: in the order of the table, or what its column ``row`` says."""
+    """The row of each label: in the order of the table, or from its column ``row``."""
     if ROW not in table.columns:
         _check_count(table.source, len(table), n_rows)
         return np.arange(n_rows)

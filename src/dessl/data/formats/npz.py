@@ -31,7 +31,7 @@ def read_npz(path: str | Path, *, layout: str | None = None, max_bytes: int = MA
     Args:
         path: The file; it is never unpickled.
         layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape is ambiguous.
-        max_bytes: The most bytes that one array may take.
+        max_bytes: Upper limit on the bytes of one array.
 
     Raises:
         DataError: The file is missing, damaged, or contains something else.
@@ -75,7 +75,7 @@ def read_new_npz(
         class_names: The model's classes, in its order.
         labels: Whether to read the labels. If not, every label is missing.
         layout: ``"NCHW"`` or ``"NHWC"`` for images whose shape is ambiguous.
-        max_bytes: The most bytes that one array may take.
+        max_bytes: Upper limit on the bytes of one array.
 
     Raises:
         DataError: The file is bad, or has a label or a name that is not one of the classes.

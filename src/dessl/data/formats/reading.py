@@ -1,4 +1,4 @@
-"""Bytes from files within bounds: sizes are checked before memory is allocated."""
+"""Read bytes from files within limits: sizes are checked before memory is allocated."""
 
 import io
 import math
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dessl.data.errors import DataError
 
-Labels: TypeAlias = NDArray[np.int64]  # (n,), -1 where the label is missing
+Labels: TypeAlias = NDArray[np.int64]  # (n,), -1 for a missing label
 MAX_BYTES = 8 * 2**30
 DEFLATE_RATIO = 1032  # no deflate stream (gzip, zip, zlib) can grow by more than this
 CHUNK = 2**20
@@ -23,7 +23,7 @@ class ByteSource(Protocol):
     """Anything bytes can be read from: a file, a gzip stream, a zip member."""
 
     def read(self, size: int, /) -> bytes:
-        """Give at most ``size`` bytes, none at the end."""
+        """Return at most ``size`` bytes, none at the end."""
 
 
 @contextmanager
@@ -38,12 +38,12 @@ def reading(
     """Turn the given errors, and those of the file system, into a DataError about ``path``.
 
     Args:
-        path: What is read.
-        expected: What it should be.
-        errors: Those of the reader.
-        do: The advice on them.
-        refused: On those of the file system.
-        gone: On a file that is missing; ``refused`` if not given.
+        path: Path that is read.
+        expected: What the file should be.
+        errors: Errors of the reader.
+        do: Advice on errors of the reader.
+        refused: Advice on errors of the file system.
+        gone: Advice on a missing file; ``refused`` by default.
     """
     caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
     try:
@@ -52,7 +52,7 @@ def reading(
         raise
     except caught as error:
         came = " ".join(str(error).split())[:200] or type(error).__name__
-        if isinstance(error, OSError) and error.errno is not None:  # by the file system
+        if isinstance(error, OSError) and error.errno is not None:  # from the file system
             do = refused
         if gone is not None and isinstance(error, FileNotFoundError):
             came, do = "no such file", gone
@@ -60,7 +60,7 @@ def reading(
 
 
 def file_size(path: Path, expected: str) -> int:
-    """Size of a file in bytes, refusing what is not a file."""
+    """Size of a file in bytes, and refuse anything that is not a file."""
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
         raise DataError.of(path, expected=expected, got=got, do="Check the path.")
@@ -128,7 +128,7 @@ def check_deflated(path: Path, n_bytes: int, compressed: int) -> None:
 
 
 def exact_bytes(source: ByteSource, n_bytes: int, path: Path) -> bytes:
-    """The next ``n_bytes`` bytes; a file that ends earlier is refused."""
+    """The next ``n_bytes`` bytes; refuse a file that ends earlier."""
     pieces, missing = [], n_bytes
     while missing:
         piece = source.read(min(missing, CHUNK))
@@ -172,12 +172,12 @@ def text_lines(path: Path, expected: str) -> tuple[str, ...]:
 
 
 def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: int = 0) -> Labels:
-    """Labels of a file as class numbers from 0; any other label is refused.
+    """Labels of a file as class numbers from 0; refuse any other label.
 
     Args:
         path: The file, for the error.
         labels: Numbers (n,) or (n, 1).
-        n_classes: How many classes the file may name.
+        n_classes: Number of classes.
         first: The number that the file uses for class 0.
     """
     flat = labels.reshape(-1)
@@ -195,7 +195,7 @@ def class_indices(path: Path, labels: NDArray[Any], n_classes: int, *, first: in
 
 
 def same_count(path: Path, x: NDArray[Any], y: NDArray[Any]) -> None:
-    """Refuse rows and labels of different numbers."""
+    """Refuse different numbers of rows and labels."""
     if len(x) != len(y):
         raise DataError.of(
             path,

@@ -30,10 +30,10 @@ def read_stl10(
     """STL-10 from ``stl10_binary``: 5,000 labelled images, then 100,000 unlabelled ones.
 
     Args:
-        folder: Holds train_X.bin, train_y.bin, unlabeled_X.bin, test_X.bin, test_y.bin and
+        folder: Folder with train_X.bin, train_y.bin, unlabeled_X.bin, test_X.bin, test_y.bin and
             class_names.txt.
         unlabelled: Whether to read unlabeled_X.bin, 2.8 GB, after the training images.
-        max_bytes: The most bytes that the images may take.
+        max_bytes: Upper limit on the bytes of the images.
 
     Returns:
         Images (n, 3, 96, 96), y = -1 for the unlabelled ones, the test files as the test part.

@@ -26,8 +26,8 @@ def read_svhn(folder: str | Path, *, checksums: Mapping[str, str] = CHECKSUMS) -
     """SVHN's cropped digits, with the test file as the test part.
 
     Args:
-        folder: Holds train_32x32.mat and test_32x32.mat.
-        checksums: ``"md5:..."`` of each file; a file with another one is refused unread.
+        folder: Folder with train_32x32.mat and test_32x32.mat.
+        checksums: ``"md5:..."`` of each file; a file with a different one is refused unread.
 
     Returns:
         Images (n, 3, 32, 32) and the classes "0" to "9".
@@ -66,7 +66,7 @@ def _cropped_digits(path: Path, checksum: str) -> Part:
             got=f"{pixels.dtype} of shape {pixels.shape}",
             do="Use the cropped digits (format 2), not the full numbers.",
         )
-    # MATLAB drops a last dimension of one, and lays the first index out fastest.
+    # MATLAB drops a last dimension of one, and stores the first index fastest.
     x = pixels.reshape(32, 32, 3, -1, order="F").T
     swap_rows_and_columns(x)
     same_count(path, x, labels.reshape(-1))

@@ -24,7 +24,7 @@ from dessl.data.formats.reading import MAX_BYTES, check_limit, file_size, how_to
 DELIMITERS = (",", ";", "\t", "|")
 HEADER_BYTES = 2**20
 QUOTED = re.compile(r'(?:^|(?<=[,;\t|\n]))"[^"]*(?:""[^"]*)*"(?=[,;\t|\r\n]|$)')
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # row numbers: not a column to whoever saved it
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # row numbers, not a column of the user
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Table:
     """The columns of one table by name.
 
     Attributes:
-        source: What errors call it.
-        columns: Those of numbers or text.
+        source: Name in error messages.
+        columns: Columns of numbers or text.
         unread: The types of all other columns.
         n_rows: The number of rows.
     """
@@ -57,11 +57,12 @@ def open_table(
     """The columns of a table: CSV (``.csv``, ``.tsv``, ``.txt``), Parquet, or Excel (``.xlsx``).
 
     Args:
-        path: The file; its suffix says which kind. A CSV is UTF-8 with column names in its first
+        path: The file; its extension gives the kind. A CSV is UTF-8 with column names in its first
             line.
-        delimiter: Of a CSV; by default the comma, semicolon, tab or bar that separates the names
-            in the first line; those in quotes do not count.
-        sheet: Of an Excel workbook, whose first row with cells has the names; by default the first.
+        delimiter: Delimiter of a CSV; by default the comma, semicolon, tab or bar that separates
+            the names in the first line; those in quotes do not count.
+        sheet: Sheet of an Excel workbook, whose first non-empty row has the names; by default the
+            first.
         max_bytes: A larger file, or one whose metadata states more, is refused unread.
 
     Raises:
@@ -78,7 +79,7 @@ def arrow_table(
     sheet: str | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Any:
-    """The same as Arrow has it: columns of a CSV are text, others have the types of their file."""
+    """The same as an Arrow table: CSV columns are text, others keep the types of their file."""
     path = Path(path)
     size = file_size(path, "a CSV, Parquet or Excel table")
     check_limit(path, size, max_bytes)
@@ -113,7 +114,7 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
 
     Args:
         table: The table.
-        stacklevel: As in ``warnings.warn``, if it were called in place of this function.
+        stacklevel: Same as in ``warnings.warn``, as if called in place of this function.
     """
     empty = np.full(len(table), len(table.columns) > 1 and not table.unread)
     for column in table.columns.values():
@@ -130,7 +131,7 @@ def warn_of_empty_rows(table: Table, *, stacklevel: int = 2) -> None:
 
 
 def csv_header(path: Path, delimiter: str | None) -> tuple[list[str], str]:
-    """The column names of a CSV, and its delimiter: the given one, or else the likeliest.
+    """The column names of a CSV, and its delimiter: the given one, or the most likely one.
 
     Raises:
         ValueError: The file, or its first line, is not UTF-8.
@@ -165,12 +166,12 @@ def likely_delimiter(start: str) -> str:
 def table_blocks(
     path: Path, *, columns: Sequence[str] | None = None, delimiter: str | None = None
 ) -> Iterator[Any]:
-    """Yield a CSV or Parquet table in blocks of some megabytes, as :func:`arrow_table` has them.
+    """Yield a CSV or Parquet table in blocks of some megabytes, as in :func:`arrow_table`.
 
     Args:
         path: The file.
-        columns: Which; all if not given.
-        delimiter: Of a CSV, if it should not be guessed.
+        columns: Columns to read; all by default.
+        delimiter: Delimiter of a CSV; guessed by default.
 
     Raises:
         DataError: The file is damaged or ragged.
@@ -223,7 +224,7 @@ def _csv_options(path: Path, delimiter: str | None) -> tuple[list[str], dict[str
         "parse_options": arrow.csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=True,
-            ignore_empty_lines=len(names) > 1,  # of one column, it is a missing cell
+            ignore_empty_lines=len(names) > 1,  # with one column, it is a missing cell
         ),
         "convert_options": arrow.csv.ConvertOptions(
             column_types=dict.fromkeys(names, arrow.string())
@@ -253,7 +254,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
-    """Refuse columns without a name, or two of one name."""
+    """Refuse columns without a name, or with repeated names."""
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if names and not names[0].strip() and all(name.strip() for name in names[1:]):
         raise DataError.of(
@@ -300,14 +301,14 @@ def as_table(source: Path, table: Any) -> Table:
 def _column(name: str, values: Any) -> Column | None:
     """A column of numbers or of text; None for any other type.
 
-    Whole numbers and decimals become float64; truth values, dates and times are as a CSV has them.
+    Whole numbers and decimals become float64; booleans, dates and times become text as in a CSV.
     """
     arrow = arrow_module()
     types, compute, kind = arrow.types, arrow.compute, values.type
     if types.is_integer(kind):
         try:
             values = compute.cast(values, arrow.float64())
-        except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become one number
+        except arrow.ArrowInvalid:  # beyond 2**53, where neighbours would become equal
             values = compute.cast(values, arrow.string())
     elif types.is_decimal(kind):
         values = compute.cast(values, arrow.float64())

@@ -1,8 +1,8 @@
-"""A column of free text as features: words and runs of letters, weighed by how rare they are.
+"""A column of free text as features: words and runs of letters, weighted by how rare they are.
 
     z = tf-idf(words, letters) · V,   V the leading right singular vectors over all rows
 
-Learnt from all rows, labelled or not, and downloaded from nowhere (latent semantic analysis).
+Learnt from all rows, labelled or not, without any download (latent semantic analysis).
 """
 
 import base64
@@ -27,18 +27,18 @@ MAX_TERMS = 4_000  # words, and as many runs of letters
 DIRECTIONS = 48
 LETTERS = (3, 4)  # in a run
 LONGEST = 4_000  # characters of a cell that are read
-ROWS = 10_000  # that are learnt from
-AT_ONCE = 4_096  # texts that are counted at one time
+ROWS = 10_000  # used to learn
+AT_ONCE = 4_096  # texts counted at once
 MIN_WORDS = 3
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """The place of a text in the directions in which texts differ most.
+    """The position of a text along the directions in which texts differ most.
 
     Attributes:
-        name: The column.
+        name: Name of the column.
         words: Known words, in lower case.
         letters: Known runs of letters, with a space at the edges of a word.
         rarity: (terms,) the weight of each word and run: ln((1 + n) / (1 + texts with it)) + 1.
@@ -72,7 +72,7 @@ class TextColumn:
         return ColumnFeatures(z[codes], int(missing.sum()))
 
     def as_dict(self) -> dict[str, Any]:
-        """The column in what JSON can hold; arrays are base64 of little-endian float32."""
+        """The column as JSON can represent it; arrays are base64 of little-endian float32."""
         arrays = {"rarity": self.rarity, "directions": self.directions}
         return {
             "name": self.name,
@@ -86,7 +86,7 @@ class TextColumn:
 
     @classmethod
     def from_dict(cls, entries: dict[str, Any]) -> "TextColumn":
-        """The column that :meth:`as_dict` gave.
+        """Rebuild from the result of :meth:`as_dict`.
 
         Raises:
             ValueError: The arrays do not match the words.
@@ -123,7 +123,7 @@ def is_free_text(column: Column) -> bool:
 def fitted_text(column: Column) -> TextColumn | None:
     """The column as text; None if no two cells share a word or a run of letters.
 
-    The texts of at most 10,000 rows, taken at even distances, are learnt from.
+    It is learnt from at most 10,000 evenly spaced rows.
     """
     texts, codes = _texts(column)
     codes = codes[:: -(-len(codes) // ROWS)]
@@ -174,7 +174,7 @@ def weighed(
 
 
 def _runs(word: str) -> list[str]:
-    """The runs of letters in a word, a space at each of its edges.
+    """The runs of letters in a word, with a space at each edge.
 
     >>> _runs("not")
     [' no', 'not', 'ot ', ' not', 'not ']
@@ -184,7 +184,7 @@ def _runs(word: str) -> list[str]:
 
 
 def _texts_with(texts: Sequence[str]) -> tuple[Counter[str], Counter[str]]:
-    """How many texts have each word, and each run of letters."""
+    """Number of texts with each word, and with each run of letters."""
     words: Counter[str] = Counter()
     letters: Counter[str] = Counter()
     for text in texts:
@@ -224,7 +224,7 @@ def _array(text: Any) -> NDArray[np.float32]:
 
 
 def _texts(column: Column) -> tuple[list[str], NDArray[np.int64]]:
-    """Distinct texts, cut where they are very long, and which of them each row has."""
+    """Distinct texts, shortened if very long, and the position of each row's text among them."""
     return [text[:LONGEST] for text in column.texts.to_pylist()], column.codes
 
 

@@ -47,7 +47,7 @@ ZIP_ERRORS = (
 
 
 class ArrayHeader(NamedTuple):
-    """What an npy header states about its array."""
+    """Contents of an npy header."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -89,7 +89,7 @@ class Npz:
         return array.T if header.fortran else array
 
     def images(self, name: str) -> NDArray[np.uint8]:
-        """Read uint8 images (n, h, w) or (n, h, w, channels) straight into (n, channels, h, w)."""
+        """Read uint8 images (n, h, w) or (n, h, w, channels) directly into (n, channels, h, w)."""
         with self._opened(name) as (stream, header):
             self._check_images(name, header)
             n, height, width, channels = (*header.shape, 1)[:4]

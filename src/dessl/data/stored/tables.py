@@ -1,9 +1,9 @@
-"""A CSV or Parquet table that is larger than memory: read in blocks, its rest encoded once on disk.
+"""A CSV or Parquet table that is larger than memory: read in blocks, the rest encoded once on disk.
 
-The table is passed through three times, some megabytes at a time: to count its labels; to take the
-labelled rows and a random sample of the others, on which the encoding is fitted; and, only if a
-network draws from them, to encode all other rows into one file of float32 that is written whole or
-not at all. Its sha256 is beside it: a file that is damaged, or of another table, is written again.
+The table is read three times, some megabytes at a time: to count its labels; to take the labelled
+rows and a random sample of the others, on which the encoding is fitted; and, only if a network
+draws from them, to encode all other rows into one float32 file, written atomically. Its sha256 is
+stored with it: a file that is damaged, or from another table, is written again.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class LargeTable(NamedTuple):
     """The labelled rows and a sample of the others, and the rest.
 
     Attributes:
-        raw: Features and labels of what is in memory.
+        raw: Features and labels of the rows in memory.
         encoding: How the table became features, for later tables.
         rest: The other unlabelled rows.
     """
@@ -72,23 +72,23 @@ def read_large_table(
     sample: int = SAMPLE,
     seed: int = 0,
 ) -> LargeTable | None:
-    """A table that need not fit in memory; None where no more than a sample is without a label.
+    """A table that need not fit in memory; None if no more than a sample is unlabelled.
 
     Args:
         path: A CSV or Parquet file.
-        label: As in :func:`dessl.data.formats.fitting.read_table`, like all up to ``delimiter``.
-        place: Folder for the file of encoded rows, where they are needed.
-        categorical: Columns of numbers that are categories.
+        label: Name of the label column, see :func:`dessl.data.formats.fitting.read_table`.
+        place: Folder for the file of encoded rows, if they are needed.
+        categorical: Numeric columns to treat as categories.
         ignore: Columns to drop.
-        missing_labels: What else than an empty cell marks a missing label.
-        ask: Which labels are such marks.
-        delimiter: Of a CSV, if it should not be guessed.
+        missing_labels: Marks of a missing label, besides an empty cell.
+        ask: Decides which labels are such marks.
+        delimiter: Delimiter of a CSV; guessed by default.
         sample: Unlabelled rows to keep in memory, drawn completely at random.
-        seed: Of that draw.
+        seed: Seed of the sample.
 
     Raises:
         DataError: The file is bad, a cell does not fit its column, or there are more labelled rows
-            than memory should hold.
+            than should be kept in memory.
     """
     path = Path(path)
     counts = _label_counts(path, label, delimiter)
@@ -139,7 +139,7 @@ def _labels_of(table: Table, label: str) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _label_counts(path: Path, label: str, delimiter: str | None) -> Counter[str]:
-    """How often each label occurs, "" for a missing one."""
+    """Count of each label, "" for a missing one."""
     first = next(iter(table_blocks(path, delimiter=delimiter)), None)
     names = [] if first is None else first.column_names
     if label not in names:
@@ -198,7 +198,7 @@ def _kept_rows(
 
 
 def _checked(path: Path, part: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
-    """A part of the rows' marks; a file that has more rows than before is refused."""
+    """A part of the rows' marks; refuse a file with more rows than before."""
     if len(part) != count:
         raise DataError.of(
             path,
@@ -238,10 +238,10 @@ class TableRows(StoredRows):
 
     Args:
         path: The table.
-        encoding: Of its columns and labels.
+        encoding: Encoding of its columns and labels.
         place: Folder for the file.
-        left_out: (unlabelled,) which unlabelled rows are in memory instead.
-        delimiter: Of a CSV, if it should not be guessed.
+        left_out: Which unlabelled rows are in memory instead, (unlabelled,).
+        delimiter: Delimiter of a CSV; guessed by default.
     """
 
     def __init__(
@@ -263,7 +263,7 @@ class TableRows(StoredRows):
         self._file: StoredRows | None = None
 
     def prepare(self) -> None:
-        """Write the file of encoded rows unless it is there and whole; several ranks write one."""
+        """Write the file of encoded rows unless an intact one exists; several ranks write one."""
         if self._file is None:
             if not self._is_whole():
                 with alone(self.place):
