@@ -115,11 +115,7 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1")
     run("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chance", *few)
     said = capsys.readouterr()
-<<<<<<< HEAD
-    assert "labels are worth" in said.err
-=======
     assert "effective sample size" in said.err
->>>>>>> s6-words
     assert "weight the held-out labels by 1/π" in " ".join(said.err.split())
     assert "Audit:" in said.out
     facts = json.loads((out / "facts.json").read_text())
