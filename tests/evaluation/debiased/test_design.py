@@ -149,14 +149,11 @@ def test_weighted_bounds_written_out() -> None:
     assert found.value == pytest.approx(a @ residuals + lam * h.mean())
     assert gamma > 0
     assert (c**3).sum() > 0
-    leverage = a + toward[:40] ** 2 / (toward @ toward)
-    lacking = leverage @ moved[:40]
-    below = (1 / (a @ a) - 2, 0.75)  # degrees of freedom, part of the skewness shift
-    above = (2 * v**2 / ((c**4).sum() - (c**3).sum() ** 2 / v), 1.0)
-    for bound, sign, (degrees, part) in ((found.low, -1, below), (found.high, 1, above)):
-        q = stats.t.ppf(0.975, degrees)
+    degrees = 2 * v**2 / ((c**4).sum() - (c**3).sum() ** 2 / v)
+    q = stats.t.ppf(0.975, degrees)
+    for bound, sign, part in ((found.low, -1, 0.5), (found.high, 1, 1.0)):
         shift = part * v / (v + extra) * gamma * (q**2 - 1) / 6
-        root = bound - found.value - max(0, lacking) + shift
+        root = bound - found.value + shift
         assert root**2 == pytest.approx(q**2 * (v + gamma * root + extra), rel=1e-6)
         assert sign * root > 0
 
@@ -224,8 +221,8 @@ def test_the_variance_of_a_comparison_written_out(metric: Any) -> None:
     heavy = labels**2 * weight**2 @ expected[:100] + 8 * mean
     even = labels**2 * (weight * likely[:100]) @ expected[:100] + 8 * mean
     mean *= heavy / even
-    counted = (labels * weight) ** 1.5
-    few = 2 * np.sqrt(mean * expected.mean())
+    counted = (labels * weight) ** 1.25
+    few = 2 * mean**0.25 * expected.mean() ** 0.75
     ratio = (counted @ squares + few) / (counted @ expected[:100] + few)
     variance = 1.02 * ratio * mean
     error = np.sqrt(variance / labels + found.lam**2 * (towards[100:] ** 2).sum())
@@ -341,3 +338,30 @@ def test_errors_say_what_to_do(how, complaint, predictions) -> None:
     p, y = predictions()
     with pytest.raises(ValueError, match=complaint):
         estimate_metric("accuracy", p, y, p[:30], **how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("active", [True, False])
+def test_comparisons_cover_if_rows_that_differ_most_are_labelled_more_or_less_often(active) -> None:
+    """The weight of a row depends on the models' distance, not on its predicted class."""
+    rng = np.random.default_rng(1)
+    p, q = (rng.dirichlet([0.6] * 3, 20_000) for _ in range(2))
+    p, q = 0.7 * p + 0.3 * q, 0.7 * q + 0.3 * p
+    y = ((p + q).cumsum(1) > 2 * rng.random((20_000, 1))).argmax(1)
+    far = ((p - q) ** 2).sum(1)
+    far /= far.max()
+    chance = 0.25 + far if active else 0.1 + (1 - far) ** 2
+    chance *= 0.08 / chance.mean()
+    rows = np.arange(20_000)
+    losses = [((one - np.eye(3)[y]) ** 2).sum(1) for one in (p, q)]
+    truth, inside = (losses[0] - losses[1]).mean(), 0
+    for _ in range(400):
+        pool = rng.choice(rows, 1000)
+        drawn = rng.random(1000) < chance[pool]
+        known, others = pool[drawn], pool[~drawn]
+        found = compare_models(
+            "brier", p[known], q[known], y[known], p[others], q[others],
+            propensity=chance[known], check_shift=False, confidence=0.9,
+        )  # fmt: skip
+        inside += found.low <= truth <= found.high
+    assert 0.86 <= inside / 400 <= 0.94

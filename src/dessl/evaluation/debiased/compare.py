@@ -16,9 +16,9 @@ would have if it were labelled: that of its stratum, or else the mean weight of 
 its predicted class (:func:`likely_weights`). Rows with large s may be labelled more or less often
 than others, so log â has a slope in log s, shrunk as λ is; and the mean is multiplied by how much
 heavier the labelled rows are than likely, Σ_L a² s / Σ_L a â s. 0–1 losses have no slope: the few
-rows on which the models differ do not tell it. In the ratio, row i counts a_i^1.5, halfway between
-its share of the population, which is steadier, and its share a_i² of V(θ̂), which is right where
-heavy rows have another ratio; the factor is 1 + 2/m.
+rows on which the models differ do not tell it. In the ratio, row i counts a_i^1.25, between its
+share of the population, which is steadier, and its share a_i² of V(θ̂), which is right where heavy
+rows have another ratio; the factor is 1 + 2/m.
 
 For accuracy and error, models that predict the same class have the same L whatever the label. There
 V(r) is at least that of one row on which the models differ, and no bound is farther from 0 than the
@@ -71,7 +71,7 @@ ComparedName = MetricName | Literal["wins"]
 IMAGINED_ROWS = 2
 RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share
 RATIO_ROWS_WEIGHTED = 2  # the same if rows have weights, whose ratio hardly depends on λ
-RATIO_POWER = 1.5  # of the weights
+RATIO_POWER = 1.25  # of the weights
 LEAST_SIZE = 0.2  # of the mean s, added to s before its logarithm is taken
 TRUSTED_ROWS = 8  # for how many rows the likely weights count when labelled ones correct them
 

@@ -105,12 +105,9 @@ class Fit(NamedTuple):
 
         In a sample with unusually many large losses both λ and mean_L H are larger, and more is
         subtracted. This is the bias of a regression estimate (Cochran, Sampling Techniques, section
-        7.7): the mean of (h − h̄)² r/Σ(h − h̄)², or of leverage · r, since residuals sum to 0. With
-        weights it is the sum of leverage · c, c what a row moves θ̂ by, and includes the bias of
-        dividing by the sum of weights.
+        7.7): the mean of (h − h̄)² r/Σ(h − h̄)², or of leverage · r, since residuals sum to 0.
         """
-        share = math.sqrt(len(self.residuals) / self.labels) if self.designed else 1.0
-        return share * float((self.leverage * self.residuals).mean())
+        return float((self.leverage * self.residuals).mean())
 
     def standard_error(self, row_variance: float) -> float:
         """Standard error of θ̂ for a given V(r)."""

@@ -42,10 +42,9 @@ rows with large weights decide Σ c². Of its own variance Σ c⁴, the part (Σ
 which V(θ) follows; the rest makes q Student's t with 2 (Σ c²)²/(Σ c⁴ − (Σ c³)²/Σ c²) degrees of
 freedom. That holds for 0–1 losses too, and for rows drawn by strata, whose residuals are about
 the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo-rows. If L is not 0
-or 1, only the bound on the side of the rare losses has these degrees of freedom: in a sample with
-large losses Σ c² is large too, so the other bound, with the degrees of freedom of as many equally
-weighted labels and three quarters of the shift, is far enough; if the labelled rows are skewed the
-other way, it has their γ. Both are centred on θ̂ plus :attr:`Fit.shortfall`, as without weights.
+or 1, the bound away from the rare losses shifts by half for their skewness: a few heavy rows make
+it, and the expansion assumes many. If the labelled rows are skewed the other way than the
+pseudo-rows, that bound has their own γ.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -73,6 +72,7 @@ LEAST_IMAGINED = 10  # and their minimum number
 UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
 IMAGINED_WEIGHTED = 0.15  # the same if rows have weights: each labelled row counts so much again
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
+SHORT_SKEW = 0.5  # the same if rows have weights, which make the large losses fewer
 LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
 FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
 ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
@@ -200,23 +200,17 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
 def _weighted_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
     """Bounds if rows were labelled by design."""
     long = _weighted_side(fit, sample)
-    short, centre, p = long, fit.value, tail.probability
+    short, p = long, tail.probability
     if not metric.binary:
         moved = _moved(fit)
         own = float((moved**3).sum() / moved.square().sum())
-        # Samples with large losses have a large V: the short side needs no further allowance.
-        short = long._replace(
-            gamma=long.gamma if own * long.gamma > 0 else own,
-            skew=LOWER_SKEW,
-            degrees=max(1.0, fit.labels - 2),
-        )
-        centre += max(0.0, fit.shortfall) if long.gamma >= 0 else min(0.0, fit.shortfall)
+        gamma = long.gamma if own * long.gamma > 0 else own
+        short = long._replace(gamma=gamma, skew=SHORT_SKEW)
     below, above = (short, long) if long.gamma >= 0 else (long, short)
     below, above = below._replace(sign=-1), above._replace(sign=1)
     if p > 0.5:
-        return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
-    low, high = centre + below.at(p), centre + above.at(p)
-    return Bounds(min(fit.value, low), max(fit.value, high))
+        return Bounds(fit.value + above.at(1 - p), fit.value + below.at(1 - p))
+    return Bounds(fit.value + below.at(p), fit.value + above.at(p))
 
 
 def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
