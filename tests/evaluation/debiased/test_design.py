@@ -122,11 +122,15 @@ def test_class_balanced_labels_of_skewed_classes_are_weighted_back() -> None:
     assert naive / 150 < 0.2
 
 
-def test_weighted_bounds_written_out() -> None:
+@pytest.mark.parametrize("other", [False, True])
+def test_weighted_bounds_written_out(other: bool) -> None:
+    """If most of its answers are wrong, losses are skewed the other way than the model expects."""
     rng = np.random.default_rng(0)
     top = rng.uniform(0.6, 1.0, 90)
     p = np.stack([top, 1 - top], axis=1)
     y = (rng.random(40) > top[:40]).astype(int)
+    if other:
+        y = (top[:40] < 0.85).astype(int)
     chance = rng.uniform(0.05, 0.9, 40)
     found = estimate_metric("brier", p[:40], y, p[40:], propensity=chance, check_shift=False)
     loss = ((p[:40] - np.eye(2)[y]) ** 2).sum(axis=1)
@@ -147,14 +151,16 @@ def test_weighted_bounds_written_out() -> None:
     gamma = ((c**3).sum() + 0.15 * (a**3 @ cubes)) / ((c**2).sum() + 0.15 * (a**2 @ squares))
     v, extra = (c**2).sum(), (moved[40:] ** 2).sum()
     assert found.value == pytest.approx(a @ residuals + lam * h.mean())
+    own = (c**3).sum() / (c**2).sum()
     assert gamma > 0
-    assert (c**3).sum() > 0
+    assert (own < 0) == other
     degrees = 2 * v**2 / ((c**4).sum() - (c**3).sum() ** 2 / v)
     q = stats.t.ppf(0.975, degrees)
-    for bound, sign, part in ((found.low, -1, 0.5), (found.high, 1, 1.0)):
-        shift = part * v / (v + extra) * gamma * (q**2 - 1) / 6
+    below, above = (found.low, -1, 0.5, own if other else gamma), (found.high, 1, 1.0, gamma)
+    for bound, sign, part, growth in (below, above):
+        shift = part * v / (v + extra) * growth * (q**2 - 1) / 6
         root = bound - found.value + shift
-        assert root**2 == pytest.approx(q**2 * (v + gamma * root + extra), rel=1e-6)
+        assert root**2 == pytest.approx(q**2 * (v + growth * root + extra), rel=1e-6)
         assert sign * root > 0
 
 
