@@ -31,8 +31,8 @@ from benchmarks.machine import machine
 from dessl._files import write_whole
 from dessl.evaluation.conformal import prediction_sets
 from dessl.evaluation.debiased.calibration import estimate_ece
-from dessl.evaluation.debiased.compare import compare_models
-from dessl.evaluation.debiased.design import best_design, designed
+from dessl.evaluation.debiased.compare import compare_models, compared_bounds, compared_fit
+from dessl.evaluation.debiased.design import best_design, design_of, designed
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.fit import fitted
 from dessl.evaluation.debiased.inputs import Asked, HowLabelled, prepared
@@ -50,7 +50,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 REPLICATIONS = {
     "capped": 5000, "few": 5000, "rate": 3000, "stratified": 3000, "active": 3000,
     "class-balanced": 3000, "shift": 2000, "sets": 1000, "compared": 3000, "ece": 1000,
-    "peers": 500,
+    "peers": 500, "compared, active": 2000, "compared, avoiding": 2000,
 }  # fmt: skip
 UNLABELLED = 2000
 CONFIDENCES = (0.90, 0.95)
@@ -210,8 +210,11 @@ def design_rows(
         return pool[known], pool[others], {
             "strata": strata[known], "strata_unlabelled": strata[others],
         }  # fmt: skip
-    if key.kind == "active":  # unsure rows are up to five times as likely to be labelled
-        chance = 0.25 + unsure / unsure.max()
+    if key.kind.endswith(("active", "avoiding")):
+        relative = unsure / unsure.max()
+        # Unsure rows are up to five times as likely to be labelled, or up to eleven times less.
+        active = key.kind.endswith("active")
+        chance = 0.25 + relative if active else 0.1 + (1 - relative) ** 2
         chance *= key.labels / chance.sum()
         drawn = rng.random(4000) < chance
         return pool[drawn], pool[~drawn], {"propensity": chance[drawn]}
@@ -327,8 +330,7 @@ def of_sets(key: Key, replications: int) -> list[Record]:
 def of_comparisons(key: Key, replications: int) -> list[Record]:
     """Two models of one population: ours, and one with noisier logits."""
     a, y = population(key.population)[1:]
-    noise = torch.randn(a.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    b = torch.softmax(torch.log(a.clamp(min=1e-12)) + 0.8 * noise, dim=1)
+    b = noisier(a)
     rows = torch.arange(len(y))
     if key.what == "wins":
         truth = float((a[rows, y] - b[rows, y]).sign().mean())
@@ -349,6 +351,36 @@ def of_comparisons(key: Key, replications: int) -> list[Record]:
     records = summarised(key, truth, bounds)
     records[-1]["labelled_only_width"] = alone
     return records
+
+
+def noisier(p: torch.Tensor) -> torch.Tensor:
+    """The probabilities of a model with noisier logits."""
+    noise = torch.randn(p.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return torch.softmax(torch.log(p.clamp(min=1e-12)) + 0.8 * noise, dim=1)
+
+
+def of_designed_comparisons(key: Key, replications: int) -> list[Record]:
+    """The same two models, with rows labelled by how unsure the first one is."""
+    source = population(key.population)
+    both = (source.probabilities, noisier(source.probabilities))
+    metric = METRICS[key.what]
+    every = sampled(metric, both, source.y, ())
+    rng = np.random.default_rng(key.labels)
+    tails = [tail_of(confidence, "two-sided") for confidence in CONFIDENCES]
+    bounds, labels = [], []
+    for _ in range(replications):
+        known, others, how = design_rows(key, source, rng)
+        own, rest = (
+            Proxies(*(part[..., i] for part in every.labelled if part is not None))
+            for i in (known, others)
+        )
+        sample = Sample(every.loss[known], own, rest)
+        design = design_of(len(known), len(others), how["propensity"], None, None)
+        fit = compared_fit(sample, design)
+        bounds.append([compared_bounds(fit, sample, metric, tail) for tail in tails])
+        labels.append(fit.labels)
+    truth = float(every.loss.mean())
+    return summarised(key, truth, np.array(bounds), effective_labels=float(np.mean(labels)))
 
 
 def of_ece(key: Key, replications: int) -> list[Record]:
@@ -437,6 +469,8 @@ KINDS: dict[str, Callable[[Key, int], list[Record]]] = {
     "shift": of_shifts,
     "sets": of_sets,
     "compared": of_comparisons,
+    "compared, active": of_designed_comparisons,
+    "compared, avoiding": of_designed_comparisons,
     "ece": of_ece,
     "peers": of_peers,
 }
@@ -467,6 +501,11 @@ def cells() -> Iterator[Key]:
     for name, m in itertools.product(("digits, logistic", "calibrated"), (50, 200)):
         for what in ("accuracy", "brier", "cross_entropy", "wins"):
             yield Key("compared", name, what, m)
+    for kind, name, m in itertools.product(
+        ("compared, active", "compared, avoiding"), ("calibrated", "digits, logistic"), (60, 240)
+    ):
+        for what in ("accuracy", "brier", "cross_entropy"):
+            yield Key(kind, name, what, m)
     for name in ("calibrated", "over-confident"):
         yield Key("ece", name, "ece", 100)
     for name, what in (("over-confident", "accuracy"), ("calibrated", "brier")):

@@ -136,6 +136,17 @@ def markdown(report: dict[str, Any]) -> str:
         lines += section(
             "Differences of two models", f"{text} {runs_of(found)}", intervals(found, more)
         )
+    if found := some("compared, active", "compared, avoiding"):
+        more = {"effective labels": lambda r: f"{r['effective_labels']:.0f}"}
+        text = (
+            "The same models; rows of which the first is unsure are labelled up to five times as "
+            "often as others (active), or up to eleven times less often (avoiding)."
+        )
+        lines += section(
+            "Differences of two models, labels drawn by design",
+            f"{text} {runs_of(found)}",
+            intervals(found, more),
+        )
     if found := some("peers"):
         text = "The same draws; bounds are cut to the metric's range."
         lines += section("Peers", f"{text} {runs_of(found)}", intervals(found, {}))

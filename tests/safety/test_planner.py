@@ -73,5 +73,9 @@ def test_what_cannot_be_planned_is_refused() -> None:
         plan_labels(data)
     with pytest.raises(DataError, match="at least 20 labels"):
         plan_labels(few_labels(n_l=5), width=0.1)
+    with pytest.raises(ValueError, match=r"width must be below 1.* Write 0.05 for 5 points"):
+        plan_labels(few_labels(), width=5)
+    with pytest.raises(ValueError, match="width must lie in"):
+        plan_labels(few_labels(), width=0.0)
     with pytest.raises(ValueError, match="n must"):
         next_rows(data, 1000)

@@ -104,7 +104,13 @@ def plan_labels(
     _checks.one_of("metric", metric, ("accuracy", "cross_entropy"))
     if (width is None) == (difference is None):
         raise ValueError("pass exactly one of width and difference.")
-    goal = _checks.number("width or difference", width or difference, low=0, open_low=True)
+    name, given = ("difference", difference) if width is None else ("width", width)
+    goal = _checks.number(name, given, low=0, open_low=True)
+    if metric == "accuracy" and goal >= 1:
+        raise ValueError(
+            f"{name} must be below 1, because accuracy is a share; got {goal:g}. "
+            "Write 0.05 for 5 points."
+        )
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
     loss, h = _losses(data, metric, seed)
     z = float(ndtri((1 + confidence) / 2))

@@ -8,7 +8,9 @@ import pytest
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
-@pytest.mark.parametrize("kind", ["few", "rate", "class-balanced", "active", "shift", "sets"])
+@pytest.mark.parametrize(
+    "kind", ["few", "rate", "class-balanced", "active", "compared, avoiding", "shift", "sets"]
+)
 def test_a_cell_of_each_kind_gives_records(kind: str, part) -> None:
     more = part("more")
     key = next(key for key in more.cells() if key.kind == kind)

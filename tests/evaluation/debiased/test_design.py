@@ -122,11 +122,15 @@ def test_class_balanced_labels_of_skewed_classes_are_weighted_back() -> None:
     assert naive / 150 < 0.2
 
 
-def test_weighted_bounds_written_out() -> None:
+@pytest.mark.parametrize("other", [False, True])
+def test_weighted_bounds_written_out(other: bool) -> None:
+    """If most of its answers are wrong, losses are skewed the other way than the model expects."""
     rng = np.random.default_rng(0)
     top = rng.uniform(0.6, 1.0, 90)
     p = np.stack([top, 1 - top], axis=1)
     y = (rng.random(40) > top[:40]).astype(int)
+    if other:
+        y = (top[:40] < 0.85).astype(int)
     chance = rng.uniform(0.05, 0.9, 40)
     found = estimate_metric("brier", p[:40], y, p[40:], propensity=chance, check_shift=False)
     loss = ((p[:40] - np.eye(2)[y]) ** 2).sum(axis=1)
@@ -146,13 +150,17 @@ def test_weighted_bounds_written_out() -> None:
     cubes = expected(p, law, 3, centre)
     gamma = ((c**3).sum() + 0.15 * (a**3 @ cubes)) / ((c**2).sum() + 0.15 * (a**2 @ squares))
     v, extra = (c**2).sum(), (moved[40:] ** 2).sum()
+    assert found.value == pytest.approx(a @ residuals + lam * h.mean())
+    own = (c**3).sum() / (c**2).sum()
+    assert gamma > 0
+    assert (own < 0) == other
     degrees = 2 * v**2 / ((c**4).sum() - (c**3).sum() ** 2 / v)
     q = stats.t.ppf(0.975, degrees)
-    assert found.value == pytest.approx(a @ residuals + lam * h.mean())
-    for bound, sign in ((found.low, -1), (found.high, 1)):
-        shift = v / (v + extra) * gamma * (q**2 - 1) / 6
+    below, above = (found.low, -1, 0.5, own if other else gamma), (found.high, 1, 1.0, gamma)
+    for bound, sign, part, growth in (below, above):
+        shift = part * v / (v + extra) * growth * (q**2 - 1) / 6
         root = bound - found.value + shift
-        assert root**2 == pytest.approx(q**2 * (v + gamma * root + extra), rel=1e-6)
+        assert root**2 == pytest.approx(q**2 * (v + growth * root + extra), rel=1e-6)
         assert sign * root > 0
 
 
@@ -176,47 +184,79 @@ def test_a_stratum_that_is_all_right_still_counts() -> None:
     assert found.value - found.low > max(0.4 * (alone.value - alone.low), 0.6 * exact)
 
 
-def test_the_variance_of_a_comparison_written_out() -> None:
+@pytest.mark.parametrize("metric", ["accuracy", "brier"])
+def test_the_variance_of_a_comparison_written_out(metric: Any) -> None:
     rng = np.random.default_rng(1)
     sure, unsure = rng.dirichlet([0.1] * 3, 300), rng.dirichlet([9.0] * 3, 300)
     first = np.arange(300)[:, None] % 3 > 0  # of these rows the first model is sure
     p, q = np.where(first, sure, unsure), np.where(first, unsure, sure)
     y = ((p + q)[:100].cumsum(1) > 2 * rng.random((100, 1))).argmax(1)
     chance = rng.uniform(0.05, 0.5, 100)
-    rows = ("accuracy", p[:100], q[:100], y, p[100:], q[100:])
+    if metric == "brier":  # rows on which the models differ are labelled more often
+        chance = ((p - q)[:100] ** 2).sum(1).clip(0.05, 0.9)
+    rows = (metric, p[:100], q[:100], y, p[100:], q[100:])
     found = compare_models(*rows, propensity=chance, check_shift=False)
     weight = 1 / chance / (1 / chance).sum()
     labels = 1 / (weight**2).sum()
     if_label = np.eye(3)[p.argmax(1)] - np.eye(3)[q.argmax(1)]
-    loss, h = if_label[np.arange(100), y], ((p + q) / 2 * if_label).sum(1)
-    assert found.lam > 0
+    h = ((p + q) / 2 * if_label).sum(1)
+    if metric == "brier":
+        if_label = brier_if(p) - brier_if(q)
+        h = (p * brier_if(p) - q * brier_if(q)).sum(1)
+    loss = if_label[np.arange(100), y]
+    assert (found.lam > 0) == (metric == "accuracy")
 
     # How far each labelled row moves the estimate, and its leverage.
     towards = np.zeros(300)
     towards[:100] = weight * (h[:100] - weight @ h[:100])
     towards -= (h - h.mean()) / 300
     moved = weight * (loss - weight @ loss) - found.lam * towards[:100]
-    leverage = weight + towards[:100] ** 2 / (towards**2).sum()
+    leverage = weight + bool(found.lam) * towards[:100] ** 2 / (towards**2).sum()
     squares = (moved / weight) ** 2 / (1 - leverage)
 
     law = 0.98 * (p + q) / 2 + 0.02 / 3
     off = if_label - found.lam * h[:, None]
     expected = (law * (off - (law * off).sum(1).mean()) ** 2).sum(1)
-    few = 2 * expected.mean()
-    ratio = (labels * weight @ squares + few) / (labels * weight @ expected[:100] + few)
     likely = np.empty(300)
     for k in range(3):
         own = weight[p[:100].argmax(1) == k]
         likely[p.argmax(1) == k] = ((own**2).sum() + 0.02 / labels) / (own.sum() + 0.02)
+    if metric == "brier":
+        likely *= heavier_by_size(weight, likely[:100], expected)
     mean = labels * (likely * expected).mean()
-    heavy = labels**2 * weight**2 @ expected[:100] + 16 * mean
-    even = labels**2 * (weight * likely[:100]) @ expected[:100] + 16 * mean
-    variance = 1.04 * ratio * mean * heavy / even
+    heavy = labels**2 * weight**2 @ expected[:100] + 8 * mean
+    even = labels**2 * (weight * likely[:100]) @ expected[:100] + 8 * mean
+    mean *= heavy / even
+    counted = (labels * weight) ** 1.25
+    few = 2 * mean**0.25 * expected.mean() ** 0.75
+    ratio = (counted @ squares + few) / (counted @ expected[:100] + few)
+    variance = 1.02 * ratio * mean
     error = np.sqrt(variance / labels + found.lam**2 * (towards[100:] ** 2).sum())
-    half = stats.t.ppf(0.975, 98) * error
+    half = stats.t.ppf(0.975, 99 - bool(found.lam)) * error
     assert (found.low, found.high) == pytest.approx(
         (found.difference - half, found.difference + half), abs=1e-9
     )
+
+
+def brier_if(p: np.ndarray) -> np.ndarray:
+    """The Brier score of each row for each possible label."""
+    return np.stack([((p - np.eye(3)[k]) ** 2).sum(1) for k in range(3)], axis=1)
+
+
+def heavier_by_size(weight: np.ndarray, likely: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """A weighted regression of log weights on log sizes, by numpy's least squares."""
+    size = np.log(expected + 0.2 * expected.mean())
+    size = (size - size.mean()) / size.std()
+    own, heavier = size[:100], np.log(weight / likely)
+    x, y = own - weight @ own, heavier - weight @ heavier
+    rows = np.append(np.sqrt(weight) * x, np.sqrt(0.02))
+    (slope,) = np.linalg.lstsq(rows[:, None], np.append(np.sqrt(weight) * y, 0.0))[0]
+    spread = weight @ (y - slope * x) ** 2
+    error = np.sqrt(spread * ((weight * x) ** 2).sum()) / (rows @ rows)
+    assert abs(slope) > 2 * error
+    factors = np.exp((slope - error**2 / slope) * size)
+    labels = 1 / (weight @ weight)
+    return factors * 1.02 / (labels * weight @ (likely * factors[:100]) + 0.02)
 
 
 def test_the_sizes_of_strata_are_known_without_their_unlabelled_rows_too() -> None:
@@ -304,3 +344,30 @@ def test_errors_say_what_to_do(how, complaint, predictions) -> None:
     p, y = predictions()
     with pytest.raises(ValueError, match=complaint):
         estimate_metric("accuracy", p, y, p[:30], **how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("active", [True, False])
+def test_comparisons_cover_if_rows_that_differ_most_are_labelled_more_or_less_often(active) -> None:
+    """The weight of a row depends on the models' distance, not on its predicted class."""
+    rng = np.random.default_rng(1)
+    p, q = (rng.dirichlet([0.6] * 3, 20_000) for _ in range(2))
+    p, q = 0.7 * p + 0.3 * q, 0.7 * q + 0.3 * p
+    y = ((p + q).cumsum(1) > 2 * rng.random((20_000, 1))).argmax(1)
+    far = ((p - q) ** 2).sum(1)
+    far /= far.max()
+    chance = 0.25 + far if active else 0.1 + (1 - far) ** 2
+    chance *= 0.08 / chance.mean()
+    rows = np.arange(20_000)
+    losses = [((one - np.eye(3)[y]) ** 2).sum(1) for one in (p, q)]
+    truth, inside = (losses[0] - losses[1]).mean(), 0
+    for _ in range(400):
+        pool = rng.choice(rows, 1000)
+        drawn = rng.random(1000) < chance[pool]
+        known, others = pool[drawn], pool[~drawn]
+        found = compare_models(
+            "brier", p[known], q[known], y[known], p[others], q[others],
+            propensity=chance[known], check_shift=False, confidence=0.9,
+        )  # fmt: skip
+        inside += found.low <= truth <= found.high
+    assert 0.86 <= inside / 400 <= 0.94

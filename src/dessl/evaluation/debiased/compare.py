@@ -9,10 +9,16 @@ probabilities, the variance is a ratio estimate,
     V(r) = mean_all s · Σ_L r² / Σ_L s,
 
 with two pseudo-rows of the mean s in both sums, times 1 + 4/m: the ratio is itself uncertain, and
-fitted to the rows that λ is fitted to. If rows were labelled by design, each row counts by
-its weight in both sums, and s by the row's likely weight in the mean: that of its stratum, or else
-the mean weight of the labelled rows of its predicted class (:func:`likely_weights`), corrected by
-how much heavier or lighter the labelled rows with large s are, Σ_L a² s / Σ_L a â s.
+fitted to the rows that λ is fitted to.
+
+If rows were labelled by design, V(θ̂) is a mean of s over all rows, each times the weight â that it
+would have if it were labelled: that of its stratum, or else the mean weight of the labelled rows of
+its predicted class (:func:`likely_weights`). Rows with large s may be labelled more or less often
+than others, so log â has a slope in log s, shrunk as λ is; and the mean is multiplied by how much
+heavier the labelled rows are than likely, Σ_L a² s / Σ_L a â s. 0–1 losses have no slope: the few
+rows on which the models differ do not tell it. In the ratio, row i counts a_i^1.25, between its
+share of the population, which is steadier, and its share a_i² of V(θ̂), which is right where heavy
+rows have another ratio; the factor is 1 + 2/m.
 
 For accuracy and error, models that predict the same class have the same L whatever the label. There
 V(r) is at least that of one row on which the models differ, and no bound is farther from 0 than the
@@ -64,7 +70,10 @@ ComparedName = MetricName | Literal["wins"]
 
 IMAGINED_ROWS = 2
 RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share
-TRUSTED_ROWS = 16  # for how many rows the likely weights count when labelled ones correct them
+RATIO_ROWS_WEIGHTED = 2  # the same if rows have weights, whose ratio hardly depends on λ
+RATIO_POWER = 1.25  # of the weights
+LEAST_SIZE = 0.2  # of the mean s, added to s before its logarithm is taken
+TRUSTED_ROWS = 8  # for how many rows the likely weights count when labelled ones correct them
 
 
 class ModelComparison(NamedTuple):
@@ -208,36 +217,73 @@ def compared_fit(sample: Sample, design: Design | None) -> Fit:
 
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
     """V(r): what the models expect over all rows, times how far labelled rows deviate from it."""
-    m = len(fit.residuals)
     moments = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
     line = fit.beliefs + (moments[0] - fit.beliefs).mean()
     expected = moments_about(moments, line)[0].clamp(min=0)
+    mean = float(expected.mean())
+    zero_one = metric.binary and not metric.smooth
     if fit.weights is None:
-        weights, observed = torch.ones_like(fit.residuals), fit.scaled_residuals.square()
-    else:
-        weights = fit.labels * fit.weights
-        observed = (fit.scaled_residuals / fit.weights).square() / (m * fit.labels)
-    few = IMAGINED_ROWS * float(expected.mean())
-    total = float(weights @ expected[:m]) + few
-    ratio = (float(weights @ observed) + few) / total if total else 0.0
-    variance = (1 + RATIO_ROWS / m) * ratio * _expected_variance(fit, weights, expected)
-    # Of 0–1 losses at least one row may differ.
-    return max(variance, 1 / fit.labels) if metric.binary and not metric.smooth else variance
+        every = torch.ones_like(fit.residuals)
+        ratio = _ratio(every, fit.scaled_residuals.square(), expected, IMAGINED_ROWS * mean)
+        variance = (1 + RATIO_ROWS / len(fit.residuals)) * ratio * mean
+        # Of 0–1 losses at least one row may differ.
+        return max(variance, 1 / fit.labels) if zero_one else variance
+    m = len(fit.residuals)
+    weights = fit.labels * fit.weights
+    observed = (fit.scaled_residuals / fit.weights).square() / (m * fit.labels)
+    weighted = _weighted_mean(fit, weights, expected, sloped=not metric.binary)
+    weight = weighted / mean if mean else 0.0  # of the rows that decide
+    few = IMAGINED_ROWS * mean * weight ** (RATIO_POWER - 1)
+    ratio = _ratio(weights**RATIO_POWER, observed, expected, few)
+    variance = (1 + RATIO_ROWS_WEIGHTED / m) * ratio * weighted
+    return max(variance, max(weight, weight**2) / fit.labels) if zero_one else variance
 
 
-def _expected_variance(fit: Fit, weights: Tensor, expected: Tensor) -> float:
+def _ratio(counted: Tensor, observed: Tensor, expected: Tensor, few: float) -> float:
+    """The sum over labelled rows of one over that of the other, with some pseudo-rows in both."""
+    total = float(counted @ expected[: len(counted)]) + few
+    return (float(counted @ observed) + few) / total if total else 0.0
+
+
+def _weighted_mean(fit: Fit, weights: Tensor, expected: Tensor, *, sloped: bool) -> float:
     """The mean of s over all rows, times their likely weights; the mean weight counts as one."""
     m = len(weights)
     heavy = float(weights.square() @ expected[:m])
-    if len(expected) == m:
+    if fit.likely is None:  # no unlabelled rows
         return heavy / fit.labels
-    if fit.likely is None:
-        return float(expected.mean())
     likely = fit.labels * fit.likely
+    if sloped:
+        likely = likely * _slope_factors(weights, likely[:m], expected)
     mean = float((likely * expected).mean())
     trusted = TRUSTED_ROWS * mean
     even = float((weights * likely[:m]) @ expected[:m])
     return mean * (heavy + trusted) / (even + trusted) if mean else 0.0
+
+
+def _slope_factors(weights: Tensor, likely: Tensor, expected: Tensor) -> Tensor:
+    """How much heavier a row is than its class, by its s: exp(β log s), (n,).
+
+    β is the slope of log(a/â) on log s over the labelled rows, standardised, with two pseudo-rows
+    of slope 0, and shrunk as James and Stein do. The factors keep the mean weight.
+    """
+    m, few = len(weights), IMAGINED_ROWS / len(weights)
+    size = torch.log(expected + LEAST_SIZE * expected.mean())
+    spread = float(size.std(unbiased=False))
+    if not spread > 0:  # all rows are alike, or no row can differ
+        return torch.ones_like(expected)
+    size = (size - size.mean()) / spread
+    share = weights / weights.sum()
+    heavier = torch.log(weights / likely)
+    off, heavier = size[:m] - share @ size[:m], heavier - share @ heavier
+    square = float(share @ off.square()) + few
+    slope = float(share @ (off * heavier)) / square
+    left = float(share @ (heavier - slope * off).square())
+    error = math.sqrt(left) * float((share * off).norm()) / square
+    if abs(slope) <= error:
+        return torch.ones_like(expected)
+    factors = torch.exp(slope * (1 - (error / slope) ** 2) * size)
+    known, found = float(share @ weights), float(share @ (likely * factors[:m]))
+    return factors * (known + few) / (found + few)
 
 
 def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:

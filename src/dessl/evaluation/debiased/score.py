@@ -41,7 +41,10 @@ with c in units of the mean weight, and the pseudo-rows have the weights of the 
 rows with large weights decide Σ c². Of its own variance Σ c⁴, the part (Σ c³)²/Σ c² is due to θ,
 which V(θ) follows; the rest makes q Student's t with 2 (Σ c²)²/(Σ c⁴ − (Σ c³)²/Σ c²) degrees of
 freedom. That holds for 0–1 losses too, and for rows drawn by strata, whose residuals are about
-the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo-rows.
+the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo-rows. If L is not 0
+or 1, the bound away from the rare losses shifts by half for their skewness: a few heavy rows make
+it, and the expansion assumes many. If the labelled rows are skewed the other way than the
+pseudo-rows, that bound has their own γ.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -58,6 +61,8 @@ and only that share of the other tail's probability is passed on.
 import math
 from typing import Literal, NamedTuple
 
+from torch import Tensor
+
 from dessl.evaluation.debiased.fit import Fit
 from dessl.evaluation.debiased.intervals import Bounds, Tail
 from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments, moments_about
@@ -67,6 +72,7 @@ LEAST_IMAGINED = 10  # and their minimum number
 UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
 IMAGINED_WEIGHTED = 0.15  # the same if rows have weights: each labelled row counts so much again
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
+SHORT_SKEW = 0.5  # the same if rows have weights, which make the large losses fewer
 LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
 FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
 ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
@@ -179,19 +185,32 @@ def score_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds
     """Return bounds that are also valid near the ends of the range, where rows hardly vary."""
     if metric.logit and (found := _logit_bounds(fit, sample, tail)):
         return found
+    if fit.designed and not metric.smooth and fit.loss_variance:
+        return _weighted_bounds(fit, sample, metric, tail)
     centre = _rate(fit.value) if metric.binary else fit.value + max(0.0, fit.shortfall)
     p = tail.probability
-    weighted = fit.designed and not metric.smooth and bool(fit.loss_variance)
-    if weighted:
-        centre = fit.value
-        below, above = _weighted_sides(fit, sample)
-    else:
-        below, above = _sides(fit, sample, metric, centre)
+    below, above = _sides(fit, sample, metric, centre)
     if p > 0.5:  # a one-sided bound with confidence below one half is on the other side of θ̂
         return Bounds(centre + above.at(1 - p), centre + below.at(1 - p))
-    sharing = tail.low and tail.high and not weighted
+    sharing = tail.low and tail.high
     low, high = (_shared(side, p) if sharing else side.at(p) for side in (below, above))
     return Bounds(min(fit.value, centre + low), centre + high)
+
+
+def _weighted_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bounds:
+    """Bounds if rows were labelled by design."""
+    long = _weighted_side(fit, sample)
+    short, p = long, tail.probability
+    if not metric.binary:
+        moved = _moved(fit)
+        own = float((moved**3).sum() / moved.square().sum())
+        gamma = long.gamma if own * long.gamma > 0 else own
+        short = long._replace(gamma=gamma, skew=SHORT_SKEW)
+    below, above = (short, long) if long.gamma >= 0 else (long, short)
+    below, above = below._replace(sign=-1), above._replace(sign=1)
+    if p > 0.5:
+        return Bounds(fit.value + above.at(1 - p), fit.value + below.at(1 - p))
+    return Bounds(fit.value + below.at(p), fit.value + above.at(p))
 
 
 def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
@@ -263,11 +282,11 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     return below, below._replace(sign=1, gamma=growth, skew=1.0, degrees=max(1.0, m - 2))
 
 
-def _weighted_sides(fit: Fit, sample: Sample) -> tuple[_Side, _Side]:
-    """The bounds' parameters if row i moves θ̂ by c_i, as rows labelled by design do."""
+def _weighted_side(fit: Fit, sample: Sample) -> _Side:
+    """The parameters of a bound if row i moves θ̂ by c_i, as rows labelled by design do."""
     if fit.weights is None:
         raise TypeError("the fit has no weights.")
-    moved = fit.scaled_residuals * math.sqrt(fit.labels / len(fit.residuals))  # c · labels
+    moved = _moved(fit)
     second, third, fourth = (float((moved**k).sum()) for k in (2, 3, 4))
     line = fit.beliefs[: len(moved)]
     first = sample.labelled.moments[0]
@@ -279,8 +298,12 @@ def _weighted_sides(fit: Fit, sample: Sample) -> tuple[_Side, _Side]:
     unexplained = (fourth - third**2 / second) / second**2
     degrees = max(1.0, 2 / unexplained) if unexplained > ROUNDING else math.inf
     v = second / fit.labels
-    below = _Side(-1, fit.labels, fit.unlabelled_variance, v, gamma, 0.0, degrees=degrees)
-    return below, below._replace(sign=1)
+    return _Side(1, fit.labels, fit.unlabelled_variance, v, gamma, 0.0, degrees=degrees)
+
+
+def _moved(fit: Fit) -> Tensor:
+    """What each row moves θ̂ by, c, times the number of labels, (m,)."""
+    return fit.scaled_residuals * math.sqrt(fit.labels / len(fit.residuals))
 
 
 def _counted(fit: Fit, sample: Sample, metric: Metric) -> float:
