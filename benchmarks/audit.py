@@ -1,4 +1,4 @@
-"""Size and power of the tests of dessl.safety: data sets without a shift, and six kinds of shift.
+"""Size and power of the tests in dessl.safety, without a shift and with six kinds of shift.
 
 Two worlds, each with about 100 labelled and 500 unlabelled rows:
 
@@ -48,7 +48,7 @@ TESTS = ("classifier", "columns", "outputs", "class by likelihood")
 
 
 class Rows(NamedTuple):
-    """All rows, their classes, a column that labels may depend on, and how easy each row is."""
+    """All rows, their classes, a column that labelling may depend on, and each row's margin."""
 
     x: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -87,7 +87,7 @@ WORLDS = {"table": table_rows, "digits": digits_rows}
 
 
 def chances(kind: str, rows: Rows) -> NDArray[np.float64]:
-    """The chance of each row to be labelled, up to a factor."""
+    """The probability that each row is labelled, up to a factor."""
     if kind == "class":
         return 4.0 ** (rows.y / rows.y.max())
     if kind == "feature":
@@ -102,7 +102,7 @@ def chances(kind: str, rows: Rows) -> NDArray[np.float64]:
 
 def shifted(world: str, kind: str, seed: int) -> tuple[SemiData, NDArray[np.bool_]]:
     """One data set, labelled rows first."""
-    # No zeros: [seed, 0, 0] would be the very stream that the tests draw from with this seed.
+    # No zeros: [seed, 0, 0] would be the same stream that the tests use with this seed.
     generator = np.random.default_rng([seed, 1 + KINDS.index(kind), 1 + list(WORLDS).index(world)])
     rows = WORLDS[world](generator)
     chance = chances(kind, rows)
@@ -125,7 +125,7 @@ def shifted(world: str, kind: str, seed: int) -> tuple[SemiData, NDArray[np.bool
 
 
 def p_values(data: SemiData, labelled: NDArray[np.bool_], seed: int) -> list[float | None]:
-    """One for each of TESTS; None where a test could not be made."""
+    """One p-value for each of TESTS; None if a test was not possible."""
     columns = columns_of(data, torch.arange(len(data)))
     y = data.y[:LABELS]
     answers = fold_answers(columns.values, y, labelled, data.n_classes, seed=seed)
@@ -193,7 +193,7 @@ def one_data_set(world: str, kind: str, seed: int) -> list[float | None]:
 def blocks(
     found: dict[str, dict[str, list[list[float | None]]]], sims: int, shifts: int
 ) -> Iterator[tuple[str, str, range]]:
-    """World, kind and seeds of the data sets that are not there yet, 25 at a time."""
+    """World, kind and seeds of the missing data sets, 25 at a time."""
     for kind in KINDS:
         for world in WORLDS:
             made = len(found.setdefault(world, {}).setdefault(kind, []))

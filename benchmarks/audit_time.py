@@ -1,10 +1,10 @@
 """How long ``dessl audit`` takes: a table of 100,000 rows and a folder of 10,000 images.
 
 The table has 15 columns of numbers, 5 of categories and three classes; the images are JPEG files of
-160 × 160 pixels, noisy shapes of four classes. A tenth of the rows is labelled. Each audit is a
-process of its own, the command that a user types, so that its start and the reading of the files
-count. Processor seconds are reported, and the wall time, which says little on a machine with other
-work (see the load average).
+160 × 160 pixels, noisy shapes of four classes. A tenth of the rows is labelled. Each audit runs in
+its own process, as the command that a user types, so that startup and reading the files count.
+Reported are processor seconds, and the wall time, which means little on a busy machine (see the
+load average).
 
     PYTHONPATH=src taskset -c 0,1 python benchmarks/audit_time.py --threads 2 --out FOLDER
 """
@@ -45,7 +45,7 @@ def write_table(file: Path, rows: int) -> None:
 
 
 def write_images(folder: Path, files: int) -> None:
-    """A folder a class, and one for the images without a label."""
+    """One folder per class, and one for the images without a label."""
     from PIL import Image
 
     generator = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def write_images(folder: Path, files: int) -> None:
 
 
 def timed(what: str, threads: int, *arguments: str) -> dict[str, Any]:
-    """One audit in a process of its own, with so many threads."""
+    """One audit in its own process, with a given number of threads."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "dessl", "audit", *arguments, "--json"]
     started = time.monotonic()

@@ -1,9 +1,9 @@
 """Images per second of the strong view: ours, batched on the device, and the usual way.
 
-The usual way is Pillow in DataLoader workers, one image at a time. Both follow one law (flip,
-shift, three operations of random magnitude, Cutout, normalisation) on the same images, on one
-machine, in one run, taking turns. On a CPU ours has as many threads as the usual way has worker
-processes: all on one batch, or, as workers do, each on a batch of its own.
+The usual way is Pillow in DataLoader workers, one image at a time. Both draw from the same
+distribution (flip, shift, three operations of random magnitude, Cutout, normalisation) on the same
+images, on one machine, in one run, alternately. On a CPU ours has as many threads as the usual way
+has worker processes: all on one batch, or each on its own batch, as workers do.
 
     python benchmarks/augment.py --out benchmarks/results/augment.json
 """
@@ -71,7 +71,7 @@ def usual_way(images: Tensor, batch: int, workers: int) -> Callable[[], float]:
 def our_way(
     images: Tensor, batch: int, view: Callable[[Tensor], Tensor], least_s: float, threads: int = 0
 ) -> Callable[[], float]:
-    """Return a measurement of ours: images per second over whole epochs of at least a time."""
+    """Return a measurement of ours: images per second over whole epochs of a minimum duration."""
     batches = [part for part in images.split(batch) if len(part) == batch]
     done = torch.cuda.synchronize if images.is_cuda else lambda: None
     each: Callable[..., Any] = map
@@ -97,7 +97,7 @@ def our_way(
 def captured(
     strong: Strong, apply: Callable[[Tensor, StrongDraw], Tensor], example: Tensor
 ) -> Callable[[Tensor], Tensor]:
-    """Return draw and view as one CUDA graph; each replay draws anew."""
+    """Return draw and view as one CUDA graph; each replay makes a new draw."""
     images = example.clone()
     generator = torch.Generator(images.device).manual_seed(0)
     stream = torch.cuda.Stream()
@@ -154,7 +154,7 @@ def in_two_steps(
     generator: torch.Generator,
     images: Tensor,
 ) -> Tensor:
-    """Return a view by a compiled ``apply``; the draw is not compiled, for its generator's sake."""
+    """Return a view with a compiled ``apply``; the draw, with its generator, is not."""
     return apply(images, strong.draw(images, generator))
 
 

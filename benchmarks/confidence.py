@@ -1,10 +1,10 @@
-"""λ* of the gradient and of the risk over the length of a training, on test and training rows.
+"""λ* of the gradient and of the risk over the course of training, on test and training rows.
 
 For a calibrated model E[∇L | x] = 0, so that no H of x correlates with ∇L and λ* is 0; an
 overconfident model has a negative λ*, an underconfident one a positive one (docs/theory.md). Here a
 network 64-128-10 is trained on 300 of scikit-learn's digits, with their labels and with a fifth of
-all labels redrawn at random, and looked at on the way: on its 300 training rows, and on 600 that it
-never saw. λ* is given for n_u ≫ n_l: Cov(∇L, ∇H)/V(∇H), over all parameters.
+all labels redrawn at random, and examined during training: on its 300 training rows, and on 600
+rows that it never saw. λ* is given for n_u ≫ n_l: Cov(∇L, ∇H)/V(∇H), over all parameters.
 
     PYTHONPATH=src python benchmarks/confidence.py --out benchmarks/results/confidence.json
 """
@@ -39,7 +39,7 @@ TERMS: dict[str, Surrogate] = {
 
 
 def rows_of(noise: float, seed: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Rows to train on and rows that are never trained on, with their labels."""
+    """Training rows and held-out rows, with their labels."""
     data = load("digits")
     assert data.test is not None
     generator = torch.Generator().manual_seed(seed)

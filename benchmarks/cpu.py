@@ -1,11 +1,11 @@
-"""What our loop costs over a bare PyTorch loop on a CPU, and whether its memory grows.
+"""The overhead of our loop over a bare PyTorch loop on a CPU, and whether its memory grows.
 
 Both loops train the same model with the same risk on rows of the same streams. The bare one has
-only what it cannot do without: rows, forward, loss, backward, update; ours also keeps statistics of
-the risk's parts, masks and gradient, guards against divergence and follows schedules. They take
-turns; the overhead is the median over turns of the ratio of their times, by the clock and by the
-processor's time: on a machine with other work only the second is steady. Memory is the resident set
-of a run on 50,000 images of 32 × 32 × 3, read every hundred steps.
+only the essentials: rows, forward, loss, backward, update; ours also keeps statistics of the risk's
+parts, masks and gradient, detects divergence and follows schedules. They alternate; the overhead is
+the median ratio of their times, in wall-clock and in processor time: on a busy machine only the
+latter is stable. Memory is the resident set of a run on 50,000 images of 32 × 32 × 3, read every
+hundred steps.
 
     OMP_NUM_THREADS=2 python benchmarks/cpu.py --out benchmarks/results/cpu.json
 """
@@ -73,7 +73,7 @@ def our_times(build: Callable[[], nn.Module], data: SemiData, steps: int) -> Tim
 
 
 def bare_times(build: Callable[[], nn.Module], data: SemiData, steps: int) -> Times:
-    """Return the times of the loop one would write."""
+    """Return the times of a plain loop."""
     torch.manual_seed(0)
     model = build()
     optimiser = torch.optim.SGD(model.parameters(), lr=0.003, momentum=0.9)
@@ -122,7 +122,7 @@ def overhead(name: str, turns: int, seconds: float) -> dict[str, float]:
 
 
 def resident_mb() -> float:
-    """Return the process's resident memory, where the system tells (Linux)."""
+    """Return the process's resident memory, if the system provides it (Linux)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 

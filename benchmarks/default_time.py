@@ -1,8 +1,8 @@
-"""Seconds and memory of the default, imports included, each in a process of its own.
+"""Seconds and memory of the default, imports included, each in its own process.
 
 ``DeSSLClassifier().fit`` and ``dessl fit`` on tables of 30 columns and three classes: 1,000 rows
-with 100 to 1,000 labels, and 100,000 rows with 500. Wall-clock seconds mean something on idle cores
-alone; processor seconds are there for other machines. On Linux, --cores says how many may be used.
+with 100 to 1,000 labels, and 100,000 rows with 500. Wall-clock seconds are only meaningful on idle
+cores; use processor seconds on other machines. On Linux, --cores sets the number of cores to use.
 
     PYTHONPATH=src python benchmarks/default_time.py --cores 2 --out benchmarks/results
 """

@@ -2,9 +2,9 @@
 
 n × 768 float32 like those of a large network: ten overlapping classes of three clusters each, on 40
 directions that share most of the variance, among noise; 500 labels, drawn at random; all defaults.
-Each run is a process of its own, on the GPU if there is one. Memory of the host is the process's
-peak, imports and the pages of the mapped file included; copies are that, less the imports, as a
-multiple of the file. Stages are seconds on the clock.
+Each run is a separate process, on the GPU if there is one. Host memory is the process's peak,
+including imports and the pages of the mapped file; copies are that minus the imports, as a multiple
+of the file size. Stages are in wall-clock seconds.
 
     PYTHONPATH=src python benchmarks/embeddings.py --rows 10000 100000
     PYTHONPATH=src python benchmarks/embeddings.py --rows 1000000 --device cuda

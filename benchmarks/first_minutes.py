@@ -49,7 +49,7 @@ LINES = (
     ),
     Line("Is it safe to use the unlabelled rows?", "dessl audit patients.csv --label diagnosis"),
     Line(
-        "Intervals first, one verdict of five, the winner retrained on all labels",
+        "Intervals, a verdict, and a model retrained on all labels",
         "dessl fit patients.csv --label diagnosis --out runs/patients",
     ),
     Line(
@@ -58,12 +58,12 @@ LINES = (
         "already finished",
     ),
     Line(
-        "Predictions beside the user's columns, with an option to abstain",
+        "Predictions next to your own columns, with an option to abstain",
         "dessl predict runs/patients patients.csv --keep patient,ward --at-least 0.9 "
         "--out predictions.csv",
     ),
     Line(
-        "A language model's answers to all rows, as far as gold labels vouch for them",
+        "A language model's answers for all rows, checked against gold labels",
         "dessl fit answers.csv --label diagnosis --teacher llm --out runs/answers",
     ),
     Line(
@@ -75,9 +75,9 @@ LINES = (
         "Expected accuracy",
     ),
     Line("How many labels are needed?", "dessl plan patients.csv --label diagnosis --width 0.02"),
-    Line("One graph for other programs", "dessl export runs/patients --out model.onnx"),
+    Line("An ONNX graph for other programs", "dessl export runs/patients --out model.onnx"),
     Line("The same model in scikit-learn, with a data frame", "python"),
-    Line("Help, without waiting for torch", "dessl fit --help", "Usage"),
+    Line("Help, without loading torch", "dessl fit --help", "Usage"),
 )
 
 

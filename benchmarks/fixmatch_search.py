@@ -1,9 +1,9 @@
-"""With which settings DeFixMatch learns fastest on CIFAR-10: short trainings, on held-out labels.
+"""Which settings make DeFixMatch learn fastest on CIFAR-10: short runs, on held-out labels.
 
-Each candidate is the setting that the search began with, nine layers and SGD, with something
-changed, for 8,000 steps or as many as it says, on 3,000 of the 4,000 labels; the other 1,000 judge
-it after the last step. The test set plays no part in it. Finished trainings are kept under --runs
-and not done again; with --only, several processes can share the work.
+Each candidate changes something in the initial setting, nine layers and SGD. It is trained for
+8,000 steps, unless it says otherwise, on 3,000 of the 4,000 labels, and evaluated on the other
+1,000 after the last step. The test set is not used. Finished runs are kept under --runs and
+skipped; with --only, several processes can share the work.
 
     PYTHONPATH=src python benchmarks/fixmatch_search.py --device cuda --runs runs/search --out FILE
     PYTHONPATH=src python benchmarks/fixmatch_search.py --smoke     # two tiny ones, on any machine

@@ -1,11 +1,10 @@
-"""DeFixMatch on CIFAR-10 in ten minutes of one H200: one training with what the search found.
+"""DeFixMatch on CIFAR-10 in ten minutes on one H200: one run with the best settings found.
 
-It learns from all 4,000 labels and is measured on the test rows after its last step. With
---validation N it learns from N labels less and is measured on those instead; the test set then
-plays no part. Each training is measured as it is and as dessl.evaluation.Mirrored, which looks at
-mirror images too. A training that was interrupted is resumed under --runs. This is also the command
-of an entry of docs/speedrun.md: ``seconds_from_command`` is the time from the process's start to
-the last weights.
+It is trained on all 4,000 labels and evaluated on the test rows after its last step. With
+--validation N it holds out N labels and is evaluated on those instead; the test set is then not
+used. Each run is evaluated with and without dessl.evaluation.Mirrored, which averages over mirror
+images. An interrupted run resumes under --runs. This is also the command for an entry of
+docs/speedrun.md: ``seconds_from_command`` is the time from the process's start to the last weights.
 
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --device cuda --out FILE
     PYTHONPATH=src python benchmarks/fixmatch_ten_minutes.py --labels 250 --seed 3 --device cuda

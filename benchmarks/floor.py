@@ -1,4 +1,4 @@
-"""The least time a step of WRN-28-2 could take: its operations at peak, its bytes at bandwidth."""
+"""A lower bound on the time of a WRN-28-2 step: operations at peak rate, bytes at bandwidth."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ def best_time(call: Callable[[], object], device: torch.device) -> float:
 
 
 def device_rates(device: torch.device) -> tuple[float, float]:
-    """Return operations a second of a large matrix product, and bytes a second of a large copy."""
+    """Return operations per second of a large matrix product, and bytes per second of a copy."""
     side, count = (8192, 2**28) if device.type == "cuda" else (256, 2**20)
     a, b = (torch.randn(side, side, device=device, dtype=torch.bfloat16) for _ in range(2))
     source = torch.zeros(count, device=device)
@@ -69,7 +69,7 @@ def moved_bytes(model: nn.Module, passes: Sequence[tuple[int, bool]], size: int 
 def least_time(
     passes: Sequence[tuple[int, bool]], flops: float, bandwidth: float, device: torch.device
 ) -> dict[str, float]:
-    """Return the least time that passes through WRN-28-2 could take, and what it is made of.
+    """Return a lower bound on the time of passes through WRN-28-2, and its parts.
 
     Args:
         passes: Rows of each, and whether it is with gradient.

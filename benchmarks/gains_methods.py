@@ -98,7 +98,7 @@ def dessl_pool(task: Task) -> dict[str, Answer]:
     seconds = time.perf_counter() - began
     folds = fold_numbers(y, torch.arange(len(y)), task.seed)
     out = torch.full((len(y), task.n_classes), torch.nan, dtype=torch.float64)
-    for number, history in enumerate(seen.histories):
+    for number, history in enumerate(seen.histories[-len(networks.results) :]):  # not restarted
         held = folds == number
         out[held] = selected_by_others(torch.stack(history)[:, held], y[held])
 

@@ -1,4 +1,4 @@
-"""The size of the house: files, lines, single users, and what a run goes through.
+"""The size of the code base: files, lines, files with one user, and what a run calls.
 
     PYTHONPATH=src python benchmarks/house.py            # the source tree
     PYTHONPATH=src python benchmarks/house.py --runs     # and four runs under a profiler: a minute

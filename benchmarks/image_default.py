@@ -1,10 +1,10 @@
-"""What `dessl fit` gives on images by default: on a GPU, and what a CPU does in its place.
+"""The defaults of `dessl fit` on images, on a GPU and on a CPU.
 
-For each set, number of labels and draw: the default on the device (FixMatch, debiased, beside its
-complete case, mirror images where a probe finds them safe), and the default of a CPU (networks of
-the labelled rows, pooled with teachers). Accuracy and cross-entropy on the publisher's test rows.
-
-One JSON file a run in --runs; a run that has its file is not done again.
+For each data set, number of labels and draw: the default on a GPU (debiased FixMatch and its
+complete case, with mirror images if a probe finds them safe), and the default on a CPU (networks
+trained on the labelled rows, pooled with teachers). Reports accuracy and cross-entropy on the
+publisher's test rows. Writes one JSON file per run in --runs; a run that already has its file is
+skipped.
 
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --device cuda --runs RUNS
     PYTHONPATH=src DESSL_DATA=DATA python benchmarks/image_default.py --runs RUNS --out FILE
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure what has no file yet, then print all that there is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--runs", type=Path, required=True, help="folder of one file a run")
+    parser.add_argument("--runs", type=Path, required=True, help="folder with one file per run")
     parser.add_argument("--out", type=Path, help="Markdown file; records beside it")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
     parser.add_argument("--draws", type=int, default=DRAWS)

@@ -1,7 +1,7 @@
 """FixMatch's family on CIFAR-10 with few labels and one minute: where each form collapses.
 
-8,000 steps of a small network (about a minute of an H200), five draws, 40 to 4,000 labels. The
-averaged weights of the last step are measured on the test rows: nothing is selected.
+8,000 steps of a small network (about a minute on an H200), five draws, 40 to 4,000 labels. The
+averaged weights of the last step are evaluated on the test rows: nothing is selected.
 
 complete case       labelled rows alone, weak and strong views
 FixMatch            L on weak and strong views, ½ each, and H with λ = ½: the paper's form
@@ -9,12 +9,12 @@ DeFixMatch          the same, debiased
 DeFixMatch, ramp    λ rises from 0 to ½ over the first part of the steps
 FixMatch*           as published: L on weak views alone, λ = 1; debiased it has no lower bound
 DeFixMatch*, bound  debiased in the non-negative form
-DeFixMatch*, smooth debiased, every probability in H mixed with 10 % of the uniform law
+DeFixMatch*, smooth debiased, every probability in H mixed with 10 % of the uniform distribution
 DeFixMatch, smooth  L on both views, λ = 1, smoothed likewise
-DeFreeMatch         debiased, with thresholds that follow each class, λ = ½
+DeFreeMatch         debiased, with an adaptive threshold per class, λ = ½
 
-One JSON file a run in --runs; a run that has its file is not done again. Draw after draw, the
-middle numbers of labels first; with --part 0/2 and 1/2 two processes share the work.
+Writes one JSON file per run in --runs; a run that already has its file is skipped. Runs go draw by
+draw, the middle numbers of labels first; with --part 0/2 and 1/2 two processes share the work.
 
     PYTHONPATH=src python benchmarks/image_labels.py --device cuda --runs RUNS --minutes 9
     PYTHONPATH=src python benchmarks/image_labels.py --smoke     # a tiny run of each, anywhere
@@ -108,7 +108,7 @@ class Run(NamedTuple):
 
 
 def runs_of(options: argparse.Namespace) -> list[Run]:
-    """All runs asked for, draw after draw."""
+    """All requested runs, one draw at a time."""
     if options.smoke:
         return [Run(form, "fast_cifar", 40, 0) for form in options.forms]
     every = [
@@ -203,7 +203,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--smoke", action="store_true", help="a tiny run of each form")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--runs", type=Path, help="folder of one file a run")
+    parser.add_argument("--runs", type=Path, help="folder with one file per run")
     parser.add_argument("--out", type=Path, help="Markdown file of the table")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
     parser.add_argument("--part", default="0/1", help="which share of the runs: 0/2, 1/2")

@@ -1,10 +1,10 @@
-"""Images a second of DeFixMatch at the sizes of large sets, on one GPU: what docs/scale.md adds up.
+"""Images per second of DeFixMatch at the sizes of large data sets, on one GPU, for docs/scale.md.
 
-ResNet-50 at 224 px and WRN-37-2 at 64 px, 1,000 classes, bf16, labels guessed apart. As in
-step.py, everything of a step is in: drawing rows, weak and strong views, forward, backward, update,
-averaged weights, statistics; only reading from disk is not, since the rows lie on the device. On
-several ranks steps are eager, so that is the way that counts there. ``dessl.train`` makes the views
-of the whole batch on each of them: their time for 8 GPUs' rows is measured too.
+ResNet-50 at 224 px and WRN-37-2 at 64 px, 1,000 classes, bf16, pseudo-labels in a separate pass. As
+in step.py, all parts of a step are included: drawing rows, weak and strong views, forward,
+backward, update, averaged weights, statistics; only reading from disk is not, since the rows are on
+the device. On several ranks steps are eager, so the eager rate is the relevant one. ``dessl.train``
+computes the views of the whole batch on each rank: their time for 8 GPUs' rows is measured too.
 
     PYTHONPATH=src python benchmarks/image_sizes.py --out benchmarks/results/image-sizes-h200.json
     PYTHONPATH=src python benchmarks/image_sizes.py --smoke      # tiny, on any machine

@@ -1,8 +1,8 @@
-"""Draw the picture of the first page: harm avoided and gain made, from committed results.
+"""Draw the figure of the first page: harm avoided and gain made, from committed results.
 
 python benchmarks/landing.py
 
-Left, the toy example of ``results/toy``: what usual and debiased SSL learn of a known posterior.
+Left, the toy example of ``results/toy``: what usual and debiased SSL learn about a known posterior.
 Right, the confirmation sets of ``benchmarks/results/gains.json``: accuracy of ``dessl fit`` minus
 that of its networks alone, paired over ten draws, with 95 % t-intervals.
 """
@@ -23,7 +23,7 @@ TARGET = ROOT / "docs" / "images" / "landing.svg"
 TOY = {"complete_case-lam0": SERIES[0], "pseudo_label-lam1": SERIES[1],
        "de_pseudo_label-lam1": SERIES[2]}  # fmt: skip
 WIDTH, HEIGHT, TOP, GAP = 400, 290, 68, 24
-# The page's colours, so that the picture turns dark with the reader's screen.
+# The page's colours, so that the figure follows dark mode.
 STYLE = """
 svg { --paper: #ffffff; --ink: #1c2329; --soft: #5a6670; --rule: #d5dbe0; --s0: #5f6b75;
   --s1: #b5500f; --s2: #1f64ad; }
@@ -37,7 +37,7 @@ text { font: 11px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", s
 
 
 class Pair(NamedTuple):
-    """A table with a number of labels: the difference of accuracies in points and its interval."""
+    """A table and a number of labels: the difference in accuracy in points, with its interval."""
 
     name: str
     difference: float
@@ -63,14 +63,14 @@ def pairs() -> list[Pair]:
 
 
 def counted(found: list[Pair]) -> str:
-    """How many pairs are clearly better, clearly worse, and neither.
+    """How many pairs are significantly better, significantly worse, and neither.
 
     >>> counted([Pair("a", 1, 0.5, 2), Pair("b", 1, -0.5, 2), Pair("c", -1, -2, -0.1)])
-    '1 of 3 clearly better, 1 clearly worse, 1 cannot be told'
+    '1 of 3 significantly better, 1 worse, 1 inconclusive'
     """
     better, worse = sum(one.low > 0 for one in found), sum(one.high < 0 for one in found)
     rest = len(found) - better - worse
-    return f"{better} of {len(found)} clearly better, {worse} clearly worse, {rest} cannot be told"
+    return f"{better} of {len(found)} significantly better, {worse} worse, {rest} inconclusive"
 
 
 def posteriors() -> dict[str, Any]:
@@ -105,7 +105,7 @@ def harm(found: dict[str, Any]) -> Markup:
 
 def gain(found: list[Pair]) -> Markup:
     """A line for each pair, from the largest difference to the smallest."""
-    below = f"{len(found)} pairs of a table and a number of labels"
+    below = f"{len(found)} combinations of table and number of labels"
     chart = Chart.of(below, "accuracy, points gained", width=WIDTH, height=HEIGHT)
     for place, one in enumerate(found):
         look = SERIES[2] if one.low > 0 else SERIES[1] if one.high < 0 else SERIES[0]

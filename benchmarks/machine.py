@@ -1,4 +1,4 @@
-"""What a benchmark was measured on: one place for all of them."""
+"""Describes the machine that a benchmark was run on, in one place for all benchmarks."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from dessl.results.machine import machine_facts
 
 
 def machine(**more: Any) -> dict[str, Any]:
-    """Return versions, processor, cores, threads and device, and what else a benchmark adds."""
+    """Return versions, processor, cores, threads and device, and a benchmark's own entries."""
     facts = {"cpu": cpu_model(), "cores": cores(), "cuda": torch.version.cuda}
     return machine_facts() | facts | more
 

@@ -1,4 +1,4 @@
-"""Forward and backward passes a second of every network, and their share of the device's peak.
+"""Forward and backward passes per second of every network, and their share of the device's peak.
 
 On CUDA: bf16 autocast, channels-last, the passes captured once in a CUDA graph and replayed, as in
 training. The peak is a bf16 matrix product of side 8192 timed in the same run; operations are

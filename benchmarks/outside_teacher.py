@@ -61,7 +61,8 @@ from dessl.teachers.fold_networks import (
 )
 from dessl.teachers.school import Parts, School
 from dessl.teachers.student import judged, taught_by
-from outside_teacher_report import LISTENING, OURS, page, summary
+from outside_teacher_gaps import LISTENING, OURS
+from outside_teacher_report import page, summary
 
 SETS = {
     "digits": (100, 300),
@@ -311,12 +312,17 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
     parser.add_argument("--gold", nargs="*", type=int, default=sorted(sizes), choices=sizes)
     parser.add_argument("--teachers", nargs="*", default=list(TEACHERS), choices=list(TEACHERS))
-    parser.add_argument("--minutes", type=float, help="start no cell after so many minutes")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="start no cell after so many minutes; 0 sums up what is there",
+    )
     options = parser.parse_args()
     options.cells.mkdir(parents=True, exist_ok=True)
     wanted = cells(options.sets, options.gold, options.teachers, options.draws)
     missing = [cell for cell in wanted if not (options.cells / cell.file).exists()]
-    end = time.monotonic() + 60 * (options.minutes or float("inf"))
+    end = time.monotonic() + 60 * options.minutes
     with ProcessPoolExecutor(options.jobs) as workers:
         waiting, running = iter(missing), set()
         while True:

@@ -1,71 +1,29 @@
 """What the cells of outside_teacher.py say: differences, errors of the gate, and a page."""
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from dessl.evaluation import mean_interval
 from machine import machine
+from outside_teacher_gaps import (
+    CORRECTABLE,
+    GOLD,
+    HARMLESS,
+    LISTENING,
+    OURS,
+    Record,
+    cell_name,
+    difference,
+    gaps,
+    only,
+    table,
+)
+from outside_teacher_verdicts import STEPS, answers
 
-OURS, LISTENING = "correct, distil, pool, gate", "with the teacher at prediction time"
-HARMLESS = ("shuffled", "permuted", "inverted", "overconfident")  # must never hurt
-CORRECTABLE = tuple(f"biased {s}" for s in (0.2, 0.4, 0.6, 0.8, 1.0))  # must help
 UNSEEN = ("wine", "blobs", "checkers")  # when the default was chosen
 GATES = (0.0, 0.5, 1.0, 1.5, 2.0)  # standard errors
-Record = dict[str, Any]
-
-
-class Gap(NamedTuple):
-    """A method's measure less another's, over the draws of a cell; no interval for one draw."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def gaps(
-    records: Iterable[Record], measure: str, beside: str = "gold only"
-) -> dict[str, dict[str, Gap]]:
-    """Each method's paired difference with another, by "data, gold labels, teacher"."""
-    grouped = defaultdict(list)
-    for record in records:
-        key = f"{record['data']}, {record['n_gold']}, {record['teacher']}"
-        grouped[key].append(record["scores"])
-    found: dict[str, dict[str, Gap]] = defaultdict(dict)
-    for key, draws in sorted(grouped.items()):
-        for method in sorted({method for one in draws for method in one}):
-            # A student that gold rows gave no weight was not trained: the gold-only networks stand.
-            pairs = [(one.get(method, one["gold only"]), one[beside]) for one in draws]
-            if len(pairs) < 2:
-                continue
-            spread = mean_interval([ours[measure] - theirs[measure] for ours, theirs in pairs])
-            found[method][key] = Gap(*(round(v, 5) for v in (spread.mean, spread.low, spread.high)))
-    return found
-
-
-def table(found: dict[str, dict[str, Gap]], teachers: Sequence[str], *, sign: int = 1) -> str:
-    """One line a method: mean difference, and cells that are surely worse or better."""
-    head = "| method | cells | mean (95 % over cells) | surely worse | surely better | worst cell |"
-    lines = [head, "|---|" + "---:|" * 5]
-    for method, every in found.items():
-        rows = [gap for key, gap in every.items() if key.split(", ")[2] in teachers]
-        if not rows or not any(gap.mean for gap in rows):
-            continue
-        low, high = (sum(gap.low > 0 for gap in rows), sum(gap.high < 0 for gap in rows))
-        worse, better = (low, high) if sign > 0 else (high, low)
-        mean = f"{sum(gap.mean for gap in rows) / len(rows):+.3f}"
-        if len(rows) > 1:
-            over = mean_interval([gap.mean for gap in rows])
-            mean += f" ({over.low:+.3f} to {over.high:+.3f})"
-        worst = sign * max(sign * gap.mean for gap in rows)
-        lines.append(f"| {method} | {len(rows)} | {mean} | {worse} | {better} | {worst:+.3f} |")
-    return "\n".join(lines)
-
-
-def only(records: Sequence[Record], *teachers: str) -> list[Record]:
-    """Records of some teachers."""
-    return [record for record in records if record["teacher"] in teachers]
 
 
 def share(hits: Sequence[bool]) -> str:
@@ -138,7 +96,6 @@ def page(records: Sequence[Record]) -> str:
     without = f"{OURS}, without answers"
     beside = gaps(records, "cross_entropy", without)
     taught = {m: beside[m] for m in (OURS, "student", "debiased student", LISTENING) if m in beside}
-    beside_teacher = {OURS: gaps(records, "cross_entropy", "teacher only")[OURS]}
     seen = list(dict.fromkeys(record["teacher"] for record in records))
     harmless, correctable = (
         [one for one in some if one in seen] for some in (HARMLESS, CORRECTABLE)
@@ -153,6 +110,7 @@ def page(records: Sequence[Record]) -> str:
     parts = [
         "# A teacher from outside",
         head(records, seen),
+        *answers(records),
         "## Cross-entropy, all teachers",
         table(loss, seen),
         "## Accuracy, all teachers",
@@ -165,8 +123,6 @@ def page(records: Sequence[Record]) -> str:
         table(loss, harmless),
         f"## Cross-entropy, biased teachers that an offset corrects: {', '.join(correctable)}",
         table(loss, correctable),
-        "The same less that of the teacher's imitation alone:",
-        table(beside_teacher, correctable),
         "## On data sets that had not been seen when the defaults were chosen",
         table(gaps(unseen, "cross_entropy"), seen),
         "## Cross-entropy by teacher",
@@ -183,16 +139,18 @@ def page(records: Sequence[Record]) -> str:
 def head(records: Sequence[Record], seen: Sequence[str]) -> str:
     """What was measured, in a paragraph."""
     sets = sorted({f"{record['data']} ({record['n_gold']})" for record in records})
-    gold = sum(record["scores"]["gold only"]["cross_entropy"] for record in records) / len(records)
-    draws = [1 + record["draw"] for record in records]
+    gold = sum(record["scores"][GOLD]["cross_entropy"] for record in records) / len(records)
+    draws = Counter(Counter(map(cell_name, records)).values())
+    sizes = ", ".join(f"{cells} with {n}" for n, cells in sorted(draws.items(), reverse=True))
     return (
-        f"{len(records)} runs, up to {max(draws)} draws a cell; cross-entropy of gold labels alone "
-        f"{gold:.3f} on average. Differences with it, paired over the draws; *surely*: the 95 % "
-        "interval over the draws leaves 0 out, so that of 40 cells without a difference about one "
-        "is surely worse and one surely better by chance. Few draws make wide intervals: a cell "
-        f"that is not surely worse may still be worse.\n\nTeachers: {', '.join(seen)}; data sets "
-        f"and gold labels: {', '.join(sets)}. Where λ was 0 no debiased student was trained; gold "
-        "labels alone stand in its place."
+        f"{len(records)} runs in {sum(draws.values())} cells of data set, gold labels and teacher "
+        f"(draws: {sizes}; a cell with one draw has no interval and is not counted below). "
+        f"Cross-entropy of gold labels alone is {gold:.3f} on average. Differences are paired over "
+        "the draws; *significantly*: the 95 % interval over the draws excludes 0, so of 40 cells "
+        "without a difference about one is significantly worse by chance and one better. Few draws "
+        "give wide intervals: a cell that is not significantly worse may still be worse.\n\n"
+        f"Teachers: {', '.join(seen)}; data sets and gold labels: {', '.join(sets)}. Where λ was 0 "
+        "no debiased student was trained; in tables of methods gold labels alone take its place."
     )
 
 
@@ -219,6 +177,8 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
         "seconds": round(sum(record["seconds"] for record in records)),
         "cross_entropy": gaps(records, "cross_entropy"),
         "accuracy": gaps(records, "accuracy"),
-        "beside_teacher_only": gaps(records, "cross_entropy", "teacher only"),
-        "beside_no_answers": gaps(records, "cross_entropy", f"{OURS}, without answers"),
+        "beside_teacher_only": {
+            method: difference(records, method, "teacher only") for method in (OURS, LISTENING)
+        },
+        "steps": {words: difference(records, *pair) for words, *pair in STEPS},
     }

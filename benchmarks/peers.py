@@ -1,19 +1,19 @@
-"""DeSSLClassifier beside scikit-learn's semi-supervised classifiers, on the same rows and labels.
+"""DeSSLClassifier and scikit-learn's semi-supervised classifiers, on the same rows and labels.
 
-For each seed: a stratified split into rows to train on and rows to test on, labels drawn completely
-at random among the first, all other labels hidden. Every method sees the same raw features and the
-same labels; each of scikit-learn's is used with its usual settings behind a StandardScaler (pixels
-are divided by their largest level instead), and self-training around the named base classifier
-(on MNIST neither the MLP's nor fixed λ, which take too long). A complete case is the same
-classifier without the unlabelled rows. The test rows are looked at once. The defaults of
+For each seed: a stratified split into training and test rows, with labels drawn completely at
+random among the training rows and all other labels hidden. Every method sees the same raw features
+and the same labels; each of scikit-learn's is used with its usual settings behind a StandardScaler
+(pixels are divided by their largest level instead), and self-training around the named base
+classifier (on MNIST neither the MLP's nor fixed λ, which take too long). A complete case is the
+same classifier without the unlabelled rows. The test rows are used once. The defaults of
 DeSSLClassifier (width, steps, weight decay, scaling, geometric mean) were chosen with other draws
-of wine, breast_cancer and digits, seeds 0 to 4, test rows included; MNIST played no part in them.
+of wine, breast_cancer and digits, seeds 0 to 4, test rows included; MNIST was not used for them.
 Those of small images (five networks, more steps) were chosen on hidden labels of training rows, of
 digits, MNIST, PneumoniaMNIST and BreastMNIST: other draws, but rows of MNIST may be among the test
 rows here.
 
-LAMDA-SSL 1.0.2 is not here: it does not import beside a current scikit-learn (it asks for
-``sklearn.utils._approximate_mode``, which is gone).
+LAMDA-SSL 1.0.2 is not included: it cannot be imported with a current scikit-learn (it needs
+``sklearn.utils._approximate_mode``, which was removed).
 
     DESSL_DATA=... PYTHONPATH=src python benchmarks/peers.py --out benchmarks/results
     PYTHONPATH=src python benchmarks/peers.py --smoke     # wine alone, one seed
@@ -103,7 +103,7 @@ def methods(task: Task, seed: int) -> dict[str, BaseEstimator]:
     }
     if task.name.endswith("as images"):
         return {f"{name}, images": found[name] for name in ("DeSSL complete case", "DeSSL")}
-    if task.name == "mnist":  # they would take many minutes a seed on one core
+    if task.name == "mnist":  # they would take many minutes per seed on one core
         for name in ("MLP self-training", "DeSSL usual SSL, λ = 1", "DeSSL debiased, λ = 1"):
             del found[name]
     return found

@@ -1,4 +1,4 @@
-"""The usual way to a strong view: Pillow, one image at a time, in a Dataset for loader workers."""
+"""Strong views the usual way: Pillow, one image at a time, in a Dataset for loader workers."""
 
 import random
 from collections.abc import Callable, Sequence

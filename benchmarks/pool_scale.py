@@ -1,7 +1,7 @@
 """Time and memory of the pool of teachers as the number of unlabelled rows grows.
 
-500 labels, 30 columns, 3 classes; one process for each size, one thread. The five networks are
-not in it. Memory is the peak of the process, imports included.
+500 labels, 30 columns, 3 classes; one process for each size, one thread. The five networks are not
+included. Memory is the peak of the process, imports included.
 
     PYTHONPATH=src python benchmarks/pool_scale.py --rows 1000 10000 100000
 """

@@ -1,8 +1,8 @@
-"""The runs of the paper's MNIST figure at once, against the same runs one after another.
+"""The runs of the paper's MNIST figure all at once, compared with one after another.
 
 210 LeNets: 10 splits × (λ = 0, and 10 values of λ for each of SSL and DeSSL), 72 labelled and 400
-unlabelled rows a step, SGD with momentum 0.9 at 0.003, pseudo-labels at τ = 0.95, an evaluation on
-100 held-out labels after each epoch of 12 steps. Rows are random levels: the time of a step does
+unlabelled rows per step, SGD with momentum 0.9 at 0.003, pseudo-labels at τ = 0.95, an evaluation
+on 100 held-out labels after each epoch of 12 steps. Rows are random levels: the time of a step does
 not depend on them. A model-step is one step of one model. Three ways:
 
     population   train_population's own steps: compiled, in a CUDA graph
@@ -130,7 +130,7 @@ def windows(call: Callable[[], None], setting: Setting) -> list[float]:
 
 
 def rate(way: str, runs: int, model_steps: int, seconds: Sequence[float]) -> dict[str, Any]:
-    """Model-steps a second: the median over windows, with their extremes."""
+    """Model-steps per second: the median over windows, with their extremes."""
     each = [model_steps / s for s in seconds]
     numbers = {"slowest": min(each), "fastest": max(each)}
     return {"way": way, "runs": runs, "model_steps_per_second": statistics.median(each)} | numbers

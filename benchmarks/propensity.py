@@ -1,22 +1,22 @@
-"""MNIST with labels that are not missing at random: what inverse-propensity weights bring.
+"""MNIST with labels that are not missing at random: the effect of inverse-propensity weights.
 
-Three designs draw labels from 12,000 training images, anew for each seed:
+Three designs draw labels from 12,000 training images, independently for each seed:
 
 class      a digit k is labelled with probability 0.03 · 10^(k/9): 0.03 for 0 up to 0.3 for 9
 brightness an image is labelled with probability 0.03 + 0.27 / (1 + exp(2 z)), z its standardised
            mean brightness: bold digits are rarely labelled
 random     each image with probability 0.13: the control
 
-The network is a small one on purpose, so that five seeds fit on a CPU: an MLP with 256 hidden units
-on 50 principal components, 600 steps of AdamW, H the entropy and λ = 0.5 for every risk that uses
-unlabelled rows. 10,000 test images judge it. Nothing was chosen by these results.
+The network is deliberately small, so that five seeds run on a CPU: an MLP with 256 hidden units on
+50 principal components, 600 steps of AdamW, with the entropy as H and λ = 0.5 for every risk that
+uses unlabelled rows. It is evaluated on 10,000 test images. Nothing was chosen by these results.
 
     PYTHONPATH=src python benchmarks/propensity.py MNIST_FOLDER --out benchmarks/results --seeds 5
 
 With --errors N, the standard errors of estimated class propensities are checked instead, on N data
 sets of three Gaussian classes (``propensity_errors.json``).
 
-MNIST_FOLDER has the publisher's four idx files. A seed that the results have is not run again.
+MNIST_FOLDER has the publisher's four idx files. Seeds that are already in the results are skipped.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def read_mnist(folder: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def chances(design: str, x: Tensor, y: Tensor) -> Tensor:
-    """The probability of each row to get its label."""
+    """The probability that each row is labelled."""
     if design == "class":
         return 0.03 * 10 ** (y.double() / 9)
     if design == "random":
@@ -73,7 +73,7 @@ def chances(design: str, x: Tensor, y: Tensor) -> Tensor:
 
 
 def propensities(design: str, data: SemiData, truth: Tensor) -> dict[str, Propensity]:
-    """Known ones, and those that a user would estimate who knows what they depend on."""
+    """Known propensities, and those estimated by a user who knows what they depend on."""
     found = {"known": known_propensity(data, truth)}
     if design == "class":
         found["EM from y"] = propensity_from_y(data)

@@ -1,8 +1,8 @@
-"""Whether committed tables, figures and records still have the numbers that they had.
+"""Checks that committed tables, figures and records still have the same numbers.
 
-Makes every table, summary and figure of results/ again from its committed records, with the code of
+Regenerates every table, summary and figure of results/ from its committed records, with the code of
 this checkout, and compares their numbers with those of another checkout (or with the committed
-ones). Words may differ; numbers may not. Records and benchmark results are compared as they are.
+ones). Words may differ; numbers may not. Records and benchmark results are compared directly.
 
     PYTHONPATH=src python benchmarks/same_numbers.py                    # beside the committed files
     PYTHONPATH=src python benchmarks/same_numbers.py --before OLD       # beside another checkout's

@@ -1,18 +1,18 @@
 """Time and memory of ``dessl fit`` and ``DeSSLClassifier.fit`` as the unlabelled rows grow.
 
-200 labels, 4 columns, 3 classes, beside scikit-learn's LabelSpreading (its default kernel, which
-needs a matrix of all pairs of rows, and its graph of neighbours) and SelfTrainingClassifier around
-a logistic regression. Each size of each method is a process of its own with one thread; time is
-that of the fit on the clock and of the processor, from the file for ``dessl fit``, and memory is
-the peak of the process, imports included. ``dessl fit`` has its defaults: it trains with and
-without the unlabelled rows, judges both, and trains again on all labels. ``dessl fit, .npy`` is the
-same from an array of numbers, which is read into memory at all of these sizes; ``dessl fit,
-network`` trains a network on all rows (``--surrogate pseudo_label --lam 0.5 --networks 1``), read
-from disk if the file is large.
+200 labels, 4 columns, 3 classes, compared with scikit-learn's LabelSpreading (its default kernel,
+which needs a matrix of all pairs of rows, and its graph of neighbours) and SelfTrainingClassifier
+around a logistic regression. Each size of each method runs in its own process with one thread; time
+is the wall-clock and processor time of the fit, from the file for ``dessl fit``, and memory is the
+peak of the process, imports included. ``dessl fit`` uses its defaults: it trains with and without
+the unlabelled rows, evaluates both, and retrains on all labels. ``dessl fit, .npy`` is the same
+from an array of numbers, which is read into memory at all of these sizes; ``dessl fit, network``
+trains a network on all rows (``--surrogate pseudo_label --lam 0.5 --networks 1``), read from disk
+if the file is large.
 
-A fit that takes longer than ``--minutes`` or more than ``--gigabytes`` has given up. Of
-scikit-learn's methods, larger sizes are then not tried; ours are all tried, the largest first.
-Every size is saved when it is done, and one that is there is not measured again.
+A fit that takes longer than ``--minutes`` or needs more than ``--gigabytes`` counts as failed. For
+scikit-learn's methods, larger sizes are then skipped; ours are all tried, the largest first. Every
+size is saved when it is done, and skipped if it is already there.
 
     PYTHONPATH=src python benchmarks/scale.py --jobs 6
 """

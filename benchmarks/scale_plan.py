@@ -1,7 +1,7 @@
-"""What two large pools cost on 8 GPUs: steps, bytes and hours, from the rates of image_sizes.py.
+"""The cost of two large pools on 8 GPUs: steps, bytes and hours, from the rates of image_sizes.py.
 
-Arithmetic alone: 8 GPUs are taken for 8 times the measured one, and the time to read rows is not
-in. The price of a GPU hour is an assumption.
+This is arithmetic only: it assumes that 8 GPUs are 8 times as fast as the measured one, and ignores
+the time to read rows. The price of a GPU hour is an assumption.
 
     PYTHONPATH=src python benchmarks/scale_plan.py --out benchmarks/results/scale_plan.md
 """
@@ -44,7 +44,7 @@ def costs(pool: Pool, case: dict[str, Any]) -> dict[str, float]:
     rows = GPUS * case["unlabelled rows of a step"]
     steps = pool.passes * pool.rows / rows
     hours = steps / case["steps/s"] / 3600
-    # dessl.train makes the views of all rows on each GPU: those of the other GPUs' rows are added.
+    # dessl.train computes the views of all rows on each GPU: add those of the other GPUs' rows.
     others = (1 - 1 / GPUS) * case["seconds of views of 8 GPUs' rows"]
     drawn = rows + GPUS * case["labelled rows of a step"]
     return {
@@ -67,7 +67,7 @@ def costs(pool: Pool, case: dict[str, Any]) -> dict[str, float]:
 
 
 def shown(value: float) -> str:
-    """Return a number with three digits that count, or whole where it is large."""
+    """Return a number with three significant digits, or as an integer if it is large."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,7 +1,7 @@
-"""The leader board of docs/speedrun.md, made from the committed logs of trainings on CIFAR-10.
+"""The leaderboard of docs/speedrun.md, made from the committed logs of runs on CIFAR-10.
 
-Reads every log under benchmarks/results and results/ of a semi-supervised training that was
-measured on the test rows after its last step, puts those of one setting together, and writes
+Reads every log under benchmarks/results and results/ of a semi-supervised run that was evaluated on
+the test rows after its last step, groups them by setting, and writes
 benchmarks/results/speedrun.json and speedrun.md.
 
     PYTHONPATH=src python benchmarks/speedrun.py
@@ -22,7 +22,7 @@ LEAST_SEEDS, LEVEL = 5, 0.01
 
 
 class Track(NamedTuple):
-    """What is raced for: the fastest training whose mean accuracy is at the target."""
+    """One category: the fastest run whose mean accuracy reaches the target wins."""
 
     labels: int
     target: float  # accuracy, %
@@ -38,7 +38,7 @@ TRACKS = (
 
 
 def p_value(accuracies: Sequence[float], target: float) -> float | None:
-    """Of the one-sided t-test that the mean over seeds is at least the target; None for one seed.
+    """p-value that the mean over seeds is at least the target, one-sided; None for one seed.
 
     >>> round(p_value([95.6, 95.7, 95.5, 95.6, 95.6], 95.44), 4)
     0.0036
@@ -55,7 +55,7 @@ def p_value(accuracies: Sequence[float], target: float) -> float | None:
 
 
 def logs() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every committed log of a semi-supervised training on CIFAR-10 that the test rows judge."""
+    """Every committed log of a semi-supervised run on CIFAR-10 evaluated on the test rows."""
     for pattern in LOGS:
         for file in sorted(ROOT.glob(pattern)):
             log = json.loads(file.read_text(encoding="utf-8"))
@@ -65,7 +65,7 @@ def logs() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def entries(found: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """The trainings of one setting together, the most accurate first, for each number of labels."""
+    """The runs grouped by setting, the most accurate first, for each number of labels."""
     together: dict[str, list[tuple[Path, Mapping[str, Any]]]] = {}
     for file, log in found:
         settings = log["settings"]
@@ -112,7 +112,7 @@ def entry(group: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
 
 
 def by_seed(group: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Accuracy in percent, not mirrored; a seed that was trained twice has the mean of both."""
+    """Accuracy in percent, without mirroring; for a seed trained twice, the mean of both."""
     seeds: dict[int, list[float]] = {}
     for log in group:
         accuracy = log.get("as_it_is", log["metrics"])["accuracy"]
@@ -135,14 +135,14 @@ def _half_width(values: Sequence[float]) -> float | None:
 
 
 def holder(track: Track, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The fastest entry whose mean is at the target by the rules; None if there is none."""
+    """The fastest entry whose mean reaches the target by the rules; None if there is none."""
     name = f"{track.target:g}"
     able = [row for row in rows if row["labels"] == track.labels and counts(row, name)]
     return min(able, key=lambda row: row["seconds"], default=None)
 
 
 def counts(row: Mapping[str, Any], target: str) -> bool:
-    """Whether an entry is at a target by the rules: five seeds, p < 0.01, time from the command."""
+    """Whether an entry reaches a target by the rules: five seeds, p < 0.01, full time."""
     p = row["p"][target]
     timed = row["seconds are"] == "from the command"
     return bool(row["seeds"] >= LEAST_SEEDS and timed and p is not None and p < LEVEL)
@@ -151,11 +151,11 @@ def counts(row: Mapping[str, Any], target: str) -> bool:
 def board(rows: Sequence[Mapping[str, Any]]) -> str:
     """The records, then every entry, as Markdown."""
     lines = [
-        "# Speed run on CIFAR-10: the board",
+        "# Speed run on CIFAR-10: the leaderboard",
         "",
         "Made from the committed logs by `python benchmarks/speedrun.py`; the rules are in "
-        "[docs/speedrun.md](../../docs/speedrun.md). p is of the one-sided t-test that the mean "
-        "over seeds is at the target.",
+        "[docs/speedrun.md](../../docs/speedrun.md). p is from a one-sided t-test that the mean "
+        "over seeds reaches the target.",
         "",
     ]
     lines += ["| labels | target | goal | record |", "|---:|---:|---:|:---|"]

@@ -1,10 +1,11 @@
 """Steps per second of DeFixMatch: WRN-28-2, 64 labelled + 448 unlabelled rows, on CUDA.
 
-Everything of a step is in: drawing rows, weak and strong views, forward, backward, update, averaged
-weights, statistics. Ways are measured in turns over several windows, medians with extremes. The
-floor is the larger of two times, each measured in the same run: the step's operations at the rate
-of a large bf16 matrix product, and the bytes that convolutions and normalisations must move (each
-operand once a kernel, batch statistics as one more pass) at the rate of a large copy.
+All parts of a step are included: drawing rows, weak and strong views, forward, backward, update,
+averaged weights, statistics. Variants are measured alternately over several windows; reported are
+medians with extremes. The floor is the larger of two times, each measured in the same run: the
+step's operations at the rate of a large bf16 matrix product, and the bytes that convolutions and
+normalisations must move (each operand once per kernel, batch statistics as one more pass) at the
+rate of a large copy.
 
     PYTHONPATH=src python benchmarks/step.py --out benchmarks/results/step-h200.json
     PYTHONPATH=src python benchmarks/step.py --smoke      # tiny, on any machine

@@ -1,9 +1,10 @@
-"""Stored rows: peak memory as the store grows, and speed beside rows in memory.
+"""Stored rows: peak memory as the store grows, and speed compared with rows in memory.
 
-``memory`` draws rows from sparse files of several sizes, a process for each, and notes the peak of
-the process; ``speed`` trains on the CPU from memory and from disk in turns; ``device`` does so with
-the training of ``step.py`` on CUDA, from the device, from the host's memory and from disk, of which
-nothing is in the system's cache at the start of a window. Medians over windows, with extremes.
+``memory`` draws rows from sparse files of several sizes, each in its own process, and records the
+peak of the process; ``speed`` trains on the CPU alternately from memory and from disk; ``device``
+does the same with the training of ``step.py`` on CUDA, from the device, from the host's memory and
+from disk, with nothing in the system's cache at the start of a window. Reported are medians over
+windows, with extremes.
 
     PYTHONPATH=src python benchmarks/streaming.py memory speed
     PYTHONPATH=src python benchmarks/streaming.py device --out streaming-h200.json

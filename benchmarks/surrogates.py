@@ -1,11 +1,10 @@
 """Every surrogate on real digits with 100 labels: usual and debiased, against the complete case.
 
-scikit-learn's 8 × 8 digits, 1,437 rows to train on and 360 for the test. 100 labels are drawn
-completely at random; a network 64-256-256-10 with dropout is trained on 80 of them, and 20 choose
-the step at which a run is kept (least validation cross-entropy). Each run is compared with a
-complete-case run of the same seed, the same labels and the same views of them, so that the
-difference is what H does. The test rows are looked at once, at the end of a run. λ was fixed
-beforehand, by method, the same for both risks.
+scikit-learn's 8 × 8 digits, 1,437 training and 360 test rows. 100 labels are drawn completely at
+random; a network 64-256-256-10 with dropout is trained on 80 of them, and 20 are used to select the
+step (lowest validation cross-entropy). Each run is compared with a complete-case run with the same
+seed, labels and views, so that the difference is the effect of H. The test rows are used once, at
+the end of a run. λ was fixed in advance for each method, the same for both risks.
 
     PYTHONPATH=src python benchmarks/surrogates.py --out results/surrogates-digits
     PYTHONPATH=src python benchmarks/surrogates.py --smoke     # a few steps of a few methods
@@ -105,7 +104,7 @@ class Result:
 
 
 def built(name: str, data: SemiData, seed: int) -> Surrogate:
-    """The surrogate of a method, for the data at hand."""
+    """The surrogate of a method, for these data."""
     kind, options = SURROGATES[name], dict(METHODS[name].options)
     if name == "teacher":
         return kind(cross_fitted(data, seed), seed=seed, **options)
@@ -128,8 +127,9 @@ def complete_case(views: str, seed: int) -> Surrogate:
 def cross_fitted(data: SemiData, seed: int, folds: int = 5) -> "np.ndarray[Any, Any]":
     """Soft labels (n_rows, classes) from logistic regressions that never saw the row's label.
 
-    Every row, labelled or not, is in a fold by chance and is labelled by the model of the labels in
-    the other folds, so that labelled and unlabelled rows have teachers of one kind.
+    Every row, labelled or not, is randomly assigned to a fold and predicted by a model trained on
+    the labels of the other folds, so that labelled and unlabelled rows have the same kind of
+    teacher.
     """
     from sklearn.linear_model import LogisticRegression
 

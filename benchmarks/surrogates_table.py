@@ -11,7 +11,7 @@ HIGHER_IS_BETTER = {"accuracy": True, "cross_entropy": False, "ece": False}
 
 
 def values(results: Sequence[dict[str, Any]], measure: str, **which: str) -> list[float]:
-    """One value a seed, in the seeds' order, of the runs that match."""
+    """One value per seed, in the order of the seeds, of the matching runs."""
     found = [r for r in results if all(r[key] == value for key, value in which.items())]
     return [PERCENT[measure] * r[measure] for r in sorted(found, key=lambda r: r["seed"])]
 

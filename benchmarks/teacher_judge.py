@@ -7,7 +7,7 @@ for the same reasons. The gate's one standard error was chosen by the first 25 r
 
     PYTHONPATH=src python benchmarks/teacher_judge.py --first 0 --runs 50 --file RUNS --out FOLDER
 
-One line of JSON a run, added to RUNS; runs that are there are not made again.
+Appends one line of JSON per run to RUNS; runs that are already there are skipped.
 """
 
 import argparse
@@ -24,7 +24,8 @@ from dessl.teachers.fold_networks import ensemble_log_p
 from dessl.teachers.school import School
 from dessl.teachers.student import taught_by
 from outside_teacher import answers_of, earlier_verdict, with_gate
-from outside_teacher_report import OURS, gates, judges
+from outside_teacher_gaps import OURS
+from outside_teacher_report import gates, judges
 
 SETTING = NetworkSetting(
     hidden=(16,), steps=60, student_steps=60, unlabelled_batch=64, debiased=False

@@ -1,4 +1,4 @@
-"""What docs/verdicts.md claims: labels that decide, a baseline that trained, a refit that helps.
+"""The claims of docs/verdicts.md: suggested numbers of labels, checked baselines, refits.
 
     PYTHONPATH=src python benchmarks/verdicts.py decide                 # seconds
     PYTHONPATH=src python benchmarks/verdicts.py refit                  # two minutes of a core
@@ -7,9 +7,9 @@
 Each part is written to benchmarks/results/verdicts.json as it goes, with the machine.
 
 decide: simulated differences of known mean and deviation; how often the number of labels that a
-    verdict asks for, and half as many, decide.
-refit: the default recipe with two networks on scikit-learn's tables, 60 labels; the model that was
-    judged and the refitted one on fresh rows.
+verdict suggests, and half as many, settle the question.
+refit: the default recipe with two networks on scikit-learn's tables, 60 labels; the evaluated model
+and the refitted one on new rows.
 baseline: 150 labels among 1,500 X-rays, one network of 120 steps; balanced accuracy on the
     publisher's test images, with the check of the complete case and without.
 """

@@ -1,12 +1,12 @@
-"""Two worlds with 40 labels and 960 unlabelled rows: one where unlabelled rows help, one not.
+"""Two data sets with 40 labels and 960 unlabelled rows: one where they should help, one not.
 
 moons    Two half-moons with a gap between them: a row's class is that of its cluster.
 cloud    One Gaussian cloud in two dimensions, p(1|x) = 1 / (1 + exp(-2 x₁)): the classes overlap,
          and no gap in x shows where they meet.
 
 Each is trained with the entropy as H, λ = 1 for the usual and the debiased risk, and with λ chosen
-on held-out labels (the default). 2,000 fresh rows test it, once. The script was run once; nothing
-was chosen by its results.
+on held-out labels (the default). It is tested once, on 2,000 new rows. The script was run once;
+nothing was chosen by its results.
 
     PYTHONPATH=src python benchmarks/when_it_helps.py --out benchmarks/results
 """

@@ -1,12 +1,12 @@
-"""LoRA on a Hugging Face backbone with a debiased risk, in a loop of your own.
+"""LoRA on a Hugging Face backbone with a debiased risk, in your own loop.
 
     python examples/fine_tuning.py
     torchrun --nproc-per-node 2 examples/fine_tuning.py
 
 bf16, gradient checkpointing, and steps of several micro-batches whose numbers of rows differ. The
-backbone here is tiny and its weights are random, so that nothing is downloaded; put
-``AutoModelForSequenceClassification.from_pretrained(...)`` in its place. Needs
-``pip install 'dessl[fine-tuning]'``.
+backbone here is tiny and its weights are random, so that nothing is downloaded; replace it with
+``AutoModelForSequenceClassification.from_pretrained(...)``. Needs ``pip install
+'dessl[fine-tuning]'``.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ PAD, MASK, WORDS, LENGTH = 0, 1, 20, 12
 
 
 class Logits(nn.Module):
-    """A backbone as dessl sees it: from rows, here tokens, to logits."""
+    """A backbone as dessl needs it: a map from rows, here tokens, to logits."""
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Logits(nn.Module):
 
 
 def backbone() -> nn.Module:
-    """Return a tiny BERT with LoRA on queries and values; its head is trained whole."""
+    """Return a tiny BERT with LoRA on queries and values; its whole head is trained."""
     config = BertConfig(
         vocab_size=2 + WORDS,
         hidden_size=32,
@@ -109,7 +109,7 @@ def take_step(
 
 
 def fine_tune(model: nn.Module, data: SemiData, *, steps: int, bf16: bool = True) -> None:
-    """Train in place: 16 labelled and 44 unlabelled rows a step, in four micro-batches."""
+    """Train in place: 16 labelled and 44 unlabelled rows per step, in four micro-batches."""
     surrogate = FixMatch(0.8, weak=as_is, strong=some_words_masked, seed=rank())
     batches = Batches(data, 16, 44, seed=0)
     seen = DistributedDataParallel(model) if ranks() > 1 else model
@@ -122,7 +122,7 @@ def fine_tune(model: nn.Module, data: SemiData, *, steps: int, bf16: bool = True
 
 
 def main(steps: int = 40) -> float:
-    """Fine-tune on 32 labels and 400 sentences without; return the accuracy on new ones."""
+    """Fine-tune on 32 labelled and 400 unlabelled sentences; return the accuracy on new ones."""
     with process_group() as device:
         torch.manual_seed(0)
         model = backbone().to(device or "cpu")

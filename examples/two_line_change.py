@@ -1,8 +1,8 @@
 """An ordinary PyTorch loop, and the same loop debiased: two lines change.
 
-The paper's toy law, where the classes overlap and p(1|x) is 0.25 on [1, 3]: the usual
-semi-supervised learning pulls that down, because it asks for confidence; debiased, it does not.
-Run it with ``python examples/two_line_change.py``; it takes a few seconds.
+The paper's toy distribution, where the classes overlap and p(1|x) is 0.25 on [1, 3]: usual
+semi-supervised learning lowers it, because it rewards confidence; debiased, it does not. Run it
+with ``python examples/two_line_change.py``; it takes a few seconds.
 """
 
 import torch
@@ -16,7 +16,7 @@ BATCH = 256
 
 
 def network() -> nn.Module:
-    """A network of your own; anything from x to logits."""
+    """Your own network; any map from x to logits."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Linear(1, 50), nn.ReLU(), nn.Linear(50, 50), nn.ReLU(), nn.Linear(50, 2)
@@ -37,11 +37,11 @@ def train(kind: str, *, steps: int = 2000) -> float:
         j = torch.randint(len(x_u), (BATCH,), generator=draws)
         optimiser.zero_grad()
         if kind == "complete case":
-            # The loop you have: labelled rows alone.
+            # Your existing loop: labelled rows only.
             loss = F.cross_entropy(model(x_l[i]), y_l[i])
             loss.backward()
         else:
-            # Two lines: one loss for each sample, and a risk that lets unlabelled rows in.
+            # Two lines: one loss per sample, and a risk that includes unlabelled rows.
             loss = F.cross_entropy(model(x_l[i]), y_l[i], reduction="none")
             h_l, h_u = dessl.entropy(model(x_l[i])), dessl.entropy(model(x_u[j]))
             if kind == "debiased":

@@ -1,10 +1,10 @@
-"""Ray Train for one training on several workers, Ray Tune for a grid of trainings.
+"""Ray Train for one training run on several workers, Ray Tune for a grid of runs.
 
     python examples/with_ray.py runs/ray
 
-Every training has a folder of its own, from which dessl resumes: start the script again, or let Ray
-start a failed worker again, and finished trainings are read while others go on from their last
-checkpoint. Needs ``pip install 'dessl[ray]'``.
+Every run has its own folder, from which dessl resumes: if you restart the script, or Ray restarts a
+failed worker, finished runs are read from disk and others resume from their last checkpoint. Needs
+``pip install 'dessl[ray]'``.
 """
 
 import json
@@ -29,7 +29,7 @@ GRID = {
 
 
 def make_data() -> SemiData:
-    """Return rows of your own here; each worker reads them once."""
+    """Return your own data here; each worker loads it once."""
     x = torch.randn(700, 4, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] + x[:, 1] > 0).long()
     labels = torch.where(torch.arange(600) < 60, y[:600], -1)
@@ -37,7 +37,7 @@ def make_data() -> SemiData:
 
 
 def network() -> torch.nn.Module:
-    """Return the network; the plan's seed decides its first weights."""
+    """Return the network; the plan's seed determines its initial weights."""
     return MLP(4, 2, hidden=(16,), dropout=0.0)
 
 

@@ -485,7 +485,7 @@ BAD = {
     "weights of zero": (
         lambda: complete_case_risk(LOSS, weights=torch.zeros(4)),
         ValueError,
-        r"the sum of weights must lie in \(0, .*\]; got 0\. Give a row a weight above zero",
+        r"the sum of weights must lie in \(0, .*\]; got 0\. At least one weight must be above zero",
     ),
     "weights whose sum overflows": (
         lambda: complete_case_risk(torch.ones(7), weights=torch.full((7,), 1e38)),

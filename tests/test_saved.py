@@ -70,7 +70,9 @@ def test_a_network_of_ones_own_needs_its_builder(tmp_path: Path) -> None:
         Predictor([nn.Linear(2, 2)], torch.zeros(2), torch.ones(2)), ("a", "b"), (2,), image=False
     )
     place = save_model(tmp_path / "model", own)
-    with pytest.raises(SavedModelError, match=r"your own\. Pass module=, a function that builds"):
+    with pytest.raises(
+        SavedModelError, match=r"your own network\. Pass module=, a function that builds"
+    ):
         load_model(place)
     again = load_model(place, module=lambda: nn.Linear(2, 2))
     assert torch.equal(again.predict_proba(torch.eye(2)), own.predict_proba(torch.eye(2)))
@@ -159,8 +161,8 @@ def test_damage_is_said(tmp_path: Path, saved: SavedModel) -> None:
         ({"extra": 1}, "unknown entries: extra"),
         ({"architecture": {"name": "nope", "options": {}}}, "not one of dessl.MODELS"),
         ({"architecture": {"name": "mlp", "options": {"layers": 3}}}, "cannot be loaded"),
-        ({"members": 3}, "says 3 networks and has weights of 2"),
-        ({"members": 10**12}, "says 1000000000000 networks and has weights of 2"),
+        ({"members": 3}, "settings have 3 networks, its weights 2"),
+        ({"members": 10**12}, "settings have 1000000000000 networks, its weights 2"),
         (
             {"architecture": {"name": "mlp", "options": WIDE}},
             "its network and its weights differ in members.0.layers.0",

@@ -26,7 +26,7 @@ from dessl.sklearn import SemiSupervisedSplit, WithUnlabelled, semi_supervised_s
 
 FAST = {"steps": 4, "networks": 1, "risk": "complete_case", "random_state": 0}
 SCORED = "rows to score have no label"
-NUMBERED = "makes a class of the missing labels in y"
+NUMBERED = "treats the missing labels in y as a class"
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def sweep(path: Path) -> None:
 def alone(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a path, after waiting for other processes to release it.
 
-    The lock is a hidden file beside the path; the system releases it however the process ends.
+    The lock is a hidden file next to the path; the system releases it however the process ends.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     place = path.with_name(f".{path.name}.lock")

@@ -357,7 +357,7 @@ def _mean(name: str, values: Tensor, weights: Tensor | None, named: str, hint: s
     _checks.same_length(named, weights, name, values)
     _checks.between(named, weights, 0, advice="A weight says how often its row counts.")
     total = weights.sum()
-    advice = "Give a row a weight above zero; where the sum overflows, scale all weights down."
+    advice = "At least one weight must be above zero; if the sum overflows, scale all weights down."
     largest = torch.finfo(total.dtype).max
     _checks.between(f"the sum of {named}", total, 0, largest, open_low=True, advice=advice)
     return (values * (weights / total)).sum()

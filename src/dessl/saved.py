@@ -285,7 +285,7 @@ def _model(
         return _student(State(taught, settings["taught"]), settings)
     if build is None:
         raise SavedModelError(
-            "this model's network is one of your own. Pass module=, a function that builds it."
+            "this model uses your own network. Pass module=, a function that builds it."
         )
     _check_sizes(settings, tensors, build)
     with torch.random.fork_rng(devices=[]):  # the weights drawn here are thrown away
@@ -321,7 +321,7 @@ def _check_sizes(
     numbers = {name.split(".")[1] for name in tensors if name.startswith("members.")}
     if settings["members"] != len(numbers):
         raise ValueError(
-            f"it says {settings['members']} networks and has weights of {len(numbers)}"
+            f"its settings have {settings['members']} networks, its weights {len(numbers)}"
         )
     if isinstance(build, Architecture):  # not the user's own function, which no file can change
         _check_shapes(build, tensors, "members.0.")
@@ -348,7 +348,7 @@ def _student(state: State, settings: Mapping[str, Any]) -> TaughtPredictor:
     for group, count in entries["counts"].items():
         numbers = {name.split(".")[1] for name in tensors if name.startswith(f"{group}.")}
         if count != len(numbers):
-            raise ValueError(f"it says {count} {group} and has weights of {len(numbers)}")
+            raise ValueError(f"its settings have {count} {group}, its weights {len(numbers)}")
         for number in numbers:
             _check_shapes(lambda: setting.network(width, classes), tensors, f"{group}.{number}.")
     student = TaughtPredictor(Taught.from_state(state))

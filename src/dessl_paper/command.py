@@ -18,7 +18,7 @@ from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json
 
-if TYPE_CHECKING:  # what imports torch is imported where it is used: --help does without
+if TYPE_CHECKING:  # modules that need torch are imported late, so that --help is fast
     import torch
 
     from dessl_paper.specification import Experiment

@@ -1,4 +1,4 @@
-"""Finding: one sentence on how a number of ours compares with the paper's, and the outcome.
+"""Finding: one sentence on how one of our numbers compares with the paper's, and the outcome.
 
 A number agrees with the paper's only if it is equivalent: the 95 % interval of the difference lies
 within a margin, 1 point for shares and a tenth of the paper's number for anything else. It differs

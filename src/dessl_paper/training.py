@@ -127,7 +127,7 @@ def trained_cells(
     progress: bool,
     measured: Measure | None = None,
 ) -> Iterator[Record]:
-    """Train some cells, together where the experiment has populations, and yield their records.
+    """Train some cells, as a population if the experiment has one, and yield their records.
 
     Args:
         experiment: What to run.

@@ -95,3 +95,18 @@ def test_a_method_is_added_to_the_draw_of_its_cell(
     path.write_text(json.dumps({**sizes, "test": 60, "methods": methods}))
     with pytest.raises(SystemExit, match="another table"):
         gains.add(path, "ExtraTrees")
+
+
+def test_more_draws_of_the_miss_are_summed_up_by_labels(
+    script: Callable[[str], ModuleType],
+) -> None:
+    gaps = {30: (0.0, 0.0), 100: (0.01, 0.02)}
+    cells = [
+        {"labels": n, "seed": k, "weight": 0.5, "dessl": 0.1 + gap, "complete case": 0.1}
+        for n, both in gaps.items()
+        for k, gap in enumerate(both)
+    ]
+    lines = script("gains_miss").page(cells).splitlines()
+    assert lines[-2].startswith("| 30 | 2 | 0.100 | +0.0000 ± 0.0000 |")
+    assert lines[-1].startswith("| 100 | 2 | 0.100 | +0.0150 ± ")
+    assert lines[-1].endswith("| +0.020 | 100% | 0.50 |")

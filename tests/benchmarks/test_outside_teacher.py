@@ -1,4 +1,7 @@
+import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -10,6 +13,16 @@ from dessl.evaluation import metrics_from_probabilities
 @pytest.fixture(scope="module")
 def outside(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("outside_teacher")
+
+
+@pytest.fixture(scope="module")
+def gaps(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("outside_teacher_gaps")
+
+
+@pytest.fixture(scope="module")
+def verdicts(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("outside_teacher_verdicts")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +64,7 @@ def test_every_data_set_has_rows_for_its_gold_labels(outside: ModuleType) -> Non
         assert len(y.unique()) == int(y.max()) + 1
 
 
-def test_the_table_counts_cells_that_are_surely_worse_and_better(report: ModuleType) -> None:
+def test_the_table_counts_cells_significantly_worse_and_better(gaps: ModuleType) -> None:
     def record(draw: int, teacher: str, gap: float) -> dict:
         scores = {
             "gold only": {"cross_entropy": 1.0 + draw, "accuracy": 0.5},
@@ -60,12 +73,46 @@ def test_the_table_counts_cells_that_are_surely_worse_and_better(report: ModuleT
         return {"data": "d", "n_gold": 100, "teacher": teacher, "draw": draw, "scores": scores}
 
     records = [record(d, t, gap) for d in range(3) for t, gap in (("good", -0.1), ("noisy", 0.2))]
-    found = report.gaps(records, "cross_entropy")
+    found = gaps.gaps(records, "cross_entropy")
     assert found["ours"]["d, 100, good"].mean == pytest.approx(-0.099)
-    both = report.table(found, ("good", "noisy"))
+    both = gaps.table(found, ("good", "noisy"))
     assert "| ours | 2 | +0.051 (" in both
     assert "| 1 | 1 | +0.201 |" in both
-    assert "| ours | 1 | -0.099 | 0 | 1 | -0.099 |" in report.table(found, ("good",))
+    assert "| ours | 1 | -0.099 | 0 | 1 | -0.099 |" in gaps.table(found, ("good",))
+
+
+def test_steps_leave_out_draws_without_a_method_and_cells_of_one_draw(gaps: ModuleType) -> None:
+    def record(draw: int, data: str = "d", **losses: float) -> dict:
+        scores = {name: {"cross_entropy": loss} for name, loss in losses.items()}
+        return {"data": data, "n_gold": 100, "teacher": "good", "draw": draw, "scores": scores}
+
+    records = [record(draw, student=1.0, debiased=0.8 + 0.1 * draw) for draw in range(2)]
+    records += [record(2, student=5.0), record(0, "alone", student=1.0, debiased=9.0)]
+    found = gaps.difference(records, "debiased", "student")
+    assert list(found) == ["d, 100, good"]
+    assert found["d, 100, good"].mean == pytest.approx(-0.15)
+    assert not gaps.better(found)  # two draws: the interval is wide
+
+
+def test_verdicts_name_the_cells_that_are_worse(verdicts: ModuleType) -> None:
+    def record(draw: int, teacher: str, ours: float, imitation: float) -> dict:
+        losses = {"gold only": 1.0, "gold only, as long": 1.0, "teacher only": imitation}
+        losses |= dict.fromkeys((verdicts.OURS, verdicts.LISTENING), ours + 0.001 * draw)
+        scores = {name: {"cross_entropy": loss} for name, loss in losses.items()}
+        return {"data": "d", "n_gold": 100, "teacher": teacher, "draw": draw, "scores": scores}
+
+    cells = {"shuffled": (1.2, 3.0), "inverted": (0.9, 3.0)}
+    cells |= {"biased 0.2": (0.9, 3.0), "biased 1.0": (0.9, 0.5)}
+    records = [record(draw, name, *losses) for name, losses in cells.items() for draw in range(3)]
+    harm = verdicts.harm(records)
+    assert "alone: 1 of 2 cells** (d, 100, shuffled +0.201)" in harm
+    assert "| inverted | 1 | 0 | 1 | -0.099 |" in harm
+    gain = verdicts.gain(records)
+    assert "in **1 of 2 cells**, significantly lower than both in **1**" in gain
+    assert "than the imitation: d, 100, biased 1.0 +0.401" in gain
+    assert "| biased 1.0 | 1 | 1 | 0 | 0 | -0.099 | 0 | -0.099 |" in gain
+    steps = verdicts.steps(records)
+    assert "| longer training, no teacher | +0.000 (0 / 0 / 4) |" in steps
 
 
 def cell(teacher: str, fall: float, change: float) -> dict:
@@ -77,6 +124,7 @@ def cell(teacher: str, fall: float, change: float) -> dict:
     losses = {without: 0.9, without.replace("without answers", pooled): 0.9 + change}
     listening = "with the teacher at prediction time, "
     losses |= {"gold only": 1.0, "teacher only": 2.0, "correct, distil, pool, gate": 0.9}
+    losses |= {listening.rstrip(", "): 0.5}
     losses |= {listening + "without answers": 0.9, listening + "without a gate": 0.5}
     return {
         "data": "wine",
@@ -112,12 +160,28 @@ def test_the_page_has_every_part(report: ModuleType) -> None:
     records = [{**cell(t, 0.1, 0.1), "draw": d} for t in ("shuffled", "biased 0.6") for d in (0, 1)]
     page = report.page(records)
     for part in (
-        "4 runs, up to 2 draws",
+        "4 runs in 2 cells of data set, gold labels and teacher (draws: 2 with 2;",
+        "## Does a bad teacher harm?",
+        "## When did debiasing, correcting or pooling bring the gain?",
         "## The judge",
         "mean 0.80",
         "## What the answers brought",
     ):
         assert part in page
+
+
+def test_no_minutes_sum_up_what_is_there(
+    outside: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for draw in (0, 1):
+        file = outside.Cell("wine", 60, "shuffled", draw).file
+        (tmp_path / file).write_text(json.dumps({**cell("shuffled", 0.1, 0.1), "draw": draw}))
+    line = ["outside_teacher.py", "--minutes", "0", "--cells", str(tmp_path), "--out", "."]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", line)
+    outside.main()
+    assert len(list(tmp_path.iterdir())) == 4
+    assert json.loads((tmp_path / "outside_teacher.json").read_text())["runs"] == 2
 
 
 def test_cells_come_draw_after_draw_the_useless_teacher_first(outside: ModuleType) -> None:

@@ -498,7 +498,7 @@ class TestTeachersAnswers:
         [
             (
                 {"counts": {"complete_case": 5, "students": 10**9, "imitators": 2}},
-                "and has weights",
+                ", its weights",
             ),
             ({"networks": {"hidden": [10**12]}}, "its network and its weights differ"),
             ({"class_names": ["0", "1", "7"]}, "other classes"),
@@ -587,7 +587,7 @@ class TestSaved:
         clf = DeSSLClassifier(module=nn.Linear(4, 3), **FAST).fit(X, few)
         place = clf.save(tmp_path / "model")
         with pytest.raises(
-            SavedModelError, match=r"your own\. Pass module=, a function that builds"
+            SavedModelError, match=r"your own network\. Pass module=, a function that builds"
         ):
             DeSSLClassifier.from_pretrained(place)
         again = DeSSLClassifier.from_pretrained(place, module=lambda: nn.Linear(4, 3))

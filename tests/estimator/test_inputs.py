@@ -75,7 +75,9 @@ def test_numbers_alone_are_an_array(people: tuple) -> None:
     clf = DeSSLClassifier(**FAST).fit(numbers, few)
     same = DeSSLClassifier(**FAST).fit(numbers.to_numpy(), few)
     assert np.array_equal(clf.predict_proba(numbers), same.predict_proba(numbers.to_numpy()))
-    with pytest.raises(ValueError, match=r"trained on numbers without gaps; got .* in 'age'\."):
+    with pytest.raises(
+        ValueError, match=r"trained on numbers without missing values; got .* in 'age'\."
+    ):
         clf.predict(X[["age"]].assign(one=0))
 
 

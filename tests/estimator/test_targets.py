@@ -70,7 +70,7 @@ def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
 
 
 def test_dates_are_no_labels() -> None:
-    with pytest.raises(ValueError, match="numbers, text or truth values; got datetime64"):
+    with pytest.raises(ValueError, match="numbers, text or booleans; got datetime64"):
         codes_and_classes(pd.to_datetime(pd.Series(["2020-01-01", None, "2021-01-01"])))
 
 

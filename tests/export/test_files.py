@@ -34,7 +34,7 @@ def test_a_pool_in_onnx(
     pool: SavedModel, rows: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MOST_TIED", -1.0)  # no row has two neighbours equally far here
-    with pytest.warns(UserWarning, match=r"^0 % of the training rows .* equally far"):
+    with pytest.warns(UserWarning, match=r"training rows have a tie"):
         found = export_model(tmp_path / "model.onnx", pool)
     assert found.members == ("networks", *pool.model.pool.members)
     assert found.difference < 1e-6
@@ -45,7 +45,7 @@ def test_a_pool_in_onnx(
     assert told["classes"] == ["a", "b", "c"]
     assert told["input"]["shape"] == ["n", 3]
     assert told["encoding"] is None
-    with pytest.raises(ValueError, match="of a model that was trained on a table; got a model tha"):
+    with pytest.raises(ValueError, match="of a model trained on a table; got a model that takes"):
         serving_rows(found.description, pd.DataFrame(rows(2, 0)))
 
 
@@ -109,7 +109,9 @@ def test_a_network_that_cannot_be_traced_is_said(tmp_path: Path) -> None:
     saved = SavedModel(
         Predictor([Odd(3, 2)], torch.zeros(3), torch.ones(3)), ("a", "b"), (3,), image=False
     )
-    with pytest.raises(ExportError, match=r"cannot be exported: .*that torch.export can trace"):
+    with pytest.raises(
+        ExportError, match=r"cannot be exported: .*torch.export must be able to trace"
+    ):
         export_model(tmp_path / "model.pt2", saved)
 
 

@@ -75,7 +75,7 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("teachers", "message"),
         [
-            ("graph", "teachers must be one of 'auto'"),
+            ("graph", "teachers must be 'auto', None or a list"),
             (["grph"], "teachers must be among 'graph'"),
             ([3], "a classifier with fit and predict_proba; got 3"),
             (GaussianNB(), "teachers must be a list such as"),

@@ -87,7 +87,7 @@ def test_effective_labels_are_kish_s() -> None:
 @pytest.mark.parametrize(
     ("chances", "message"),
     [
-        ([0.5, 0.5, 0.0, 0.5], "could never get a label.*leave such rows out"),
+        ([0.5, 0.5, 0.0, 0.5], "could never get a label.*exclude such rows"),
         ([0.5, 1.5, 0.5, 0.5], r"\(0, 1\]; 1 of 4 rows do not, the first is row 1: 1.5"),
         ([np.nan, 0.5, 0.5, 0.5], "row 0: nan"),
         ([0.5, 0.5], r"shape \(4,\)"),

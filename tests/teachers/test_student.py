@@ -201,9 +201,13 @@ def test_several_teachers_hard_and_soft_some_rows_unanswered() -> None:
     assert torch.equal(again.predict_log_proba(x, new), found.predict_log_proba(x, new))
 
 
-def test_a_teacher_without_answers_to_gold_rows_is_not_judged_and_not_used() -> None:
+def test_a_teacher_without_answers_to_gold_rows_is_not_judged() -> None:
     said = [None if row < 60 else NAMES[int(c)] for row, c in enumerate(rows()[1][:600])]
-    found = learn_from_answers(data(), Answers.of(said, NAMES), at_prediction=True, setting=SHORT)
+    silent = Answers.of(said, NAMES, name="silent")
+    with pytest.raises(ValueError, match="gold rows that it answered, at least 10; it answered 0"):
+        learn_from_answers(data(), silent, setting=SHORT)
+    both = [silent, Answers.of(answers("good")[:600], NAMES, name="good")]
+    found = learn_from_answers(data(), both, at_prediction=True, setting=SHORT)
     assert found.report.teachers[0].accuracy is None
     assert "too few answers" in str(found.report)
     assert found.report.teachers[0].trust == 0

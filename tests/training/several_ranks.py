@@ -73,7 +73,11 @@ def forked(n: int, work: Callable[..., object], *given: object) -> list[int]:
     """Run work(number, ...) in n processes; return their exit codes."""
     context = multiprocessing.get_context("forkserver")  # autograd's threads survive no plain fork
     context.set_forkserver_preload(["pytest", "torch._dynamo", "dessl.training"])
-    processes = [context.Process(target=work, args=(number, *given)) for number in range(n)]
+    asked = (dict(os.environ), work)  # the server has the environment of the first test to use it
+    processes = [
+        context.Process(target=_in_environment, args=(*asked, number, *given))
+        for number in range(n)
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -82,6 +86,11 @@ def forked(n: int, work: Callable[..., object], *given: object) -> list[int]:
             process.kill()
             process.join()
     return [process.exitcode or 0 for process in processes]
+
+
+def _in_environment(variables: dict[str, str], work: Callable[..., object], *given: object) -> None:
+    os.environ.update(variables)
+    work(*given)
 
 
 def _rank(number: int, n: int, store: Path, work: Callable[..., object], *given: Any) -> None:

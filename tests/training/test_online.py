@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 from dessl.data import LabelDraw, SemiData
 from dessl.functional import cross_entropy, entropy
 from dessl.models import MLP
-from dessl.surrogates import Entropy, PiModel, Surrogate, as_surrogate
+from dessl.surrogates import Entropy, FromFunction, PiModel, Surrogate, as_surrogate
 from dessl.theory import optimal_lambda_gradient
 from dessl.training import PopulationRun, TrainPlan, train, train_population
 from dessl.training.online import MOST_ROWS, STEP, last_layer_gradients, next_lam
@@ -100,6 +100,25 @@ def test_a_term_that_knows_the_label_gets_the_largest_lam() -> None:
     assert events[0].lam == 0.0
     assert 0.4 < events[-1].lam <= 1.0
     assert events[-1].h_unlabelled > 0
+
+
+def test_lam_stops_where_the_risk_is_no_longer_bounded_below() -> None:
+    data, model = two_classes(), network().eval()
+    plan = TrainPlan(steps=4, lam=1.0, online=True)
+    found = {}
+    for bound in (math.inf, 0.1, 0.0):
+        same = prepared(FromFunction(entropy, bounded_up_to=bound), model, data)
+        found[bound] = next_lam(0.0, model, same, data, plan)
+    assert found[math.inf] > STEP * 0.1
+    assert found[0.1] == pytest.approx(STEP * 0.1)
+    assert found[0.0] == 0.0
+
+
+def test_a_bound_of_zero_is_said_and_another_is_kept_to() -> None:
+    data, plan = two_classes(), TrainPlan(steps=2, lam=1.0, online=True)
+    with pytest.warns(UserWarning, match="online=True keeps λ at 0"):
+        train(network, FromFunction(entropy, bounded_up_to=0.0), data, plan)
+    train(network, FromFunction(entropy, bounded_up_to=0.2), data, plan)  # no warning
 
 
 def test_a_term_that_knows_nothing_stays_near_zero() -> None:

@@ -15,13 +15,15 @@ from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 
 
-def text_column(source: str, name: str, rows: Part) -> NDArray[np.str_]:
+def text_column(
+    source: str, name: str, rows: Part, *, sheet: str | None = None
+) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text."""
     kind = kind_of(source)
     known: list[str] = []
     values: Any = None
     if kind == "table":
-        table = open_table(source)
+        table = open_table(source, sheet=sheet)
         known = list(table.columns)
         if column := table.columns.get(name):
             values = column.cells.to_pylist() if column.numbers is None else column.numbers
@@ -39,9 +41,11 @@ def text_column(source: str, name: str, rows: Part) -> NDArray[np.str_]:
     return np.asarray(["" if value is None else str(value) for value in values])
 
 
-def labelled_numbers(source: str, name: str, rows: Part) -> NDArray[np.float64]:
+def labelled_numbers(
+    source: str, name: str, rows: Part, *, sheet: str | None = None
+) -> NDArray[np.float64]:
     """A column of numbers; the cells of unlabelled rows may be empty."""
-    texts = text_column(source, name, rows)
+    texts = text_column(source, name, rows, sheet=sheet)
     known = rows.labelled.numpy()
     values = np.full(len(texts), np.nan)
     try:
@@ -56,7 +60,9 @@ def labelled_numbers(source: str, name: str, rows: Part) -> NDArray[np.float64]:
     return values
 
 
-def propensity_column(source: str, name: str, n_rows: int) -> NDArray[np.float64]:
+def propensity_column(
+    source: str, name: str, n_rows: int, *, sheet: str | None = None
+) -> NDArray[np.float64]:
     """Read each row's probability of being labelled, (n,), from a column or an npz array.
 
     Raises:
@@ -69,7 +75,7 @@ def propensity_column(source: str, name: str, n_rows: int) -> NDArray[np.float64
             "DATA is neither. Use estimate-x or estimate-y, or save the data as .npz."
         )
     if kind == "table":
-        table = open_table(source)
+        table = open_table(source, sheet=sheet)
         there: Sequence[str] = tuple(table.columns)
         values = numbers(table.source, table.columns[name]) if name in there else None
     else:

@@ -116,10 +116,12 @@ def evaluate(
         metrics=asked,
         positive=_class_number(class_name, model.class_names),
         threshold=threshold,
-        propensity=None if propensity is None else labelled_numbers(data, propensity, rows),
-        strata=None if strata is None else text_column(data, strata, rows),
+        propensity=None
+        if propensity is None
+        else labelled_numbers(data, propensity, rows, sheet=sheet),
+        strata=None if strata is None else text_column(data, strata, rows, sheet=sheet),
     )
-    groups = None if by is None else text_column(data, by, rows)
+    groups = None if by is None else text_column(data, by, rows, sheet=sheet)
 
     def read(other: "SavedModel") -> "Tensor":
         x = new_rows(data, Expected.of(other), labels=False, sheet=sheet)[0].x

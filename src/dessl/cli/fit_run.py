@@ -218,7 +218,7 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if propensity is not None:
-        every = _weighed(every, data, propensity, seed)
+        every = _weighed(every, propensity, options)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
@@ -252,12 +252,13 @@ def _labels(text: str | None) -> tuple[int | None, str | None]:
     return None, text
 
 
-def _weighed(rows: SemiData, source: str, propensity: str, seed: int) -> SemiData:
+def _weighed(rows: SemiData, propensity: str, options: Options) -> SemiData:
     """The data with each row's probability of being labelled, known or estimated."""
-    given = (
-        propensity if propensity in ESTIMATES else propensity_column(source, propensity, len(rows))
-    )
-    found = propensity_of(rows, given, seed=seed)
+    given: Any = propensity
+    if propensity not in ESTIMATES:
+        sheet = options["sheet"]
+        given = propensity_column(options["data"], propensity, len(rows), sheet=sheet)
+    found = propensity_of(rows, given, seed=options["seed"])
     say(found.sentence)
     return found.on(rows)
 

@@ -1,9 +1,8 @@
-"""Warnings where scikit-learn takes a missing label for a class, seen in who called.
+"""Warnings if scikit-learn treats a missing label as a class, found by inspecting the callers.
 
-An estimator is not shown the labels that a scorer compares its predictions with, nor those that a
-meta-estimator has numbered before it passes them on. Both are in the frames of the callers, and
-looked up there. Calls from other processes (``n_jobs``) and metrics that the user calls with
-predictions cannot be seen.
+An estimator sees neither the labels that a scorer compares its predictions with, nor the original
+labels that a meta-estimator has encoded. Both are found in the frames of the callers. Calls from
+other processes (``n_jobs``) and metrics that the user calls with predictions cannot be seen.
 """
 
 import sys
@@ -22,7 +21,7 @@ VALIDATION = "sklearn.model_selection._validation"
 
 
 def warn_of_scored(stacklevel: int = 2) -> None:
-    """Warn if a scorer that asks for predictions compares them with missing labels.
+    """Warn if a scorer compares predictions with missing labels.
 
     Args:
         stacklevel: As in ``warnings.warn``, if it were called in place of this function.
@@ -34,8 +33,8 @@ def warn_of_scored(stacklevel: int = 2) -> None:
         missing = n_missing(labels)
         if missing:
             warnings.warn(
-                f"{missing} of {len(labels)} rows to score have no label, and this scorer counts "
-                "that as a class of its own. Pass cv=dessl.sklearn.SemiSupervisedSplit(), or "
+                f"{missing} of {len(labels)} rows to score have no label, and this scorer treats "
+                "that as a separate class. Pass cv=dessl.sklearn.SemiSupervisedSplit(), or "
                 "scoring=dessl.sklearn.semi_supervised_scorer(...).",
                 UserWarning,
                 stacklevel=stacklevel + 1,
@@ -44,7 +43,7 @@ def warn_of_scored(stacklevel: int = 2) -> None:
 
 
 def warn_of_numbered(stacklevel: int = 2) -> None:
-    """Warn if a meta-estimator has made a class of the missing labels before it calls ``fit``.
+    """Warn if a meta-estimator has turned missing labels into a class before it calls ``fit``.
 
     Args:
         stacklevel: As in ``warnings.warn``, if it were called in place of this function.
@@ -53,7 +52,7 @@ def warn_of_numbered(stacklevel: int = 2) -> None:
         name = _numbers_labels(frame)
         if name:
             warnings.warn(
-                f"{name} makes a class of the missing labels in y. Fit it on the labelled rows "
+                f"{name} treats the missing labels in y as a class. Fit it on the labelled rows "
                 "only, with dessl.sklearn.WithUnlabelled(classifier, X_unlabelled) as its "
                 "estimator.",
                 UserWarning,
@@ -63,7 +62,7 @@ def warn_of_numbered(stacklevel: int = 2) -> None:
 
 
 def n_missing(labels: Any) -> int:
-    """Return how many labels mark an unlabelled row; 0 where they are no column.
+    """Return how many labels mark an unlabelled row; 0 if they are not a column.
 
     >>> n_missing([0, -1, 1]), n_missing(["a", None]), n_missing([[1, 0], [0, -1]])
     (1, 1, 0)
@@ -85,7 +84,7 @@ def _is_minus_one(value: object) -> bool:
 
 
 def _numbers_labels(frame: FrameType) -> str | None:
-    """The name of a caller that numbers labels, where some of them are missing."""
+    """The name of a caller that encodes labels, if some of them are missing."""
     module, local = frame.f_globals["__name__"], frame.f_locals
     if module.startswith(NUMBERING) and n_missing(local.get("y", 0)):
         return type(local["self"]).__name__ if "self" in local else frame.f_code.co_name
@@ -96,7 +95,7 @@ def _numbers_labels(frame: FrameType) -> str | None:
 
 
 def _callers(module: str) -> Iterator[FrameType]:
-    """Frames of functions in modules whose name begins so, the nearest first."""
+    """Frames of functions in modules with a given prefix, the nearest first."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(module):

@@ -57,10 +57,11 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         surrogate: The unlabelled term: a name in ``dessl.SURROGATES``, a surrogate, or a function.
-            A row's id is its number in X; rows of X_unlabelled follow. ``"pseudo_label"`` if one
-            is needed and none given.
+            A row's id is its number in X; rows of X_unlabelled follow. The default, if one is
+            needed, is ``"pseudo_label"``.
         risk: ``"debiased"``, ``"ssl"`` (usual, biased) or ``"complete_case"``.
-        lam: λ, its weight; ``"auto"`` chooses it on held-out labels, and 0 if it does not help.
+        lam: λ, its weight; ``"auto"`` estimates it on held-out labels, and uses 0 if it does not
+            help.
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
             scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
             ``dessl.teachers.DEFAULT`` for tables, embeddings and images of up to 32 pixels a side,
@@ -69,26 +70,27 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
             function that builds one. By default an MLP for tables and a convolutional network for
             images.
-        steps: Optimiser steps of each network; by the number of labels if not given.
-        networks: Networks to train, 1 to 5. If not given, 5 for tables and for images of up to 16
+        steps: Optimiser steps of each network; by default they depend on the number of labels.
+        networks: Number of networks, 1 to 5. If not given, 5 for tables and for images of up to 16
             pixels a side (grey ones up to 32), and 1 for other images.
-        safe: Never knowingly worse than the complete case: networks of a λ of yours, and the pool,
-            are left out if held-out labels show them to be worse; ``verdict_`` says so.
+        safe: Never knowingly worse than the complete case: networks trained with your λ, and the
+            pool, are not used if they are significantly worse on held-out labels; ``verdict_`` says
+            so.
         device: Where to train and predict, such as ``"cuda"``.
         random_state: Seed of weights, batches, dropout and held-out labels.
-        verbose: 1 or True prints a line for each network and the verdict, 2 for each of a
-            network's evaluations too.
+        verbose: 1 or True prints a line for each network and the verdict, 2 also one for each
+            evaluation of a network.
 
     Attributes:
         classes_: The classes, sorted, (classes,).
-        lam_: The λ of the model that was kept; 0 for the complete case.
-        used_unlabelled_: Whether the model that was kept was trained with unlabelled rows.
+        lam_: The λ of the selected model; 0 for the complete case.
+        used_unlabelled_: Whether the selected model was trained with unlabelled rows.
         verdict_: How the model compares with the complete case, in a few sentences.
-        pool_: Each member's weight and held-out score, and what the unlabelled rows gained
+        pool_: Each member's weight and held-out score, and the gain from the unlabelled rows
             (:class:`dessl.teachers.PoolReport`); None without a pool.
-        propensity_: The labelling probabilities that labels were weighed by, and the effective
+        propensity_: The labelling probabilities that labels were weighted by, and the effective
             number of labels (:class:`dessl.safety.Propensity`); None if none were given.
-        taught_: How good the teachers are, what was kept and why
+        taught_: How good the teachers are, what was selected and why
             (:class:`dessl.teachers.TaughtReport`); None if no answers were given.
         history_: For each network, the result of each evaluation, as a list of dicts.
         n_iter_: The largest number of optimiser steps of any network; None for a model loaded
@@ -146,28 +148,28 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on labelled and unlabelled rows, or on few labels and a teacher's answers.
 
         Args:
-            X: Numbers (n, features); a data frame, also with text, categories, dates, truth values
-                and gaps, which is encoded as ``dessl fit`` encodes a table; or images (n, height,
-                width), (n, height, width, channels) or (n, channels, height, width): uint8, or
-                floats with channels first.
-            y: (n,) labels; for an unlabelled row -1 among numbers, "" among text, and None, NaN or
-                a masked entry among anything (in a NumPy array of text they are text themselves,
-                and classes, with a warning).
+            X: Numbers (n, features); a data frame, possibly with text, categories, dates, booleans
+                and missing values, which is encoded as ``dessl fit`` encodes a table; or images (n,
+                height, width), (n, height, width, channels) or (n, channels, height, width): uint8,
+                or floats with channels first.
+            y: (n,) labels. An unlabelled row has -1 among numbers, "" among text, or None, NaN or a
+                masked entry for any type (in a NumPy array of text these become text, and are read
+                as classes with a warning).
             sample_weight: (n,) weights of labelled and unlabelled rows. A row of weight 2 counts,
                 and takes memory, as two rows; weights that are not whole multiples of one number
                 make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, of the same kind as X, each of weight 1.
-            propensity: For labels that are not missing completely at random, the probability of
-                each row to get its label, (n,), NaN where an unlabelled row's is not known; or
+            propensity: For labels that are not missing completely at random, the probability that
+                each row is labelled, (n,), NaN if unknown for an unlabelled row; or
                 ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
-                then weighed by 1/π (:mod:`dessl.safety.propensity`).
+                then weighted by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
                 classes) in the order of the sorted classes; a list with one entry for each
                 teacher. The student that learns from them needs no teacher at prediction, and is
                 used only if it is better on held-out labels
                 (:func:`dessl.teachers.learn_from_answers`).
-            at_prediction: Whether the teachers will answer new rows too; see
+            at_prediction: Whether the teachers' answers will also be available for new rows; see
                 :meth:`predict_proba`.
         """
         warn_of_numbered()
@@ -193,7 +195,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if propensity is not None and sample_weight is not None:
             raise ValueError(
                 "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
-                "are weighed by 1/π."
+                "are weighted by 1/π."
             )
         weighted = weighted_rows(rows, codes, weights, self.classes_)
         return self._fit(weighted, encoding, propensity)
@@ -324,10 +326,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted classifier as one graph, in ONNX or PyTorch's format.
 
         Args:
-            path: A file named ``.onnx`` or ``.pt2``; the classes, and how a data frame becomes
-                rows, are beside it, in a file with ``.json`` after that name.
-            format: ``"onnx"`` or ``"pt2"``, where the name does not tell.
-            networks_only: Whether to leave a pool's teachers out; see
+            path: A file ending in ``.onnx`` or ``.pt2``; the classes and the encoding of data
+                frames are written next to it, to the same name with ``.json`` appended.
+            format: ``"onnx"`` or ``"pt2"``, if the name does not say.
+            networks_only: Whether to leave out a pool's teachers; see
                 :func:`dessl.export.export_model`.
         """
         check_is_fitted(self)
@@ -337,12 +339,12 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def from_pretrained(
         cls, path: str | Path, *, module: Callable[[], nn.Module] | None = None
     ) -> Self:
-        """Load a classifier, ready to predict, that :meth:`save` or ``dessl fit`` wrote.
+        """Load a classifier written by :meth:`save` or ``dessl fit``, ready to predict.
 
         Args:
-            path: The folder that was saved, or the folder of a run of ``dessl fit``. A model that
-                was trained on a table takes data frames with the columns of that table.
-            module: Builds the network, where it was one of your own.
+            path: A saved folder, or the folder of a run of ``dessl fit``. A model trained on a
+                table takes data frames with the columns of that table.
+            module: A function that builds the network, if it was your own.
         """
         saved = load_model(model_folder(path), module=module)
         stored = restored(saved, cls._get_param_names())
@@ -371,5 +373,5 @@ def check_alone(classifier: Any, sample_weight: Any) -> None:
     if odd or not (classifier.teachers is None or isinstance(classifier.teachers, str)):
         raise ValueError(
             f"{', '.join(odd or ['teachers'])} of DeSSLClassifier cannot be used with teachers' "
-            "answers. Leave the default."
+            "answers. Keep the default."
         )

@@ -1,8 +1,8 @@
-"""X as rows of numbers: arrays as they are, data frames as the command line encodes a table.
+"""X as rows of numbers: arrays unchanged, data frames encoded as the command line encodes tables.
 
-A frame whose columns are all numbers without gaps is an array, as everywhere in scikit-learn. Any
-other frame is encoded by :mod:`dessl.data.formats`: dates, categories, truth values and gaps become
-the features that ``dessl fit`` makes of a file that holds the same table.
+A frame that has only numeric columns without missing values is an array, as everywhere in
+scikit-learn. Any other frame is encoded by :mod:`dessl.data.formats`: dates, categories, booleans
+and missing values become the same features as in ``dessl fit`` on a file with the same table.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ LABEL = "label"  # of a table, where y has no name
 
 
 class Inputs(NamedTuple):
-    """What ``fit`` was given besides labels, read and checked.
+    """The inputs of ``fit`` other than labels, read and checked.
 
     Attributes:
-        n: Rows of X.
-        n_more: Rows of X_unlabelled.
-        rows: All of them (n + n_more, ...), where they are numbers.
-        frame: All of them, where they have to be encoded.
+        n: Number of rows of X.
+        n_more: Number of rows of X_unlabelled.
+        rows: All of them (n + n_more, ...), if they are numbers.
+        frame: All of them, if they must be encoded.
     """
 
     n: int
@@ -46,7 +46,7 @@ class Inputs(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any, X: Any, X_unlabelled: Any) -> "Inputs":
-        """Read both, and note the names and the number of columns in the estimator."""
+        """Read both, and store the names and the number of columns in the estimator."""
         frame = _frame_to_encode(X, X_unlabelled)
         if frame is None:
             rows = array_rows(estimator, X, reset=True)
@@ -70,11 +70,11 @@ class Inputs(NamedTuple):
     def encoded(
         self, codes: NDArray[np.int64], y: Any, class_names: Sequence[str]
     ) -> tuple[NDArray[Any], TableEncoding | None]:
-        """Return rows of numbers, and the encoding by which later frames become the same.
+        """Return rows of numbers, and the encoding to apply to later frames.
 
         Args:
             codes: (n + n_more,) class numbers, -1 for unlabelled.
-            y: The labels as they came; a name that they have is kept.
+            y: The labels as passed by the user; their name, if any, is kept.
             class_names: The classes, in the order of their numbers.
         """
         if self.frame is None:
@@ -93,7 +93,7 @@ def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[
     """Return rows like those of ``fit``, to predict.
 
     Raises:
-        ValueError: They are of another kind, or columns are missing.
+        ValueError: They have another type, or columns are missing.
     """
     if encoding is None:
         if is_frame(X) and not is_numbers(X):
@@ -103,7 +103,7 @@ def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[
         names = few([quoted(column.name) for column in encoding.columns])
         raise ValueError(
             f"this classifier was trained on a table and needs a data frame with the columns "
-            f"{names}; got {type(X).__name__}. Pass a data frame with the columns of training."
+            f"{names}; got {type(X).__name__}. Pass a data frame with these columns."
         )
     if hasattr(estimator, "feature_names_in_"):
         check_columns(estimator, X, reset=False)
@@ -126,12 +126,12 @@ def array_rows(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
 
 
 def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Note a frame's columns in the estimator, or compare with them: same names, same order."""
+    """Store a frame's columns in the estimator, or check that names and order match."""
     validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
-    """X as a frame, unless it and X_unlabelled are numbers alone."""
+    """X as a frame, unless it and X_unlabelled are purely numeric."""
     if not is_frame(X):
         return None
     frames = is_frame(X_unlabelled)
@@ -146,10 +146,10 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
 
 
 def _not_numbers(frame: Frame) -> ValueError:
-    """The error for a frame that needs an encoding where training had numbers alone."""
+    """The error for a frame that needs an encoding although training had only numbers."""
     names = [name for name in frame.arrow.column_names if not frame.only(name).all_numbers]
     return ValueError(
-        "this classifier was trained on numbers without gaps; got text, dates, truth values "
-        f"or gaps in {few([quoted(name) for name in names])}. Fill in or convert these cells, "
-        "or train on a data frame that has such columns."
+        "this classifier was trained on numbers without missing values; got text, dates, booleans "
+        f"or missing values in {few([quoted(name) for name in names])}. Impute or convert these "
+        "cells, or train on a data frame that has such columns."
     )

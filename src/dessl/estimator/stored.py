@@ -1,7 +1,7 @@
-"""What a saved model's folder keeps of a classifier, and how one is made from it again.
+"""What the folder of a saved model stores about a classifier, and how it is restored.
 
-A folder that :meth:`DeSSLClassifier.save` wrote has its parameters and what fitting found. One that
-``dessl fit`` wrote has neither: it becomes a classifier with default parameters.
+A folder written by :meth:`DeSSLClassifier.save` has its parameters and fitted attributes. A folder
+written by ``dessl fit`` has neither: it becomes a classifier with default parameters.
 """
 
 import json
@@ -35,9 +35,9 @@ def model_folder(path: str | Path) -> Path:
 
 
 def stored_details(classifier: Any) -> dict[str, Any]:
-    """Return the parameters that JSON can hold, and what fitting found.
+    """Return the parameters that JSON can represent, and the fitted attributes.
 
-    A surrogate, network or teacher that is an object is left out: predictions do not need it.
+    A surrogate, network or teacher that is an object is omitted: predictions do not need it.
     """
     params = {
         name: value
@@ -58,7 +58,7 @@ def stored_details(classifier: Any) -> dict[str, Any]:
 
 
 def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
-    """Return what :func:`stored_details` kept, or what a run of the command line tells.
+    """Return what :func:`stored_details` stored, or the same from a run of the command line.
 
     Args:
         saved: The model.
@@ -88,7 +88,7 @@ def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
 
 
 def _present_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters under their present names: ``networks`` was ``members`` in earlier versions."""
+    """Parameters under their current names: ``networks`` was ``members`` in earlier versions."""
     return {"networks" if name == "members" else name: value for name, value in params.items()}
 
 
@@ -113,7 +113,7 @@ def _pool_uses_unlabelled(saved: SavedModel) -> bool:
 
 
 def _kind(names: tuple[str, ...]) -> str:
-    """What a table's classes are: truth values, whole numbers, numbers or text.
+    """The type of a table's classes: booleans, integers, numbers or text.
 
     -1 would be an unlabelled row in y: it stays text.
 
@@ -135,7 +135,7 @@ def _kind(names: tuple[str, ...]) -> str:
 
 
 def _classes(kind: str, names: tuple[str, ...]) -> NDArray[Any]:
-    """The classes as they were in y: numbers, truth values or text."""
+    """The classes as they were in y: numbers, booleans or text."""
     if kind == "b":
         return np.array([name == "True" for name in names])
     if kind in "iu":

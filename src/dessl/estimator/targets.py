@@ -1,4 +1,4 @@
-"""From y, with its marks for missing labels, to class numbers with -1 and the classes."""
+"""Converts y, with its markers for missing labels, to class numbers with -1, and the classes."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -25,8 +25,8 @@ INSTEAD = 'write None (in an array of dtype object) or "" instead'
 def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return class numbers (n,) with -1 for unlabelled rows, and the sorted classes.
 
-    A row is unlabelled where y is -1 among numbers, "" among text, or None, NaN or masked among
-    anything.
+    A row is unlabelled if y is -1 among numbers, "" among text, or None, NaN or masked for any
+    type.
 
     >>> codes_and_classes(np.array(["dog", None, "cat"], dtype=object))
     (array([ 1, -1,  0]), array(['cat', 'dog'], dtype=object))
@@ -49,7 +49,7 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
 
 
 def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None) -> float:
-    """Return the share of right predictions among the rows that have a label in y.
+    """Return the accuracy on the rows that have a label in y.
 
     Args:
         y: (n,) labels, as :func:`codes_and_classes` reads them.
@@ -73,7 +73,7 @@ def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None
 
 
 def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
-    """Return the classes as a table has them: whole numbers without a decimal point.
+    """Return the classes as in a table: whole numbers without a decimal point.
 
     >>> class_texts(np.array([0.0, 1.0, 2.5])), class_texts(np.array([False, True]))
     (('0', '1', '2.5'), ('False', 'True'))
@@ -119,8 +119,8 @@ def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
         return missing, values[~missing]
     if values.dtype != object:
         raise ValueError(
-            f"y must hold numbers, text or truth values; got {values.dtype}. Unknown label type: "
-            "name the classes with text, and use None where there is no label."
+            f"y must hold numbers, text or booleans; got {values.dtype}. Unknown label type: "
+            "name the classes with text, and use None for missing labels."
         )
     missing = np.array([is_missing(value) for value in values], np.bool_)
     present = values[~missing]
@@ -159,9 +159,9 @@ def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]
 
 
 def given_propensity(propensity: Any, ids: NDArray[np.int64], unlabelled: int) -> Any:
-    """Propensities in the order of the rows that are trained on; a name as it is.
+    """Propensities in the order of the training rows; a name is returned unchanged.
 
-    Rows of X_unlabelled may be left out: NaN stands for them.
+    Those of X_unlabelled may be omitted: NaN is used for them.
     """
     if isinstance(propensity, str):
         return propensity
@@ -169,7 +169,7 @@ def given_propensity(propensity: Any, ids: NDArray[np.int64], unlabelled: int) -
     n = int(ids.max()) + 1
     if given.ndim != 1 or not n - unlabelled <= len(given) <= n:
         raise ValueError(
-            f"propensity must have one probability for each row of X, or also for those of "
-            f"X_unlabelled after them, shape ({n},); got {given.shape}."
+            f"propensity must have one probability for each row of X, optionally followed by those "
+            f"of X_unlabelled, shape ({n},); got {given.shape}."
         )
     return np.concatenate([given, np.full(n - len(given), np.nan)])[ids]

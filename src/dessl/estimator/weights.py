@@ -1,16 +1,16 @@
 """Weights as repetitions: rows and their weights in one canonical form.
 
 Equal labelled rows are merged and their weights added; rows of weight 0 are dropped; labelled rows
-are sorted, so that their order does not matter. Each row is then repeated as often as its weight
-says: exactly, where the weights are whole numbers or whole multiples of the smallest (up to 20
-times the rows given). Otherwise weights are rounded to 10 copies a row on average (or as many
-labelled rows as were given, if equal ones were so many), separately with and without a label, as
-the risk has a mean of each. The copies are shared out over the classes first, then within each: a
-class has its share of the copies to within one, and at least one. A row that weighs less than a
-tenth of the mean may have no copy; the other rows of its class take its share.
+are sorted, so that their order does not matter. Each row is then repeated in proportion to its
+weight: exactly, if the weights are whole numbers or whole multiples of the smallest (up to 20 times
+the number of rows given). Otherwise weights are rounded to 10 copies per row on average (or to the
+number of labelled rows given, if merging removed more), separately with and without a label, since
+the risk has a mean of each. The copies are distributed over the classes first, then within each: a
+class gets its share of the copies to within one, and at least one. A row whose weight is less than
+a tenth of the mean may get no copy; the other rows of its class take its share.
 
 All copies of a row are held out together and count as one held-out label when λ is chosen: a weight
-makes a label heavier, not more certain.
+makes a label more important, not more certain.
 """
 
 import warnings
@@ -36,9 +36,9 @@ class WeightedRows(NamedTuple):
         x: (m, ...).
         codes: (m,) class numbers, -1 for unlabelled.
         groups: (m,) numbers, the same for copies of one row.
-        ids: (m,) numbers of the rows among those that came, by which a surrogate such as
-            ``Teacher`` knows them; copies beyond those that came have numbers after them.
-        copies: How many rows stand for one that came, in the mean: 1 where weights are exact.
+        ids: (m,) numbers of the original rows, by which a surrogate such as ``Teacher`` looks them
+            up; additional copies have numbers after them.
+        copies: The average number of copies per original row: 1 if weights are exact.
     """
 
     x: NDArray[Any]
@@ -56,13 +56,13 @@ def weighted_rows(
 ) -> WeightedRows:
     """Return the canonical rows.
 
-    Warns where weights are so unequal that copies cannot show them.
+    Warns if weights are too unequal to be represented by copies.
 
     Args:
         x: (n, ...).
         codes: (n,), -1 for unlabelled.
         weights: (n,), none negative.
-        classes: What the classes are called in a warning; by their numbers if not given.
+        classes: Names of the classes for a warning; their numbers if not given.
 
     >>> x = np.array([[2.0], [1.0], [2.0], [5.0]])
     >>> rows = weighted_rows(x, np.array([0, 1, 0, -1]), np.array([1.0, 2.0, 2.0, 1.0]))
@@ -96,9 +96,9 @@ def weighted_rows(
 def _ids(
     came: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64], n: int
 ) -> NDArray[np.int64]:
-    """The numbers of the rows that came, ``sizes`` of each, as far as ``counts`` copies need them.
+    """The numbers of the original rows, ``sizes`` of each, as many as ``counts`` copies need.
 
-    Copies beyond them are numbered from n.
+    Additional copies are numbered from n.
     """
     turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     place = np.repeat(np.cumsum(sizes) - sizes, counts) + turn
@@ -109,7 +109,7 @@ def _ids(
 
 
 class Copies(NamedTuple):
-    """How often each row is repeated, (n_l + n_u,), and how many copies stand for one row."""
+    """How often each row is repeated, (n_l + n_u,), and the number of copies per row."""
 
     counts: NDArray[np.int64]
     a_row: int
@@ -124,7 +124,7 @@ def copies(
 ) -> Copies:
     """Return how often each row is repeated, in proportion to positive weights.
 
-    Where that is exact, each copy stands for one row: a row of weight 2 is a row twice.
+    If that is exact, each copy represents one row: a row of weight 2 occurs twice.
 
     Args:
         labelled: Weights of the merged labelled rows, (n_l,).
@@ -157,7 +157,7 @@ def warn_of_rounding(
     codes: NDArray[np.int64],
     classes: NDArray[Any],
 ) -> None:
-    """Warn of labelled rows dropped, and of classes whose share is far from what was asked for.
+    """Warn about dropped labelled rows, and about classes whose share differs much from its weight.
 
     Args:
         counts: Copies of each labelled row, (n,).
@@ -191,7 +191,7 @@ def warn_of_rounding(
 
 
 def _unit(weights: NDArray[np.float64]) -> float:
-    """The largest number that whole weights are multiples of; the least of other weights."""
+    """The greatest common divisor of whole weights; the smallest of other weights."""
     if weights.min() >= 1 and weights.max() < LARGEST_WHOLE and (weights == np.rint(weights)).all():
         return float(np.gcd.reduce(weights.astype(np.int64)))
     return float(weights.min())
@@ -207,7 +207,7 @@ def _wanted(weights: NDArray[np.float64], at_least: int = 0) -> NDArray[np.float
 
 
 def _by_class(wanted: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Round to whole copies, each row's and each class's by less than one, none without."""
+    """Round to whole copies, each row and class by less than one, at least one per class."""
     _, number = np.unique(codes, return_inverse=True)
     in_class = np.bincount(number, wanted).astype(np.float64)
     totals = np.maximum(_rounded(in_class, round(wanted.sum())), 1)
@@ -218,7 +218,7 @@ def _by_class(wanted: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[
 
 
 def _rounded(wanted: NDArray[np.float64], total: int) -> NDArray[np.int64]:
-    """Round so that the sum is a total, the largest remainders up."""
+    """Round so that the sum is ``total``, rounding up the largest remainders."""
     counts: NDArray[np.int64] = np.floor(wanted).astype(np.int64)
     left = max(0, total - int(counts.sum()))
     counts[np.argsort(counts - wanted, kind="stable")[:left]] += 1

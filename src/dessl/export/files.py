@@ -1,4 +1,4 @@
-"""The files of an exported model: the graph, and beside it what it takes and gives, as JSON."""
+"""The files of an exported model: the graph, and a JSON description of its inputs and outputs."""
 
 import io
 import json
@@ -37,10 +37,10 @@ class Exported(NamedTuple):
     Attributes:
         path: The graph.
         description: JSON: the classes, the inputs, and how a table becomes rows.
-        members: Of the pool, those that are in the graph.
-        difference: Largest difference to the model's own probabilities on the rows of the check.
-        tied: Share of the training rows that have two others equally far as last neighbour in a
-            graph. Another program may take the other one, and predict otherwise.
+        members: The members of the pool that are in the graph.
+        difference: Largest difference from the model's own probabilities on the rows of the check.
+        tied: Share of training rows with a tie for the last neighbour in a graph. Another program
+            may choose the other neighbour and give a different prediction.
     """
 
     path: Path
@@ -59,17 +59,17 @@ def export_model(
 ) -> Exported:
     """Write a model as one graph from rows to probabilities, checked against the model.
 
-    The graph takes rows as they are in training: uint8 images (n, channels, height, width), or
-    float32 numbers (n, features), which :func:`serving_rows` makes of a table.
+    The graph takes rows in the same form as in training: uint8 images (n, channels, height, width),
+    or float32 numbers (n, features), which :func:`serving_rows` computes from a table.
 
     Args:
-        path: The file, named ``.onnx`` or ``.pt2``; the description is beside it, in a file with
-            ``.json`` after that name.
+        path: The file, ending in ``.onnx`` or ``.pt2``; the description is written next to it, to
+            the same name with ``.json`` appended.
         saved: The model.
         format: ``"onnx"`` (needs ``pip install 'dessl[onnx]'``) or ``"pt2"``
-            (``torch.export``); by the file's name if not given.
+            (``torch.export``); taken from the file's name if not given.
         networks_only: Whether to export the networks of a pool without its teachers. Predictions
-            are then other ones.
+            then differ from the pool's.
 
     Raises:
         ExportError: A member of the pool cannot be exported, or predictions differ by more than
@@ -86,7 +86,7 @@ def export_model(
     largest = float(difference.max()) if len(difference) else 0.0
     if not largest <= TOLERANCE:
         raise ExportError(
-            f"the exported graph must predict as the model does, to {TOLERANCE:g}; got a "
+            f"the exported graph must match the model's predictions to {TOLERANCE:g}; got a "
             f"difference of {largest:.2g}. Nothing was written."
         )
     members = exported_members(saved.model, networks_only=networks_only)
@@ -94,9 +94,9 @@ def export_model(
     found = Exported(place, beside, members, largest, graph.tied_share())
     if kind == "onnx" and found.tied > MOST_TIED:
         warnings.warn(
-            f"{100 * found.tied:.0f} % of the training rows have two rows equally far as last "
-            "neighbour in the pool's graph, as in tables of categories. An ONNX runtime may take "
-            "the other one, and predict rows like these otherwise. Export to a .pt2 file, or "
+            f"{100 * found.tied:.0f} % of the training rows have a tie for the last neighbour in "
+            "the pool's graph, as is common in tables of categories. An ONNX runtime may choose "
+            "the other neighbour and give a different prediction. Export to a .pt2 file, or "
             "without the graph.",
             UserWarning,
             stacklevel=2,
@@ -107,7 +107,7 @@ def export_model(
 
 
 def format_of(path: Path, given: Format | None) -> Format:
-    """Return the format that is given, or that a file's name tells.
+    """Return the given format, or that of the file's name.
 
     >>> format_of(Path("model.onnx"), None), format_of(Path("model"), "pt2")
     ('onnx', 'pt2')
@@ -123,10 +123,10 @@ def format_of(path: Path, given: Format | None) -> Format:
 
 
 def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
-    """Return a data frame's rows as an exported graph takes them, (n, features), float32.
+    """Return a data frame's rows in the form that an exported graph takes, (n, features), float32.
 
     Args:
-        description: The JSON file beside the graph.
+        description: The JSON file next to the graph.
         x: A data frame with the columns of training.
 
     Raises:
@@ -141,16 +141,16 @@ def serving_rows(description: str | Path, x: Any) -> NDArray[Any]:
             f"{place}: expected the description that dessl export writes; got {str(error)[:60]!r}."
         ) from error
     if version != VERSION or encoding is None:
-        what = "a model that takes arrays as they are" if encoding is None else repr(version)
+        what = "a model that takes arrays directly" if encoding is None else repr(version)
         raise ValueError(
-            f"{place}: expected the description, of version {VERSION}, of a model that was trained "
-            f"on a table; got {what}."
+            f"{place}: expected the description, of version {VERSION}, of a model trained on a "
+            f"table; got {what}."
         )
     return TableEncoding.from_dict(encoding, source=place).features(read_frame(x).table())
 
 
 def check_rows(saved: SavedModel) -> Tensor:
-    """Return rows (64, ...) like those of training, to compare both with."""
+    """Return rows (64, ...) like those of training, for the comparison."""
     generator = torch.Generator().manual_seed(0)
     if saved.image:
         shape = (ROWS, *saved.shape)
@@ -166,7 +166,7 @@ def check_rows(saved: SavedModel) -> Tensor:
 
 
 def _reference(saved: SavedModel, *, networks_only: bool) -> SavedModel:
-    """The model whose predictions the graph must have."""
+    """The model whose predictions the graph must match."""
     if not networks_only or isinstance(saved.model, Predictor | TaughtPredictor):
         return saved
     return SavedModel(saved.model.networks, saved.class_names, saved.shape, image=saved.image)
@@ -235,7 +235,7 @@ def _onnx(graph: Probabilities, rows: Tensor) -> tuple[bytes, Tensor]:
 
 @contextmanager
 def _exporting() -> Iterator[None]:
-    """Keep the exporters quiet, and say in one sentence what they cannot do."""
+    """Silence the exporters, and convert their failures to a one-sentence error."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [one.level for one in loggers]
     try:
@@ -247,8 +247,8 @@ def _exporting() -> Iterator[None]:
     except Exception as error:
         first = str(error).strip().partition("\n")[0][:200]
         raise ExportError(
-            f"this model cannot be exported: {type(error).__name__}, {first}. A network of your "
-            "own must be one that torch.export can trace."
+            f"this model cannot be exported: {type(error).__name__}, {first}. torch.export must "
+            "be able to trace your network."
         ) from error
     finally:
         for one, level in zip(loggers, levels, strict=True):

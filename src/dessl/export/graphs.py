@@ -1,9 +1,9 @@
-"""A saved model as one module of tensors alone, which ``torch.export`` can trace.
+"""A saved model as one module that uses only tensors, which ``torch.export`` can trace.
 
     p = softmax( Σ_m w_m T_m log p_m(x) )
 
-Networks, linear and kernel regressions, trees and graphs are such modules; a classifier of the
-user's own and LightGBM's trees are not. Predictions are those of :mod:`dessl.teachers` up to
+Networks, linear and kernel regressions, trees and graphs can be written as such modules; the user's
+own classifiers and LightGBM's trees cannot. Predictions equal those of :mod:`dessl.teachers` up to
 rounding: networks compute in float32, the others as there.
 """
 
@@ -23,37 +23,37 @@ from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns
 
-SAMPLE = 512  # training rows that are looked at
+SAMPLE = 512  # training rows that are checked
 INSTEAD = "Pass --networks-only (networks_only=True in Python) to export the networks alone."
 TIED = 1e-5  # of the squared lengths: distances that differ less are one in float32
 
 
 class ExportError(ValueError):
-    """A model that cannot be exported, or whose export does not predict as it does."""
+    """The model cannot be exported, or its export gives different predictions."""
 
 
 class Probabilities(nn.Module):
-    """What is exported: from rows to probabilities (n, classes), float32."""
+    """The exported module: maps rows to probabilities (n, classes), float32."""
 
     def __init__(self, log_p: nn.Module) -> None:
         super().__init__()
-        self.log_p = copy.deepcopy(log_p).cpu().requires_grad_(False)  # the model stays as it is
+        self.log_p = copy.deepcopy(log_p).cpu().requires_grad_(False)  # leaves the model as it is
         self.eval()
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return probabilities of rows as they are in the data."""
+        """Return probabilities of unencoded rows of the data."""
         probabilities: Tensor = self.log_p(rows).softmax(-1).float()
         return probabilities
 
     def tied(self, rows: Tensor) -> Tensor:
-        """Return which rows, (n,), have two training rows as eighth neighbour, equally far."""
+        """Return which rows, (n,), have a tie for the eighth neighbour among training rows."""
         found = torch.zeros(len(rows), dtype=torch.bool)
         for graph in self._graphs():
             found |= graph.tied(graph.space(as_columns(rows)))
         return found
 
     def tied_share(self) -> float:
-        """Return the share of training rows, of 512 of them, that have two."""
+        """Return the share of training rows with such a tie, from 512 of them."""
         nodes = [(graph, graph.get_buffer("rows")) for graph in self._graphs()]
         shares = [graph.tied(z[:: -(-len(z) // SAMPLE)]).double().mean() for graph, z in nodes]
         return max(map(float, shares), default=0.0)
@@ -69,7 +69,7 @@ class PoolGraph(nn.Module):
         super().__init__()
         if model.pool.on_features:
             raise ExportError(
-                "the pool's teachers look at features of the network, which cannot be exported. "
+                "the pool's teachers use features of the network, which cannot be exported. "
                 f"{INSTEAD}"
             )
         weights = model.pool.weights
@@ -105,7 +105,7 @@ class SpaceGraph(nn.Module):
 
 
 class AllClasses(nn.Module):
-    """Values of the classes that a teacher has seen, put among all classes."""
+    """Expands the values of the classes that a teacher has seen to all classes."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class AllClasses(nn.Module):
         self.left = float((1 - prior[~seen].sum()).log())
 
     def of(self, values: Tensor, others: Tensor) -> Tensor:
-        """Return values (n, present) as (n, classes), with others (classes,) in between."""
+        """Return values (n, present) as (n, classes), with ``others`` (classes,) for the rest."""
         seen, place = self.get_buffer("seen"), self.get_buffer("place")
         return torch.where(seen, values[:, place], others)
 
@@ -142,7 +142,7 @@ class LinearMember(nn.Module):
         return self.scores(self.features(self.space(x).double()))
 
     def features(self, z: Tensor) -> Tensor:
-        """Return what the regression is on, (n, d)."""
+        """Return the inputs of the regression, (n, d)."""
         return z
 
     def scores(self, features: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class KernelMember(LinearMember):
 
 
 class TreesMember(nn.Module):
-    """A forest: every row walks down every tree at once."""
+    """A forest: all rows descend all trees at the same time."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class TreesMember(nn.Module):
 
 
 class GraphMember(nn.Module):
-    """Diffused labels: a new row has those of its neighbours, looked up among all nodes."""
+    """Diffused labels: a new row gets those of its neighbours among all nodes."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class GraphMember(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes)."""
         z, rows = self.space(x), self.get_buffer("rows")
-        # |z − r|² / 2 − |z|² / 2, as the teacher computes it: equally far rows are then the same.
+        # |z − r|² / 2 − |z|² / 2, as the teacher computes it, so that ties are the same.
         halves = torch.addmm(rows.square().sum(1) / 2, z, rows.T, alpha=-1)
         near = halves.topk(self.neighbours, 1, largest=False).indices
         squares = (z.unsqueeze(1) - rows[near]).square().sum(2)
@@ -225,7 +225,7 @@ class GraphMember(nn.Module):
         return log_p
 
     def tied(self, z: Tensor) -> Tensor:
-        """Return which rows, (n,), have two nodes as last neighbour, as far as float32 sees.
+        """Return which rows, (n,), have a tie for the last neighbour, in float32 precision.
 
         Args:
             z: Rows in the graph's space.
@@ -281,14 +281,14 @@ MEMBERS: dict[str, type[nn.Module]] = {
 
 
 def probabilities_of(model: AnyPredictor, *, networks_only: bool = False) -> Probabilities:
-    """Return what is exported of a model.
+    """Return the exported module of a model.
 
     Args:
-        model: Of a saved model.
-        networks_only: Whether to leave a pool's teachers out.
+        model: The module of a saved model.
+        networks_only: Whether to leave out a pool's teachers.
 
     Raises:
-        ExportError: A member of its pool is not made of tensors.
+        ExportError: A member of its pool cannot be written with tensors.
     """
     if isinstance(model, TaughtPredictor):
         return Probabilities(StudentGraph(model))
@@ -307,10 +307,10 @@ def exported_members(model: AnyPredictor, *, networks_only: bool = False) -> tup
 
 
 def member_module(name: str, teacher: Any) -> nn.Module:
-    """Return a fitted teacher as a module from columns to log-probabilities.
+    """Return a fitted teacher as a module that maps columns to log-probabilities.
 
     Raises:
-        ExportError: It is not made of tensors, or too large to be.
+        ExportError: It cannot be written with tensors, or is too large.
     """
     kind = next((kind for kind in MEMBERS if isinstance(teacher, KINDS[kind])), None)
     if kind is None:
@@ -321,8 +321,8 @@ def member_module(name: str, teacher: Any) -> nn.Module:
     state = teacher.state()
     if kind == "graph" and len(state.tensors["rows"]) > EXACT_UP_TO:
         raise ExportError(
-            f"the pool's member {name!r} cannot be exported: it looks up neighbours among "
-            f"{len(state.tensors['rows']):,} rows, and above {EXACT_UP_TO:,} not exactly. {INSTEAD}"
+            f"the pool's member {name!r} cannot be exported: it has {len(state.tensors['rows']):,} "
+            f"rows, and above {EXACT_UP_TO:,} its neighbour search is approximate. {INSTEAD}"
         )
     return MEMBERS[kind](state)
 

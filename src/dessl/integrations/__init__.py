@@ -1,1 +1,1 @@
-"""Other people's trainers; each needs an extra, and nothing else in dessl imports them."""
+"""Integrations with other trainers; each needs an extra, and no other module imports them."""

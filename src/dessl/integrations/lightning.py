@@ -1,7 +1,7 @@
 """Lightning: surrogate + objective as a LightningModule, two streams of rows as a DataModule.
 
-Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies and checkpoints stay
-as they are.
+Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies and checkpoints work
+as usual.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,22 +39,22 @@ except ImportError as error:
 class DeSSLModule(lightning.LightningModule):
     """A model trained with an unlabelled term; batches are those of :class:`SemiDataModule`.
 
-    Loaders of your own, in a ``CombinedLoader``, may give such batches too. Under the strategies of
-    DistributedDataParallel (``"ddp"``) the means of the risk, and the state of the surrogate, are
-    those of the rows of all processes, whatever their numbers.
+    Your own loaders, in a ``CombinedLoader``, may yield such batches too. With
+    DistributedDataParallel (``"ddp"``), the means of the risk and the state of the surrogate are
+    computed over the rows of all processes, even if these have different numbers of rows.
 
     Args:
-        model: From rows, as the surrogate's views show them, to logits (n, classes).
-        surrogate: The unlabelled term H, or its name or a function as :func:`dessl.as_surrogate`
-            takes.
+        model: Maps rows, as transformed by the surrogate's views, to logits (n, classes).
+        surrogate: The unlabelled term H, its name, or a function that :func:`dessl.as_surrogate`
+            accepts.
         lam: λ.
-        risk: A key of ``dessl.risk.RISKS``. ``"debiased"`` weighs labels by 1/π where the data has
+        risk: A key of ``dessl.risk.RISKS``. ``"debiased"`` weights labels by 1/π if the data has
             propensities.
         learning_rate: Learning rate of AdamW; override ``configure_optimizers`` for anything else.
-        transform: What the model sees of a row in evaluation; levels / 255 for uint8 images and
-            rows as they are otherwise, if not given.
-        n_rows: One more than the largest row id. Only for loaders of your own, which need it.
-        n_classes: Number of classes; likewise.
+        transform: Transforms rows for evaluation; by default levels / 255 for uint8 images, and no
+            change otherwise.
+        n_rows: One more than the largest row id. Required for your own loaders only.
+        n_classes: Number of classes. Required for your own loaders only.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DeSSLModule(lightning.LightningModule):
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
         self.transform = transform
-        # Lightning averages plain numbers wrongly where processes have different numbers of rows.
+        # Lightning averages plain numbers wrongly if processes have different numbers of rows.
         self._accuracy, self._cross_entropy = MeanMetric("disable"), MeanMetric("disable")
         self._given_sizes = n_rows, n_classes
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
@@ -85,7 +85,7 @@ class DeSSLModule(lightning.LightningModule):
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (n, classes) of rows as they come."""
+        """Return logits (n, classes) of untransformed rows."""
         if self.transform is not None:
             x = self.transform(x)
         elif x.dtype == torch.uint8:
@@ -94,18 +94,18 @@ class DeSSLModule(lightning.LightningModule):
         return logits
 
     def setup(self, stage: str) -> None:
-        """Let the surrogate make its state once the data is known, before a checkpoint fills it."""
+        """Create the surrogate's state once the data is known, before a checkpoint is loaded."""
         if stage == "fit":
             self._prepare_for_fit()
 
     def configure_model(self) -> None:
-        """Do the same for callbacks that copy the module in a setup of theirs, before its own."""
+        """Do the same for callbacks that copy the module in their setup, which runs before ours."""
         trainer = self._trainer  # None where a checkpoint is read without one
         if trainer is not None and trainer.state.fn == "fit":
             self._prepare_for_fit()
 
     def on_fit_start(self) -> None:
-        """Note that the fit has its state: another fit makes its own."""
+        """Record that this fit has its state: another fit creates its own."""
         self._ready = False
 
     def _prepare_for_fit(self) -> None:
@@ -122,7 +122,7 @@ class DeSSLModule(lightning.LightningModule):
             raise TypeError(
                 f"a DeSSLModule is trained on a SemiDataModule; got {type(module).__name__}. Call "
                 "trainer.fit(module, SemiDataModule(data)), or pass n_rows and n_classes to the "
-                "module to train on loaders of your own."
+                "module to train on your own loaders."
             )
         else:
             self._prepare(n_rows, n_classes)
@@ -134,17 +134,17 @@ class DeSSLModule(lightning.LightningModule):
         self._sizes = n_rows, n_classes
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Note what the surrogate's state was made for."""
+        """Save the sizes that the surrogate's state was created for."""
         if self._sizes:
             checkpoint["dessl_sizes"] = self._sizes
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Make room for the surrogate's saved state where no data said how much."""
+        """Create the surrogate's state from the saved sizes if no data gave them."""
         if self._sizes is None and "dessl_sizes" in checkpoint:
             self._prepare(*checkpoint["dessl_sizes"])
 
     def on_train_start(self) -> None:
-        """Let each process draw views of its own, once a checkpoint has been read."""
+        """Give each process its own random views, after a checkpoint has been loaded."""
         if self.trainer.world_size > 1 and self.global_rank:
             for part in self.surrogate.parts():
                 drawn = (part.seed, self.global_rank, self.trainer.global_step)
@@ -172,7 +172,7 @@ class DeSSLModule(lightning.LightningModule):
     def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """The labelled and the unlabelled part of a batch.
 
-        The complete case has no unlabelled part: nothing of it may reach even BatchNorm.
+        The complete case has no unlabelled part: unlabelled rows must not even affect BatchNorm.
         """
         unlabelled = RISKS[self.risk].unlabelled
         needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}
@@ -186,7 +186,7 @@ class DeSSLModule(lightning.LightningModule):
         return labelled, batch["unlabelled"] if unlabelled else [part[:0] for part in labelled[:2]]
 
     def _risk_options(self, chance: list[Tensor], weights: list[Tensor]) -> dict[str, Any]:
-        """The debiased risk takes its inverse-propensity form where π came with the batch."""
+        """The debiased risk takes its inverse-propensity form if the batch has π."""
         if self.risk not in ("debiased", "inverse_propensity") or not chance:
             return {"risk": self.risk}
         return {
@@ -204,8 +204,8 @@ class DeSSLModule(lightning.LightningModule):
     ) -> None:
         """Take the step, then update the surrogate's teachers, memories and thresholds.
 
-        They move once for each step, by the rows of all batches whose gradients went into it, on
-        all processes, and before any callback saves a checkpoint.
+        They are updated once per step, from the rows of all batches whose gradients it used, on all
+        processes, and before any callback saves a checkpoint.
         """
         super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
         rows, scores = zip(*self._seen.values(), strict=True)
@@ -220,7 +220,7 @@ class DeSSLModule(lightning.LightningModule):
 
     @contextmanager
     def _same_draws(self) -> Iterator[None]:
-        """Draw the same numbers in every process: what moves by them must be the same in all."""
+        """Draw the same numbers in every process, so that the surrogate's state stays the same."""
         parts = self.surrogate.parts() if ranks() > 1 else []
         own = [part.generator(self.device).get_state() for part in parts]
         for part in parts:
@@ -244,7 +244,7 @@ class DeSSLModule(lightning.LightningModule):
         self.log("validation_cross_entropy", self._cross_entropy, batch_size=len(y))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """AdamW on all of the model."""
+        """Return AdamW for all parameters of the model."""
         return torch.optim.AdamW(self.model.parameters(), lr=self.learning_rate)
 
 
@@ -259,7 +259,7 @@ def _mean_of_ranks(risk: Risk) -> Tensor:
 
 
 def _of_all(batches: Sequence[Tensor]) -> Tensor:
-    """Return the rows of all batches on all processes, whose numbers may differ."""
+    """Return the rows of all batches on all processes, which may have different numbers."""
     mine = torch.cat(list(batches))
     if ranks() == 1:
         return mine
@@ -270,13 +270,13 @@ def _of_all(batches: Sequence[Tensor]) -> Tensor:
 class SemiDataModule(lightning.LightningDataModule):
     """Two streams of a :class:`dessl.SemiData` as a ``CombinedLoader`` of two loaders.
 
-    A training batch is ``{"labelled": (x, ids, y), "unlabelled": (x, ids)}``; with propensities
-    there are those of the labelled rows, and the weights of the others, too. An epoch is one pass
-    through the labelled rows. Several processes share the rows of each batch, every N-th to each:
-    they see the batches that one process would.
+    A training batch is ``{"labelled": (x, ids, y), "unlabelled": (x, ids)}``; with propensities it
+    also has those of the labelled rows and the weights of the unlabelled ones. An epoch is one pass
+    through the labelled rows. N processes share the rows of each batch, every N-th row to each:
+    together they see the same batches as one process.
 
     Args:
-        data: With its labels drawn; its validation part, where there is one, is for validation.
+        data: The data with its labels; its validation part, if any, is used for validation.
         labelled_batch: Labelled rows in a batch, over all processes.
         unlabelled_batch: Unlabelled rows in a batch, over all processes.
         seed: Seed of both streams.
@@ -296,7 +296,7 @@ class SemiDataModule(lightning.LightningDataModule):
         self.steps = max(1, data.n_labelled // labelled_batch)
 
     def train_dataloader(self) -> CombinedLoader:
-        """Batches without end, cut into epochs."""
+        """Endless batches, divided into epochs."""
         streams = self.batches.labelled, self.batches.unlabelled
         for name, stream in zip(("labelled_batch", "unlabelled_batch"), streams, strict=True):
             self._check_shared(f"{name}={stream.size}", stream.size)
@@ -316,12 +316,12 @@ class SemiDataModule(lightning.LightningDataModule):
         batch = data.x[rows], data.ids[rows]
         if data.propensity is None:
             return batch
-        # As many rows as each unlabelled one stands for beside a labelled one.
+        # The number of rows that each unlabelled one represents, relative to a labelled one.
         stands = data.n_unlabelled / n_u * n_l / data.n_labelled
         return (*batch, torch.full((len(rows),), stands, device=data.device))
 
     def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
-        """The validation part, at most 512 rows at a time; nothing if the data has none."""
+        """The validation part, at most 512 rows per batch; empty if the data has none."""
         part = self.data.validation
         if part is None:
             return []
@@ -337,7 +337,7 @@ class SemiDataModule(lightning.LightningDataModule):
 
     @property
     def process(self) -> int:
-        """The number of this process."""
+        """The rank of this process."""
         return 0 if self.trainer is None else self.trainer.global_rank
 
     @property
@@ -346,11 +346,11 @@ class SemiDataModule(lightning.LightningDataModule):
         return 1 if self.trainer is None else self.trainer.world_size
 
     def state_dict(self) -> dict[str, Any]:
-        """Where both streams are, for a checkpoint; the same in every process."""
+        """The positions of both streams, for a checkpoint; the same in every process."""
         return self.batches.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume with the rows that would have come next; only a fit draws any."""
+        """Resume with the next rows of both streams; only a fit draws rows."""
         if self.trainer is None or self.trainer.state.fn == "fit":
             self.batches.load_state_dict(state_dict)
 
@@ -358,8 +358,8 @@ class SemiDataModule(lightning.LightningDataModule):
 class _Epoch(IterableDataset[tuple[Tensor, ...]]):
     """This process's rows of each batch of one stream, until an epoch ends.
 
-    Every process draws the whole batch's row numbers and looks up its own rows alone. An iterable
-    data set keeps Lightning from putting a sampler of its own before it.
+    Every process draws the row numbers of the whole batch and loads only its own rows. It is an
+    iterable data set, so that Lightning does not add its own sampler.
     """
 
     def __init__(
@@ -380,9 +380,9 @@ class _Epoch(IterableDataset[tuple[Tensor, ...]]):
 
 
 class _Validation(IterableDataset[tuple[Tensor, Tensor]]):
-    """This process's rows of the validation part, each row once, in as many batches as the others.
+    """This process's rows of the validation part, in the same number of batches on every process.
 
-    Lightning's own sampler would repeat rows to give every process as many.
+    Each row occurs once; Lightning's own sampler would repeat rows to equalise the processes.
     """
 
     def __init__(self, module: SemiDataModule, part: Part) -> None:

@@ -282,7 +282,11 @@ def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[objec
     if teachers is None:
         return ()
     if isinstance(teachers, str):
-        _checks.one_of("teachers", teachers, ("auto",))
+        if teachers != "auto":
+            raise ValueError(
+                "teachers must be 'auto', None or a list such as ['graph', 'linear']; got "
+                f"{teachers!r}. Put a single one in a list: teachers=[{teachers!r}]."
+            )
         side = max(data.x.shape[2:]) if data.x.ndim == 4 else 0
         small = data.x.ndim in (2, 4) and side <= LARGEST_POOLED
         small = small and data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS

@@ -194,11 +194,19 @@ def with_teachers(
         parts: The data of each network, with its held-out rows.
         recipe: The recipe with the teachers to try.
     """
+    if data.validation is not None:
+        log_p = selected_by_others(logits[0], data.validation.y.cpu())
+    else:  # of each held-out row by the network that held it out; NaN for the others
+        y = data.y[data.labelled_rows].cpu()
+        log_p = torch.full((len(y), data.n_classes), torch.nan, dtype=torch.float64)
+        for fold, own in enumerate(logits):
+            held = parts.folds == fold
+            log_p[held] = selected_by_others(own, y[held], parts.all_groups[held])
     fit_pool = partial(
         pooled,
         data,
         parts.folds,
-        networks.doubted(_out_of_fold(logits, data, parts)),
+        networks.doubted(log_p),
         networks,
         teachers=recipe.teachers,
         columns=networks.features if recipe.strong else None,
@@ -211,18 +219,6 @@ def with_teachers(
     )
     pool = dataclasses.replace(rest, anchor_predict=networks, on_features=recipe.strong)
     return networks if pool.report is None else PooledPredictor(networks, pool)
-
-
-def _out_of_fold(logits: Sequence[Tensor], data: SemiData, parts: HeldOutParts) -> Tensor:
-    """Log-probabilities of held-out rows, each by the network that held it out; NaN elsewhere."""
-    if data.validation is not None:
-        return selected_by_others(logits[0], data.validation.y.cpu())
-    y, folds = data.y[data.labelled_rows].cpu(), parts.folds
-    found = torch.full((len(y), data.n_classes), torch.nan, dtype=torch.float64)
-    for fold, own in enumerate(logits):
-        held = folds == fold
-        found[held] = selected_by_others(own, y[held], parts.all_groups[held])
-    return found
 
 
 def _read(place: Path, n: int) -> dict[int, Tensor]:

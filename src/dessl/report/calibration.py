@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from dessl.report.chart import INK, SOFT, Chart, Look, filling
@@ -31,7 +32,7 @@ def calibration_section(facts: RunFacts) -> Markup | None:
     if not found:
         return None
     styles = looks(facts)
-    pictures = filling([_diagram(name, bins, styles[name]) for name, bins in found.items()])
+    draws = [partial(_diagram, name, bins, styles[name]) for name, bins in found.items()]
     caption = (
         "Bars: the share of correct predictions at each confidence. On the dotted diagonal, "
         "confidence matches accuracy; below it, the model is overconfident. Strips at the bottom: "
@@ -45,7 +46,7 @@ def calibration_section(facts: RunFacts) -> Markup | None:
     )  # fmt: skip
     headings = ("method", "confidence", "predictions", "mean confidence", "correct")
     numbers = table(headings, rows, label="Reliability of each method")
-    return section("Calibration", figure(caption, *pictures, numbers=numbers))
+    return section("Calibration", figure(caption, *filling(draws), numbers=numbers))
 
 
 def pooled(runs: Sequence[Record]) -> list[Bin]:
@@ -68,29 +69,24 @@ def pooled(runs: Sequence[Record]) -> list[Bin]:
     return bins
 
 
-def _diagram(name: str, bins: list[Bin], look: Look) -> Callable[[int], Markup]:
+def _diagram(name: str, bins: list[Bin], look: Look, width: int) -> Markup:
     total = sum(b.rows for b in bins)
     over = math.fsum(b.rows * (b.confidence - b.accuracy) for b in bins) / total
     described = (
         f"{total:,} predictions; mean confidence is {abs(over):.1%} "
         f"{'above' if over > 0 else 'below'} the share of correct predictions."
     )
-
     lefts, widths = [100 * b.low for b in bins], [100 * (b.high - b.low) for b in bins]
     shades = [(look.colour, 0.25 if b.rows < FEW else 0.75) for b in bins]
     most = max(b.rows for b in bins)
     strips = [10 * b.rows / most for b in bins]
     places = [(100 * b.confidence, 100 * b.accuracy) for b in bins]
-
-    def drawn(width: int) -> Markup:
-        chart = Chart.of("confidence, %", "correct, %", width=width, height=300)
-        axes = chart.axes
-        axes.bar(lefts, [100 * b.accuracy for b in bins], widths, align="edge", color=shades)
-        axes.bar(lefts, strips, widths, bottom=-12, align="edge", color=(SOFT, 0.5))
-        axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (2, 3)))
-        axes.plot(*zip(*places, strict=True), "o", color=look.colour, markersize=6)
-        axes.set(xlim=(0, 100), ylim=(-12, 100), yticks=range(0, 101, 20))
-        chart.label(name, look.colour)
-        return chart.svg(f"Reliability of {name}", described)
-
-    return drawn
+    chart = Chart.of("confidence, %", "correct, %", width=width, height=300)
+    axes = chart.axes
+    axes.bar(lefts, [100 * b.accuracy for b in bins], widths, align="edge", color=shades)
+    axes.bar(lefts, strips, widths, bottom=-12, align="edge", color=(SOFT, 0.5))
+    axes.plot([0, 100], [0, 100], color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    axes.plot(*zip(*places, strict=True), "o", color=look.colour, markersize=6)
+    axes.set(xlim=(0, 100), ylim=(-12, 100), yticks=range(0, 101, 20))
+    chart.label(name, look.colour)
+    return chart.svg(f"Reliability of {name}", described)

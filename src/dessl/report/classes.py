@@ -1,7 +1,7 @@
 """Per class: each method's accuracy, and its benefit ratio if there is a run with all labels."""
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from dessl.evaluation.metrics.benefit import benefit_ratio
@@ -48,14 +48,14 @@ def classes_section(facts: RunFacts) -> Markup | None:
         which = "largest differences" if len(known) > 1 else "lowest accuracies"
         caption += f" Shown: the {MOST} of {len(classes)} classes with the {which}."
     accuracy = Shown(metric_text("accuracy"), 100, 0, 100)
-    draws = [_bars(facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
+    draws = [partial(_bars, facts, known, part, accuracy) for part in evenly(drawn, PICTURE)]
     ratios = benefit_ratios(facts, known)
     if ratios:
         caption += " Benefit ratio: a method's gain as a share of the gain from labelling all rows."
         values = [v for of in ratios.values() for v in of if not math.isnan(v)]
         low = max(-FARTHEST, min([0.0, *values]))
         shown = Shown("benefit ratio", 1, low, min(FARTHEST, max([1.0, *values])))
-        draws += [_bars(facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
+        draws += [partial(_bars, facts, ratios, part, shown) for part in evenly(drawn, PICTURE)]
     styles = looks(facts)
     key = legend({name: styles[name] for name in known})
     numbers = _numbers(facts, known, ratios, classes)
@@ -102,9 +102,7 @@ def _rank(found: ByMethod, number: int) -> float:
     return min(values) - max(values) if len(found) > 1 else values[0]
 
 
-def _bars(
-    facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown
-) -> Callable[[int], Markup]:
+def _bars(facts: RunFacts, found: ByMethod, drawn: list[int], shown: Shown, width: int) -> Markup:
     """Bars from zero, a group for each class."""
     names = facts.data.class_names
     left = min(112, max(44, 16 + 7 * max(len(names[number]) for number in drawn)))
@@ -116,27 +114,22 @@ def _bars(
         )
         for number in drawn
     )
-
     styles, group = looks(facts), len(found) + 0.7  # bars of a class, and the gap to the next
-
-    def picture(width: int) -> Markup:
-        height = round(64 + ROW * group * len(drawn))
-        chart = Chart.of(shown.text, "class", width=width, height=height, left=left)
-        axes = chart.axes
-        if shown.low < 0:
-            axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-        for place, number in enumerate(drawn):
-            top = place * group
-            chart.row_label(names[number], top + len(found) / 2, left)
-            for row, (method, values) in enumerate(found.items()):
-                if not math.isnan(values[number]):
-                    end = min(max(shown.unit * values[number], shown.low), shown.high)
-                    axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
-        axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
-        axes.locator_params(axis="x", nbins=5)
-        return chart.svg(f"{shown.text} of each class", described)
-
-    return picture
+    height = round(64 + ROW * group * len(drawn))
+    chart = Chart.of(shown.text, "class", width=width, height=height, left=left)
+    axes = chart.axes
+    if shown.low < 0:
+        axes.axvline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    for place, number in enumerate(drawn):
+        top = place * group
+        chart.row_label(names[number], top + len(found) / 2, left)
+        for row, (method, values) in enumerate(found.items()):
+            if not math.isnan(values[number]):
+                end = min(max(shown.unit * values[number], shown.low), shown.high)
+                axes.barh(top + row + 0.5, end, 0.84, color=styles[method].colour, alpha=0.75)
+    axes.set(xlim=(shown.low, shown.high), ylim=(group * len(drawn), 0), yticks=[])
+    axes.locator_params(axis="x", nbins=5)
+    return chart.svg(f"{shown.text} of each class", described)
 
 
 def _numbers(facts: RunFacts, found: ByMethod, ratios: ByMethod, classes: list[int]) -> Markup:

@@ -5,6 +5,7 @@ risk = mean_L L + λ · mean_U H − λ · mean_L H
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from dessl.evaluation.metrics.vocabulary import NONE, metric_named, metric_text
@@ -52,7 +53,7 @@ def learning_section(facts: RunFacts) -> Markup | None:
     parts = {name: lines for name, lines in parts.items() if lines}
     seen = [value for lines in parts.values() for line in lines.values() for _, value in line]
     styles = looks(facts)
-    pictures = filling([_parts(name, lines, seen, styles[name]) for name, lines in parts.items()])
+    draws = [partial(_parts, name, lines, seen, styles[name]) for name, lines in parts.items()]
     networks, kind = facts.settings.get("networks", 1), facts.settings.get("network")
     which = "The network" if networks == 1 else f"The first of {networks} networks"
     network = f"{which} of each method{f': {kind}' if kind else ''}."
@@ -71,7 +72,7 @@ def learning_section(facts: RunFacts) -> Markup | None:
     ]
     headings = ("method", "term", "first evaluation", "last evaluation")
     numbers = table(headings, rows, label="Terms of the risk")
-    shown = figure(caption, *pictures, legend=key, numbers=numbers)
+    shown = figure(caption, *filling(draws), legend=key, numbers=numbers)
     return section("Learning", shown, _validation(facts, styles))
 
 
@@ -83,20 +84,14 @@ def risk_parts(method: MethodFacts, runs: Sequence[Record]) -> dict[str, Line]:
     return {name: line for name, line in lines.items() if line}
 
 
-def _parts(
-    name: str, lines: dict[str, Line], seen: list[float], look: Look
-) -> Callable[[int], Markup]:
+def _parts(name: str, lines: dict[str, Line], seen: list[float], look: Look, width: int) -> Markup:
     ends = "; ".join(f"{part}: {line[-1][1]:.3g} at the end" for part, line in lines.items())
-
-    def drawn(width: int) -> Markup:
-        chart = Chart.of("step", "risk", width=width)
-        chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
-        _over_steps(chart, [(line, PARTS[part][0]) for part, line in lines.items()])
-        magnitude_axis(chart.axes, seen)
-        chart.label(name, look.colour)
-        return chart.svg(f"Terms of the risk of {name}", ends)
-
-    return drawn
+    chart = Chart.of("step", "risk", width=width)
+    chart.axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (2, 3)))
+    _over_steps(chart, [(line, PARTS[part][0]) for part, line in lines.items()])
+    magnitude_axis(chart.axes, seen)
+    chart.label(name, look.colour)
+    return chart.svg(f"Terms of the risk of {name}", ends)
 
 
 def _over_steps(chart: Chart, lines: Sequence[tuple[Line, Look]]) -> None:

@@ -1,4 +1,4 @@
-"""A cheap model's answers to labelled and unlabelled rows, none by a model that saw its label."""
+"""Cross-fitted predictions of a cheap model for labelled and unlabelled rows."""
 
 import copy
 from typing import NamedTuple
@@ -16,11 +16,11 @@ STRENGTH = 0.3  # of the logistic regression: between the pool's two
 
 
 class FoldAnswers(NamedTuple):
-    """Answers of cross-fitted models.
+    """Predictions of cross-fitted models.
 
     Attributes:
         log_p: Log-probabilities (n, classes), float64.
-        folds: (n,) the model that answered; it was not trained on this row's label.
+        folds: (n,) the model that predicted the row; it was not trained on this row's label.
     """
 
     log_p: Tensor
@@ -37,19 +37,19 @@ def fold_answers(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> FoldAnswers:
-    """Return out-of-fold answers to labelled rows, and each unlabelled row's by one of the models.
+    """Return out-of-fold predictions for labelled rows, and predictions of unlabelled rows.
 
-    An unlabelled row answered by a model of all labels would be answered by a better model than any
-    labelled row: it gets one of the folds' models at random, so that under MCAR the rows of a fold
-    are exchangeable.
+    A model trained on all labels would be better than those that predict labelled rows, so each
+    unlabelled row gets one of the folds' models at random: under MCAR the rows of a fold are then
+    exchangeable.
 
     Args:
         values: (n, d) columns.
         y: (n_l,) classes of the labelled rows, in their order.
         labelled: (n,) which rows are labelled.
-        n_classes: How many classes there are.
-        teacher: Fitted on each fold's other labels; logistic regression if not given.
-        folds: How many.
+        n_classes: Number of classes.
+        teacher: The model to fit on the labels outside each fold; by default logistic regression.
+        folds: Number of folds.
         seed: Seed of the folds.
 
     >>> x = torch.arange(40.0)[:, None]

@@ -42,7 +42,7 @@ LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
 
 @dataclass(frozen=True)
 class Missingness:
-    """One test of labels missing completely at random.
+    """One test of whether labels are missing completely at random.
 
     Attributes:
         test: Its name.
@@ -103,13 +103,13 @@ class Audit:
         return f"{self.outcome.capitalize()}. {first}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the audit as JSON takes it: None for NaN, "Infinity" for ∞."""
+        """Return the audit ready for JSON: None for NaN, "Infinity" for ∞."""
         ready = json_ready(dataclasses.asdict(self))
         assert isinstance(ready, dict)  # noqa: S101
         return ready
 
     def __str__(self) -> str:
-        """The verdict, the reasons, the tests and what can be gained."""
+        """The verdict, the reasons, the tests and the possible gains."""
         lines = [
             f"{self.name or 'the data'}: {self.outcome}",
             *(f"- {why}" for why in self.reasons),
@@ -247,12 +247,12 @@ def _missingness(
 
 
 def _scale(data: SemiData, n_l: int, n_u: int) -> tuple[float, float]:
-    """How many rows each sampled labelled and unlabelled row stands for."""
+    """How many rows each sampled labelled and unlabelled row represents."""
     return data.n_labelled / n_l, data.n_unlabelled / n_u
 
 
 def _rescaled(phi: Floats, scale: tuple[float, float]) -> Floats:
-    """Propensities in the whole data, from those in a sample of its rows."""
+    """Propensities in the whole data, computed from those in a sample of its rows."""
     known, unknown = scale[0] * phi, scale[1] * (1 - phi)
     found: Floats = known / (known + unknown)
     return found
@@ -348,7 +348,7 @@ def _label_reasons(facts: Audit) -> list[str]:
     if facts.gains and not any(one.worth_it for one in facts.gains):
         best = facts.gains[0]
         found.append(
-            f"Little can be gained: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
+            f"Expect little gain: the best term, {best.term}, has ρ = {best.correlation:.2f}, "
             f"and {facts.least_correlation:.2f} is needed to pay for estimating λ."
         )
     return found

@@ -1,4 +1,4 @@
-"""Does the chance of a label depend on the class? A likelihood-ratio test, and the estimates of it.
+"""Does the probability of a label depend on the class? A likelihood-ratio test, with estimates.
 
 With φ_k the probability that a row of class k has a label and p_k(x) a model of the class,
 
@@ -22,14 +22,14 @@ LEAST_LABELS = 3  # of a class
 
 
 class ClassTest(NamedTuple):
-    """Whether labels are missing by class.
+    """Whether the probability of a label depends on the class.
 
     Attributes:
-        p_value: Of one probability for all classes.
+        p_value: p-value of the hypothesis of one probability for all classes.
         statistic: Twice the gain in log-likelihood.
         degrees: Degrees of freedom.
         propensity: (classes,) estimated probability of a label in each class; NaN for a class that
-            was left out.
+            was excluded.
         standard_error: (classes,) of ``propensity``.
     """
 
@@ -94,7 +94,7 @@ class _Likelihood(NamedTuple):
         return int(self.hot.shape[1])
 
     def null(self) -> _Optimum:
-        """With one φ: the model is that of the labelled rows alone, and φ their share."""
+        """With one φ: the model uses the labelled rows alone, and φ is their share."""
         from scipy.optimize import minimize
 
         def value(parameters: Floats) -> tuple[float, Floats]:
@@ -148,7 +148,7 @@ class _Likelihood(NamedTuple):
         return -float(value), -np.concatenate([[by_slope], by_shift, by_odds])
 
     def propensity(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """φ and its standard error, by the curvature of the log-likelihood."""
+        """φ and its standard error, from the curvature of the log-likelihood."""
         step, size = 1e-4, len(parameters)
         curvature = np.empty((size, size))
         for place in range(size):

@@ -1,4 +1,4 @@
-"""What the tests of a data set look at: named columns of its rows, few for images."""
+"""The inputs of the tests of a data set: named columns of its rows, a few summaries for images."""
 
 import math
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Sampled(NamedTuple):
 
 
 def sampled_rows(data: SemiData, *, most: int = MOST_ROWS, seed: int = 0) -> Sampled:
-    """Return at most so many rows, drawn at random, half of them labelled where there are enough.
+    """Return at most ``most`` random rows, half of them labelled if there are enough.
 
     A random part of the labelled and of the unlabelled rows is as exchangeable as all of them.
 
@@ -55,12 +55,12 @@ def sampled_rows(data: SemiData, *, most: int = MOST_ROWS, seed: int = 0) -> Sam
 def columns_of(data: SemiData, rows: Tensor) -> Columns:
     """Return the columns of some rows.
 
-    A table's are its own, or some of them where there are more than 1,024. An image's are its
-    brightness in 8 × 8 places, the mean and the spread of each channel, and how much neighbouring
-    pixels differ.
+    For a table these are its own columns, or some of them if there are more than 1,024. For images
+    they are the brightness in 8 × 8 regions, the mean and the spread of each channel, and how much
+    neighbouring pixels differ.
 
     Args:
-        data: Where the rows are from.
+        data: The data with the rows.
         rows: (n,) positions.
 
     >>> images = torch.full((3, 1, 16, 16), 51, dtype=torch.uint8)

@@ -1,8 +1,9 @@
-"""What unlabelled rows can bring: ρ of L and H out of fold, for each cheap term and each teacher.
+"""How much unlabelled rows can help: ρ of L and H out of fold, for each cheap term and teacher.
 
-L is a cheap model's cross-entropy on rows whose labels it did not see. The variance of the debiased
-risk is 1 − (n_u/n) ρ² of the complete case's at the best λ, so n_l labels are worth n_l over that.
-Estimating λ costs about as much as ρ² = 1/(n_l − 2) brings: a smaller ρ brings nothing.
+L is a cheap model's cross-entropy on rows whose labels it did not see. At the best λ the variance
+of the debiased risk is 1 − (n_u/n) ρ² times the complete case's, so n_l labels are worth n_l
+divided by that factor. Estimating λ costs about as much as ρ² = 1/(n_l − 2) gains: a smaller ρ
+gains nothing.
 """
 
 import math
@@ -26,16 +27,16 @@ Z = 1.959964  # of a 95 % interval
 
 @dataclass(frozen=True)
 class GainFacts:
-    """What one term H can bring.
+    """How much one term H can help.
 
     Attributes:
         term: Its name.
         correlation: ρ(L, H) out of fold.
         low: Lower end of ρ's 95 % interval.
         high: Upper end.
-        variance_ratio: 1 − (n_u/n) ρ²: the variance that is left.
-        equivalent_labels: n_l over the ratio: labels that would be as precise without H.
-        worth_it: Whether ρ is above 1/√(n_l − 2), what it costs to estimate λ.
+        variance_ratio: 1 − (n_u/n) ρ²: the remaining variance.
+        equivalent_labels: n_l over the ratio: number of labels that would be as precise without H.
+        worth_it: Whether ρ is above 1/√(n_l − 2), the cost of estimating λ.
     """
 
     term: str
@@ -66,15 +67,15 @@ def gains(
     teachers: Sequence[str] = TEACHERS,
     seed: int = 0,
 ) -> tuple[GainFacts, ...]:
-    """Return what each term can bring, the best first.
+    """Return how much each term can help, the best first.
 
     Args:
         x_l: (n_l, d) labelled rows.
         y: (n_l,) their classes.
         x_u: (n_u, d) unlabelled rows.
-        n_classes: How many classes there are.
-        n_unlabelled: Unlabelled rows of the data, where ``x_u`` has only some of them.
-        n_labelled: Labelled rows of the data, likewise.
+        n_classes: Number of classes.
+        n_unlabelled: Number of unlabelled rows in the data, if ``x_u`` has only some of them.
+        n_labelled: Number of labelled rows in the data, if ``x_l`` has only some of them.
         teachers: Names in ``dessl.teachers.KINDS``.
         seed: Seed of folds and trees.
 
@@ -105,8 +106,8 @@ def gains(
 def correlated(loss: Tensor, h: Tensor) -> Correlated:
     """Return ρ with an interval that does not assume normal L and H.
 
-    On Fisher's scale, with the error from each row's influence u v − ρ (u² + v²)/2, u and v
-    standardised: L is far from normal, and the textbook error 1/√(n − 3) is that of normal ones.
+    It uses Fisher's scale, with the error from each row's influence u v − ρ (u² + v²)/2, u and v
+    standardised: L is far from normal, and the textbook error 1/√(n − 3) assumes normality.
 
     >>> import torch
     >>> found = correlated(torch.tensor([1.0, 2.0, 3.0, 5.0]), torch.tensor([1.0, 2.0, 4.0, 4.0]))
@@ -124,7 +125,7 @@ def correlated(loss: Tensor, h: Tensor) -> Correlated:
 
 
 def least_correlation(n_labelled: int) -> float:
-    """Return 1/√(n_l − 2), below which estimating λ costs more than it brings.
+    """Return 1/√(n_l − 2), below which estimating λ costs more than it gains.
 
     >>> least_correlation(102)
     0.1

@@ -1,4 +1,4 @@
-"""What labels themselves show: classes without any, and labels that are probably wrong."""
+"""Checks of the labels themselves: classes without any, and labels that are probably wrong."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ EXAMPLES = 10
 
 @dataclass(frozen=True)
 class DoubtfulLabel:
-    """A label that out-of-fold answers contradict."""
+    """A label that out-of-fold predictions contradict."""
 
     row: str
     label: str
@@ -36,8 +36,8 @@ class LabelFacts:
         absent: Classes without a label.
         few: Classes with fewer than five labels, one for each fold.
         one_class_folds: Folds of five whose labels are all of one class.
-        doubtful: How many labels are probably wrong, or lie where classes overlap: the labels
-            alone cannot tell these two apart.
+        doubtful: Number of labels that are probably wrong, or lie where classes overlap: these two
+            cases cannot be distinguished from the labels alone.
         examples: The most doubtful ones.
     """
 
@@ -50,10 +50,10 @@ class LabelFacts:
 
 
 def label_facts(data: SemiData, rows: Tensor, log_p: Tensor | None) -> LabelFacts:
-    """Return what the labels show.
+    """Return the coverage of the classes and the doubtful labels.
 
     Args:
-        data: With its labels.
+        data: The data with its labels.
         rows: (m,) positions of labelled rows.
         log_p: Out-of-fold log-probabilities (m, classes) of these rows; None if there are none.
 
@@ -91,9 +91,9 @@ def label_facts(data: SemiData, rows: Tensor, log_p: Tensor | None) -> LabelFact
 def doubtful_labels(p: NDArray[np.float64], y: NDArray[np.int64]) -> list[tuple[int, int, float]]:
     """Return labels that are probably wrong.
 
-    A label is doubtful if it has a probability below 0.1 and another class is answered at least as
-    surely as that class's own rows are in the mean (confident learning). The most doubtful come
-    first, each as (place, likelier class, its probability).
+    A label is doubtful if it has a probability below 0.1 and another class is predicted at least as
+    confidently as that class's own rows are on average (confident learning). The most doubtful come
+    first, each as (position, more likely class, its probability).
 
     Args:
         p: (m, classes) out-of-fold probabilities.

@@ -1,8 +1,8 @@
-"""Copies of rows, exact and near, where they do harm: in test rows, and among labelled rows.
+"""Exact and near copies of rows, where they do harm: in test rows and among labelled rows.
 
-Equal rows are found by digests of their bytes. Near ones have a nearest neighbour that is far
-nearer than neighbours usually are: a re-encoded, resized or slightly changed copy. For images both
-are measured on the summary of :mod:`dessl.safety.columns`, a perceptual hash in real numbers.
+Equal rows are found by hashing their bytes. A near copy, re-encoded, resized or slightly changed,
+has a nearest neighbour that is much closer than usual. For images, distances are measured on the
+summary of :mod:`dessl.safety.columns`, a perceptual hash in real numbers.
 """
 
 from dataclasses import dataclass
@@ -36,19 +36,19 @@ class CopyPair:
 
 @dataclass(frozen=True)
 class CopyFacts:
-    """How many rows have a copy elsewhere; near ones are counted apart from exact ones.
+    """How many rows have a copy elsewhere; near copies are counted separately from exact ones.
 
     Attributes:
-        test_labelled: Test rows with an equal labelled row: the model knows their labels.
+        test_labelled: Test rows with an equal labelled row: the model has seen their labels.
         test_unlabelled: Test rows with an equal unlabelled row and no labelled one.
         unlabelled: Unlabelled rows equal to a labelled row.
-        labelled: Labelled rows beyond the first of each group of equal ones.
-        conflicts: Labelled rows whose equals have another label.
+        labelled: Labelled rows beyond the first in each group of equal rows.
+        conflicts: Labelled rows equal to a row with a different label.
         near_test: Test rows with a near copy among labelled rows.
-        near_unlabelled: Unlabelled rows (of those looked at) with a near copy among labelled rows.
-        near_labelled: Labelled rows (of those looked at) with a near copy among labelled rows.
-        expected: Equal rows are common here by chance: few values make a row.
-        examples: A few of them.
+        near_unlabelled: Unlabelled rows (of those checked) with a near copy among labelled rows.
+        near_labelled: Labelled rows (of those checked) with a near copy among labelled rows.
+        expected: Whether equal rows are common by chance, because rows have few possible values.
+        examples: A few of the copies.
     """
 
     test_labelled: int
@@ -67,9 +67,9 @@ def copies_in(data: SemiData, *, near: bool = True, seed: int = 0) -> CopyFacts:
     """Find copies between labelled, unlabelled and test rows.
 
     Args:
-        data: With its test part, if it has one.
+        data: The data, with its test part if it has one.
         near: Whether to look for near copies too.
-        seed: Seed of the rows whose neighbours are looked up, where there are very many.
+        seed: Seed for choosing the rows whose neighbours are searched, if there are very many.
 
     >>> x = torch.tensor([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [9.0, 9.0]])
     >>> data = SemiData(x, [0, 1, 1, -1, -1], test=(x[2:3], [1]))
@@ -184,7 +184,7 @@ def _test_columns(data: SemiData, test: Tensor) -> Tensor:
 
 
 def row_name(data: SemiData, row: int) -> str:
-    """A row's file, where rows have one, or its number.
+    """A row's file, if rows have one, or its number.
 
     >>> row_name(SemiData(torch.rand(2, 1), [0, 1]), 1)
     'row 1'

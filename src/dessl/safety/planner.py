@@ -1,12 +1,12 @@
-"""How many labels are needed, and which rows to label next without spoiling the estimates.
+"""How many labels are needed, and which rows to label next without biasing the estimates.
 
-A mean over n_l labels, sharpened by H with correlation ρ, has the variance
-σ² (1 − (n_u/n) ρ²) / n_l. An interval of half width w asks for z² of that ≤ w²; a difference d that
-is to be seen with probability 0.8 asks for (z + 0.84)² of that ≤ d².
+A mean over n_l labels, sharpened by H with correlation ρ, has variance v = σ² (1 − (n_u/n) ρ²) /
+n_l. An interval of half-width w requires z² v ≤ w²; detecting a difference d with probability 0.8
+requires (z + 0.84)² v ≤ d².
 
 Rows to label next are drawn with probabilities ∝ √V(L|x), mixed with equal ones: the best design
-for a mean (a row that a model is unsure of says more). Each row's probability is recorded, so
-estimates and training weigh labels by 1/π and stay unbiased.
+for a mean (a row that the model is uncertain about is more informative). Each row's probability is
+recorded, so that estimates and training weight labels by 1/π and stay unbiased.
 """
 
 import math
@@ -33,13 +33,13 @@ LEAST_LABELS = 20
 
 @dataclass(frozen=True)
 class LabelPlan:
-    """How many labels an answer needs.
+    """How many labels a question needs.
 
     Attributes:
-        question: What is asked, in words.
-        labelled: Labels there are.
-        needed: Labels needed without unlabelled rows.
-        needed_with_unlabelled: Labels needed where unlabelled rows sharpen the estimate.
+        question: The question, in words.
+        labelled: Number of labels so far.
+        needed: Number of labels needed without unlabelled rows.
+        needed_with_unlabelled: Number of labels needed if unlabelled rows sharpen the estimate.
         deviation: σ of the metric, or of the difference, over rows.
         correlation: ρ(L, H) out of fold.
         sentence: The answer in words.
@@ -59,9 +59,9 @@ class NextRows(NamedTuple):
 
     Attributes:
         rows: (m,) positions in the data, drawn.
-        propensity: (n,) of every row of the data, given the labels so far: 1 for a row that has
-            one, and for others the probability with which they were drawn. Means over all n rows
-            are unbiased with these, however the first labels came about.
+        propensity: (n,) for every row of the data, given the labels so far: 1 for a row that has a
+            label, and for others the probability with which it was drawn. With these, means over
+            all n rows are unbiased, however the first labels were chosen.
     """
 
     rows: Tensor
@@ -77,14 +77,15 @@ def plan_labels(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> LabelPlan:
-    """Return how many labels a question needs, by what the labels so far show.
+    """Return how many labels a question needs, estimated from the labels so far.
 
     Args:
-        data: With at least 20 labels.
+        data: The data, with at least 20 labels.
         metric: ``"accuracy"`` or ``"cross_entropy"``, of a model like logistic regression.
         width: Half-width of the wanted interval.
-        difference: Between two models, to be seen with probability 0.8. Its spread is that of two
-            independent models of this quality, which is wider than that of two alike ones.
+        difference: Difference between two models, to be detected with probability 0.8. Its spread
+            is that of two independent models of this quality, which is larger than that of two
+            similar ones.
         confidence: Confidence level of the interval or the test.
         seed: Seed of samples and folds.
 
@@ -116,7 +117,7 @@ def plan_labels(
     question = (
         f"{metric} within ± {goal:g} ({100 * confidence:g} % interval)"
         if width is not None
-        else f"detecting a difference of {goal:g} in {metric} with probability {POWER:g}"
+        else f"a difference of {goal:g} in {metric}, detected with probability {POWER:g}"
     )
     return LabelPlan(
         question=question,
@@ -130,13 +131,13 @@ def plan_labels(
 
 
 def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
-    """Draw unlabelled rows to label next, the unsure ones more often, with known probabilities.
+    """Draw unlabelled rows to label next, uncertain ones more often, with known probabilities.
 
-    The draw is systematic: exactly n rows (to within one), each with its probability.
+    The draw is systematic: n rows (to within one), each with its own probability.
 
     Args:
-        data: With labels of two classes at least.
-        n: How many rows.
+        data: The data, with labels of at least two classes.
+        n: Number of rows.
         seed: Seed of the draw.
 
     >>> g = torch.Generator().manual_seed(0)
@@ -188,7 +189,7 @@ def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def systematic(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Draw rows in a random order at equal steps of their summed probabilities.
+    """Draw rows in a random order at equal steps of their cumulative probabilities.
 
     >>> systematic(np.array([0.5, 0.5, 1.0]), np.random.default_rng(0)).shape
     (2,)
@@ -219,14 +220,14 @@ def _check_labels(data: SemiData) -> None:
     if data.n_labelled < LEAST_LABELS or n_classes < 2:
         raise DataError.of(
             data.name or "the data",
-            expected=f"at least {LEAST_LABELS} labels of two classes, to plan by",
+            expected=f"at least {LEAST_LABELS} labels of two classes, to plan with",
             got=f"{data.n_labelled} labels of {n_classes}",
             do="Label some rows first, drawn at random.",
         )
 
 
 def _needed(deviation: float, rho: float, error: float, n: int) -> int:
-    """Labels of n rows for a standard error: σ²(1 − (1 − n_l/n) ρ²) / n_l = error²."""
+    """Labels needed for a standard error: σ²(1 − (1 − n_l/n) ρ²) / n_l = error²."""
     plain = deviation**2 / error**2
     # Multiplied by n_l: n_l = plain (1 − ρ²) + plain ρ² n_l / n.
     share = plain * rho**2 / n

@@ -1,12 +1,12 @@
-"""Propensities: the probability of each row to get its label, known or estimated.
+"""Propensities: the probability that each row is labelled, known or estimated.
 
-known            by the design that labelled the rows: a survey, a stratified or an active draw
-from x           the label depends on what a row looks like: logistic regression, cross-fitted
-from y           the label depends on the class: moments of a classifier's answers, or EM
+known            from the labelling design: a survey, a stratified or an active draw
+from x           it depends on the row's features: logistic regression, cross-fitted
+from y           it depends on the class: moments of a classifier's predictions, or EM
 
-Training weighs each label by 1/π (:func:`dessl.inverse_propensity_risk`). IPW and AIPW are the same
-estimator there for λ = 1; λ = 0 is IPW alone. Weights are bounded: π is raised where a label would
-count for more than twenty average ones, which costs a little bias and saves much variance.
+Training weights each label by 1/π (:func:`dessl.inverse_propensity_risk`): λ = 0 is IPW, and λ = 1
+is AIPW. Weights are bounded: π is raised if a label would count for more than twenty average ones,
+which adds a little bias and saves much variance.
 """
 
 import copy
@@ -31,7 +31,7 @@ from dessl.teachers.space import Space
 Source = Literal["known", "estimated from x", "estimated from y"]
 Method = Literal["em", "moments"]
 ESTIMATES = ("estimate-x", "estimate-y")
-MOST_WEIGHT = 20.0  # average labels that one label may count for
+MOST_WEIGHT = 20.0  # largest weight of a label, as a multiple of the average
 BOOTSTRAP = 200  # draws, for the error of moments
 FOLDS = 5
 STRENGTH = 1.0  # of the logistic regression of being labelled
@@ -47,20 +47,20 @@ class ClassPropensity(NamedTuple):
 
 @dataclass(frozen=True)
 class Propensity:
-    """The probability of each row to be labelled.
+    """The probability that each row is labelled.
 
     Attributes:
-        values: (n,) float32; NaN for unlabelled rows where it depends on their unknown class.
-        source: Where it is from.
-        raised: How many labelled rows had a smaller one, which would have weighed too much.
-        effective_labels: (Σ 1/π)² / Σ 1/π² over labelled rows: so many labels of equal weight would
-            give means as precise.
-        labels: How many labels there are.
+        values: (n,) float32; NaN for unlabelled rows if it depends on their unknown class.
+        source: How it was obtained.
+        raised: Number of labelled rows whose π was raised, because the weight was too large.
+        effective_labels: (Σ 1/π)² / Σ 1/π² over labelled rows: the number of labels of equal weight
+            that would give equally precise means.
+        labels: Number of labels.
         largest_weight: The largest 1/π, as a multiple of the mean.
-        auc: Out of fold, of telling labelled rows by π; near 1, the two kinds of rows hardly
-            overlap. None where π is not estimated from x.
+        auc: Out-of-fold AUC of π for labelled against unlabelled rows; near 1, the two hardly
+            overlap. None if π is not estimated from x.
         no_overlap: Share of unlabelled rows whose π is below that of every labelled row.
-        classes: The probability in each class, where it is estimated from y.
+        classes: The probability in each class, if it is estimated from y.
     """
 
     values: Tensor
@@ -81,7 +81,7 @@ class Propensity:
 
     @property
     def sentence(self) -> str:
-        """What they mean for the labels, in words."""
+        """The effect on the labels, in words."""
         text = (
             f"Labelling probabilities {self.source}: the effective sample size of {self.labels} "
             f"labels is {self.effective_labels:.0f}, and the largest weight is "
@@ -92,7 +92,7 @@ class Propensity:
         if self.no_overlap > 0.01:
             text += (
                 f" {self.no_overlap:.0%} of the unlabelled rows are unlike any labelled row: no "
-                "weights can stand for them."
+                "weights can represent them."
             )
         return text
 
@@ -100,15 +100,15 @@ class Propensity:
 def known_propensity(
     data: SemiData, values: "Tensor | NDArray[Any]", *, most_weight: float = MOST_WEIGHT
 ) -> Propensity:
-    """Return propensities that the design of the labels gives.
+    """Return propensities known from the labelling design.
 
     Args:
-        data: With its labels.
+        data: The data with its labels.
         values: (n,) in (0, 1]; those of unlabelled rows may be NaN if they are not known.
-        most_weight: Average labels that one label may count for.
+        most_weight: Largest weight of a label, as a multiple of the average.
 
     Raises:
-        ValueError: A row could never get a label: nothing can be said of such rows by weighing.
+        ValueError: A row could never get a label: weights cannot represent such rows.
 
     >>> data = SemiData(torch.rand(4, 2), [0, 1, -1, -1])
     >>> known = known_propensity(data, torch.tensor([0.5, 0.25, 0.5, 0.25]))
@@ -128,10 +128,10 @@ def known_propensity(
         row = int(bad.nonzero()[0])
         zero = float(given[row]) == 0
         do = (
-            "A row that could never get a label is not represented by any: leave such rows out, "
-            "and say so where results are reported."
+            "No labelled row represents a row that could never get a label: exclude such rows, "
+            "and report this with the results."
             if zero
-            else "Give each labelled row the probability with which it got its label."
+            else "Pass the probability with which each labelled row got its label."
         )
         raise ValueError(
             f"propensity must lie in (0, 1]; {int(bad.sum())} of {len(data)} rows do not, the "
@@ -147,13 +147,13 @@ def propensity_from_x(
     most_weight: float = MOST_WEIGHT,
     seed: int = 0,
 ) -> Propensity:
-    """Estimate π(x), where the chance of a label depends on what a row looks like.
+    """Estimate π(x), if the probability of a label depends on the row's features.
 
     Args:
-        data: With its labels.
-        classifier: Of your own, with ``fit`` and ``predict_proba``; it learns from the columns
-            which rows are labelled. Logistic regression if not given.
-        most_weight: Average labels that one label may count for.
+        data: The data with its labels.
+        classifier: Your own classifier, with ``fit`` and ``predict_proba``, to predict from the
+            columns which rows are labelled. Logistic regression if not given.
+        most_weight: Largest weight of a label, as a multiple of the average.
         seed: Seed of the five folds: a row's π comes from a model that was not fitted on it.
     """
     _check_both(data)
@@ -193,19 +193,19 @@ def propensity_from_y(
     most_weight: float = MOST_WEIGHT,
     seed: int = 0,
 ) -> Propensity:
-    """Estimate φ(y), where the chance of a label depends on the class alone.
+    """Estimate φ(y), if the probability of a label depends only on the class.
 
-    Both ways need a classifier that tells the classes apart, and unlabelled rows of the same kinds:
-    within a class, labelled and unlabelled rows must look alike.
+    Both methods need a classifier that separates the classes, and unlabelled rows of the same kind:
+    within a class, labelled and unlabelled rows must have the same distribution.
 
     Args:
-        data: With its labels; each class needs three.
+        data: The data with its labels; each class needs three.
         method: ``"em"``: the most likely φ_k = n_lk / (n_lk + Σ_U q_k), with q the classes that the
             unlabelled rows probably have, recalibrated together with φ. ``"moments"``: the class
-            shares of unlabelled rows that explain the classifier's mean answer to them, by its
-            out-of-fold answers to each class: it asks for no calibration.
-        classifier: Of your own; logistic regression on the rows' columns if not given.
-        most_weight: Average labels that one label may count for.
+            shares of unlabelled rows that explain the classifier's mean prediction for them, given
+            its out-of-fold predictions for each class: it does not require calibration.
+        classifier: Your own classifier; logistic regression on the rows' columns if not given.
+        most_weight: Largest weight of a label, as a multiple of the average.
         seed: Seed of the folds and of the bootstrap.
     """
     _checks.one_of("method", method, ("em", "moments"))
@@ -243,11 +243,11 @@ def propensity_from_y(
 def class_moments(
     p: Floats, y: NDArray[np.int64], labelled: NDArray[np.bool_], *, seed: int = 0
 ) -> tuple[Floats, Floats]:
-    """Return φ and its standard error, (classes,) each, by the moments of a classifier's answers.
+    """Return φ and its standard error, (classes,) each, from the moments of a classifier.
 
-    With C_jk the mean of p_j over labelled rows of class k, the unlabelled rows' class shares s
-    solve C s = mean_U p, and φ_k = n_lk / (n_lk + n_u s_k). Errors are by a bootstrap of labelled
-    rows, class by class, and of unlabelled rows; the classifier is not fitted anew.
+    With C_jk the mean of p_j over labelled rows of class k, the class shares s of the unlabelled
+    rows solve C s = mean_U p, and φ_k = n_lk / (n_lk + n_u s_k). Errors come from a bootstrap of
+    labelled rows, class by class, and of unlabelled rows; the classifier is not refitted.
 
     Args:
         p: (n, classes) probabilities, out of fold where rows are labelled.
@@ -282,11 +282,11 @@ def class_moments(
 def propensity_of(
     data: SemiData, given: "str | Tensor | NDArray[Any] | Propensity", *, seed: int = 0
 ) -> Propensity:
-    """Return propensities by what a user gives: numbers, or ``"estimate-x"`` or ``"estimate-y"``.
+    """Return propensities from the user's input: numbers, ``"estimate-x"`` or ``"estimate-y"``.
 
     Args:
-        data: With its labels.
-        given: (n,) probabilities, a name, or propensities that were made already.
+        data: The data with its labels.
+        given: (n,) probabilities, a name, or existing propensities.
         seed: Seed of the folds of an estimate.
     """
     if isinstance(given, Propensity):
@@ -311,7 +311,7 @@ def effective_labels(propensity: Tensor) -> float:
 def _bounded(
     data: SemiData, values: Tensor, source: Source, most_weight: float, **more: Any
 ) -> Propensity:
-    """Raise propensities that would weigh too much, and count what is left of the labels."""
+    """Raise propensities that would give too large weights, and compute the effective labels."""
     most_weight = _checks.number("most_weight", most_weight, low=1)
     known = data.labelled_rows.cpu()
     if not len(known):
@@ -333,7 +333,7 @@ def _bounded(
 
 
 def _columns(data: SemiData, rows: Tensor) -> Tensor:
-    """Small rows as they are, large images by their summaries."""
+    """Small rows unchanged, large images as summaries."""
     if data.is_image and data.x[0].numel() > 4096:
         return columns_of(data, rows).values
     return as_columns(data.x[rows.to(data.device)]).float().cpu()

@@ -1,12 +1,12 @@
 """Do labelled and unlabelled rows look alike? Three tests of MCAR that need no model of the label.
 
-A classifier told which rows are labelled, cross-fitted: ridge regression on the columns, the same
-on random features of a Gaussian kernel, and whether labelled rows have labelled neighbours. Each
-column on its own. A model's own outputs.
+The first is a cross-fitted classifier of labelled against unlabelled rows: ridge regression on the
+columns, the same on random features of a Gaussian kernel, and whether labelled rows have labelled
+neighbours. The second tests each column separately, the third a model's outputs.
 
-All p-values are by permutation. Under MCAR every choice of n_l labelled rows is as likely as the
-one that was made, so the share of choices with a statistic at least as large is an exact p-value.
-Several statistics are each put on one scale, and the largest of each choice is compared (Westfall
+All p-values are from permutations. Under MCAR every choice of n_l labelled rows is as likely as the
+observed one, so the share of choices with a statistic at least as large is an exact p-value.
+Several statistics are put on a common scale, and the largest of each choice is compared (Westfall
 and Young's maxT): the corrected p-values are exact for any dependence between them.
 """
 
@@ -29,15 +29,15 @@ FOLDS = 5
 FEATURES = 128  # random features of the kernel
 NEIGHBOURS = 3
 WAYS = ("linear", "kernel", "neighbours")
-LEAST_ROWS = 10  # of each kind: with fewer, no test has power worth having
+LEAST_ROWS = 10  # rows of each kind: with fewer, no test has useful power
 
 
 class MaxTest(NamedTuple):
-    """p-values of several statistics together.
+    """Joint p-values of several statistics.
 
     Attributes:
-        p_value: Of the largest one.
-        corrected: (statistics,), each valid whichever of them is looked at.
+        p_value: p-value of the largest statistic.
+        corrected: (statistics,) p-values corrected for the number of statistics.
     """
 
     p_value: float
@@ -45,12 +45,12 @@ class MaxTest(NamedTuple):
 
 
 class ClassifierTest(NamedTuple):
-    """Can a classifier tell labelled rows from unlabelled ones?
+    """Can a classifier distinguish labelled from unlabelled rows?
 
     Attributes:
         p_value: Small if it can.
-        auc: Out of fold, of the better of the two regressions: 0.5 if they look alike.
-        by: The statistic that speaks most clearly: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
+        auc: Out-of-fold AUC of the better of the two regressions: 0.5 if they look alike.
+        by: The most significant statistic: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
     """
 
     p_value: float
@@ -64,9 +64,9 @@ class ColumnShift:
 
     Attributes:
         name: Name of the column.
-        p_value: Corrected for looking at all columns.
+        p_value: Corrected for the number of columns.
         auc: Probability that a labelled row has the larger value, ties counting half.
-        spread: Whether the spread, more than the place, is what differs.
+        spread: Whether the spread differs more than the location.
     """
 
     name: str
@@ -82,12 +82,12 @@ def classifier_test(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> ClassifierTest:
-    """Test whether labelled rows can be told from unlabelled ones.
+    """Test whether labelled rows can be distinguished from unlabelled ones.
 
     Args:
         values: (n, d) columns of the rows.
         labelled: (n,) which are labelled.
-        permutations: Choices of labelled rows to compare with.
+        permutations: Number of random choices of labelled rows.
         seed: Seed of folds, features and choices.
 
     >>> generator = torch.Generator().manual_seed(0)
@@ -124,16 +124,16 @@ def column_tests(
     permutations: int = 499,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
-    """Test each column for a shift in place or spread, corrected for their number.
+    """Test each column for a shift in location or spread, corrected for their number.
 
-    The statistics are Wilcoxon's rank sum and that of the ranks' distances from their middle.
+    The statistics are Wilcoxon's rank sum and the sum of the ranks' distances from their middle.
 
     Args:
         values: (n, d).
         labelled: (n,) which rows are labelled.
         names: One for each column.
         strata: (n,) numbers; rows are ranked and exchanged within a stratum.
-        permutations: Choices of labelled rows to compare with.
+        permutations: Number of random choices of labelled rows.
         seed: Seed of the choices.
 
     >>> values = np.stack([np.arange(40.0), np.arange(40.0) % 7], 1)
@@ -166,15 +166,16 @@ def output_tests(
     *,
     seed: int = 0,
 ) -> tuple[ColumnShift, ...]:
-    """Test whether a model answers labelled and unlabelled rows alike.
+    """Test whether a model's outputs have the same distribution on labelled and unlabelled rows.
 
-    A model is surer of rows whose labels it was trained on: each row's answer must come from a
-    model that did not see its label, and each unlabelled row's from one of the same models.
+    A model is more confident on rows whose labels it was trained on: each labelled row must be
+    predicted by a model that did not see its label, and each unlabelled row by one of the same
+    models.
 
     Args:
         log_p: Log-probabilities (n, classes) of the rows.
         labelled: (n,) which are labelled.
-        folds: (n,) the model that answered.
+        folds: (n,) the model that predicted each row.
         class_names: The classes.
         seed: Seed of the choices.
     """
@@ -194,11 +195,11 @@ def choices(
     seed: int = 0,
     strata: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Return the rows that are labelled, and as many other choices of them, (permutations + 1, n).
+    """Return the observed choice of labelled rows and random ones, (permutations + 1, n).
 
     Args:
         labelled: (n,) which rows are labelled: the first choice.
-        permutations: Choices drawn at random.
+        permutations: Number of random choices.
         seed: Seed of the draws.
         strata: (n,) numbers; rows are exchanged only within a stratum.
 
@@ -221,8 +222,8 @@ def max_test(statistics: Floats) -> MaxTest:
     """Compare the first row of statistics with all others.
 
     Args:
-        statistics: (permutations + 1, statistics), large where labelled rows differ; the first row
-            is that of the data.
+        statistics: (permutations + 1, statistics), large if labelled rows differ; the first row is
+            that of the data.
 
     >>> max_test(np.array([[3.0, 0.0], [1.0, 1.0], [0.0, -1.0], [-1.0, 0.0]])).p_value
     0.25
@@ -271,7 +272,7 @@ def _ridge_scores(
 ) -> Floats:
     """Out-of-fold scores (choices, n) of least squares with a penalty, for every choice at once.
 
-    The penalty makes up for the noise of a direction that n_l n_u / n rows determine.
+    The penalty accounts for the noise of a direction estimated from n_l n_u / n rows.
     """
     n, width = features.shape
     penalty = n * width / least * np.eye(width)
@@ -287,7 +288,7 @@ def _ridge_scores(
 
 
 def _separation(scores: Floats, drawn: NDArray[np.float32], folds: NDArray[np.int64]) -> Floats:
-    """How far scores and choices vary together within folds, (choices,)."""
+    """Covariance of scores and choices within folds, (choices,)."""
     total = np.zeros(len(scores))
     for fold in range(FOLDS):
         held = folds == fold

@@ -75,7 +75,7 @@ def _takes_model(h: Callable[..., Tensor]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(h).parameters.values()
-    except ValueError as error:  # functions written in C do not tell
+    except ValueError as error:  # functions written in C may have no signature
         raise TypeError(
             f"cannot see whether h takes (logits) or (model, x): {h!r} has no signature. Wrap it: "
             "lambda logits: ..."

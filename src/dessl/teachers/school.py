@@ -89,6 +89,7 @@ class School:
         data = data.to("cpu")  # networks of this size are too small for a GPU
         read = as_answers(answers, data.class_names, len(data))
         gold, y = data.labelled_rows, data.y[data.labelled_rows]
+        _check_answered(read, gold)
         space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
         order = data.unlabelled_rows[torch.randperm(len(data.unlabelled_rows), generator=generator)]
@@ -262,4 +263,14 @@ def _check(data: SemiData) -> None:
         raise ValueError(
             f"a student needs at least {FEWEST_UNLABELLED} rows without a gold label; got "
             f"{data.n_unlabelled}. Add unlabelled rows, or use the gold labels alone."
+        )
+
+
+def _check_answered(answers: Sequence[Answers], gold: Tensor) -> None:
+    """Refuse answers to unlabelled rows alone: nothing would say whether they are right."""
+    most = max(int(one.answered[gold].sum()) for one in answers)
+    if most < FEWEST_GOLD:
+        raise ValueError(
+            f"a teacher is judged by the gold rows that it answered, at least {FEWEST_GOLD}; it "
+            f"answered {most} of {len(gold)}. Add its answers to gold rows."
         )

@@ -89,7 +89,7 @@ class Taught:
         if answers is not None and self.listening is None:
             raise ValueError(
                 "this student was trained without its teacher at prediction time; got answers. "
-                "Pass at_prediction=True to learn_from_answers, or omit them."
+                "Fit it with at_prediction=True, or omit them."
             )
         choice = self.report.student
         if answers is not None and self.report.with_answers and self.report.with_answers.kept:

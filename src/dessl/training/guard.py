@@ -110,6 +110,16 @@ def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
     if not risk.takes_back or plan.bound is not None or lam <= surrogate.bounded_up_to:
         return ""
     bound = "pass bound='nonnegative', " if "bound" in risk.options else ""
+    if plan.online:  # λ stops at the bound
+        return (
+            ""
+            if surrogate.bounded_up_to
+            else (
+                f"online=True keeps λ at 0: the debiased risk of {type(surrogate).__name__} has no "
+                f"lower bound at any λ above 0. To go on, {bound}or smooth H with "
+                "dessl.surrogates.Smooth."
+            )
+        )
     return (
         f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
         f"debiased risk has no lower bound there and may diverge. Lower lam, {bound}or smooth H "

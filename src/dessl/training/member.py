@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -66,20 +66,6 @@ class Event:
 
 
 Callback: TypeAlias = Callable[[Event], None]
-
-
-def history_text(events: Iterable[Event]) -> str:
-    """Return events as lines for a checkpoint, keeping NaN, so that a resumed history is identical.
-
-    >>> history_from(history_text([]))
-    []
-    """
-    return "".join(json.dumps(dataclasses.asdict(event)) + "\n" for event in events)
-
-
-def history_from(text: str) -> list[Event]:
-    """Rebuild from the result of :func:`history_text`."""
-    return [Event(**json.loads(line)) for line in text.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -241,8 +227,9 @@ class Member:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of the run, in numbers and text."""
+        lines = [json.dumps(dataclasses.asdict(event)) + "\n" for event in self.history]
         return {
-            "history": history_text(self.history),
+            "history": "".join(lines),  # NaN as NaN: a resumed history is the unbroken one
             "selection": dataclasses.asdict(self.selection),
             "ended": self.ended,
             "diverged": self.diverged,
@@ -252,7 +239,7 @@ class Member:
         """Resume from what :meth:`state_dict` returned."""
         ended, found = state["ended"], state["selection"]
         counts = (_checks.whole_number(name, found[name]) for name in ("step", "waited"))
-        self.history = history_from(state["history"])
+        self.history = [Event(**json.loads(line)) for line in state["history"].splitlines()]
         self.selection = Selection(float(found["value"]), *counts)
         self.ended = None if ended is None else _checks.whole_number("ended", ended, low=1)
         self.diverged = _checks.true_or_false("diverged", state["diverged"])

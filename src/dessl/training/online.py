@@ -5,8 +5,9 @@ At each evaluation, with ∇ the gradient with respect to the last layer's weigh
     λ̂ = m · tr Cov(∇L, ∇H) / tr Cov(∇H),   m = n_u/n (main form) or 1 (H added on all rows)
 
 over validation rows, shrunk by its standard error (:func:`dessl.theory.optimal_lambda_gradient`),
-clipped to [0, ``plan.lam``], and smoothed: λ ← λ + ½ (λ̂ − λ), from λ = 0. Validation rows decide,
-because a model that has memorised its training rows has another covariance there.
+clipped to [0, ``plan.lam``] and to where the risk is bounded below (``Surrogate.bounded_up_to``),
+and smoothed: λ ← λ + ½ (λ̂ − λ), from λ = 0. Validation rows decide, because a model that has
+memorised its training rows has another covariance there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,8 @@ def next_lam(
     whole = plan.adds_on_all or plan.include_labelled
     share = 1.0 if whole else data.n_unlabelled / (data.n_labelled + data.n_unlabelled)
     slope = optimal_lambda_gradient(loss, h, data.n_unlabelled, on="all").lam
-    return lam + STEP * (min(max(slope * share, 0.0), plan.lam) - lam)
+    largest = plan.lam if plan.bound else min(plan.lam, surrogate.bounded_up_to)
+    return lam + STEP * (min(max(slope * share, 0.0), largest) - lam)
 
 
 def last_layer_gradients(

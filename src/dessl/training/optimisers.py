@@ -54,7 +54,11 @@ class AdamW(torch.optim.AdamW):
     add_param_group = _undecorated(torch.optim.AdamW.add_param_group)
     state_dict = _undecorated(torch.optim.AdamW.state_dict)
     load_state_dict = _undecorated(torch.optim.AdamW.load_state_dict)
-    step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Move all parameters by their gradients."""
+        _undecorated(torch.optim.AdamW.step)(self, closure)
 
 
 MEMORY: dict[type, set[str]] = {  # state kept per parameter
@@ -82,41 +86,26 @@ class Optimisers:
         if not decayed and not other:
             raise ValueError("the model has no parameters to train: none requires a gradient.")
         self.parameters: list[Tensor] = [*decayed, *other]
-        self._on_cuda = device.type == "cuda"
+        on_cuda = device.type == "cuda"
         start = plan.learning_rate
-        self.rate: float | Tensor = torch.tensor(start, device=device) if self._on_cuda else start
-        self.optimisers = self._made(decayed, other, plan)
-
-    def _made(
-        self, decayed: list[nn.Parameter], other: list[nn.Parameter], plan: TrainPlan
-    ) -> list[torch.optim.Optimizer]:
-        fused = self._on_cuda or None
-        weighted = ((decayed, plan.weight_decay), (other, 0.0))
-        groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
-        if plan.optimiser == "sgd":
-            momentum, nesterov = plan.momentum, plan.nesterov
-            sgd = torch.optim.SGD
-            return [sgd(groups, self.rate, momentum=momentum, nesterov=nesterov, fused=fused)]
-        made: list[torch.optim.Optimizer] = []
+        self.rate: float | Tensor = torch.tensor(start, device=device) if on_cuda else start
+        fused = on_cuda or None
+        momentum: dict[str, Any] = {"momentum": plan.momentum, "nesterov": plan.nesterov}
+        self.optimisers: list[torch.optim.Optimizer] = []
+        weighted = [(decayed, plan.weight_decay), (other, 0.0)]
         if plan.optimiser == "muon":
             if decayed:
-                made.append(self._muon(decayed, plan))
-            groups = [{"params": other, "weight_decay": 0.0}] if other else []
-        if groups:
-            adamw = AdamW(groups, self.rate, fused=fused, capturable=self._on_cuda)
+                muon = Muon(decayed, self.rate, weight_decay=plan.weight_decay, **momentum)
+                self.optimisers.append(muon)
+            weighted = [(other, 0.0)]
+        groups = [{"params": part, "weight_decay": decay} for part, decay in weighted if part]
+        if plan.optimiser == "sgd":
+            self.optimisers.append(torch.optim.SGD(groups, self.rate, fused=fused, **momentum))
+        elif groups:
+            adamw = AdamW(groups, self.rate, fused=fused, capturable=on_cuda)
             # It would warn that capturable is slow, which is not true of the fused version.
             adamw._warned_capturable_if_run_uncaptured = True
-            made.append(adamw)
-        return made
-
-    def _muon(self, weights: list[nn.Parameter], plan: TrainPlan) -> Muon:
-        return Muon(
-            weights,
-            self.rate,
-            weight_decay=plan.weight_decay,
-            momentum=plan.momentum,
-            nesterov=plan.nesterov,
-        )
+            self.optimisers.append(adamw)
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

@@ -40,7 +40,8 @@ class TrainPlan:
         weight_decay: Weight decay; never on biases and normalisation layers.
         lam: Peak λ.
         online: Whether λ follows the gradients of validation rows, from 0 up to ``lam``
-            (:mod:`dessl.training.online`): if H predicts nothing of L, it stays at 0.
+            and the surrogate's bound (:mod:`dessl.training.online`): if H predicts nothing of L, it
+            stays at 0.
         ramp: Schedule of λ, in the same form as ``schedule``.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.

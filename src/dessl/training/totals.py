@@ -44,11 +44,7 @@ class Totals:
         limits = [min(limit, largest), *[largest] * (len(NAMES) - 1)]
         each = torch.tensor(limits, device=device, dtype=torch.float64)
         self._limits = each.view(-1, *(1,) * len(shape))
-
-    @property
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Everything that :meth:`add` changes, for code that must restore it."""
-        return self.sums, self.bad, self.count, self.bad_count
+        self.tensors = (self.sums, self.bad, self.count, self.bad_count)  # all that add() changes
 
     @torch.no_grad()
     def add(self, risk: Risk, kept: Tensor, n_labelled: int, gradient_norm: Tensor) -> None:

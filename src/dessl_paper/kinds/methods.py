@@ -1,4 +1,4 @@
-"""A comparison of methods: every method beside the paper's on each data set, with paired tests.
+"""A comparison of methods: every method and the paper's on each data set, with paired tests.
 
 The paper's table 1 and those of its appendix, and the figures over the number of labels.
 """
@@ -67,7 +67,7 @@ APART = 0.36  # between ours and the paper's on one row of dots
 
 
 def tables(results: Results) -> list[Table]:
-    """For each data set: every method beside the paper's, paired differences, the classes."""
+    """For each data set: every method with the paper's numbers, paired differences, classes."""
     found = []
     for block in results.blocks:
         found.append(_level_table(results, block))

@@ -1,7 +1,7 @@
 """One column of a table as features, numbers or one-hot, or as the classes to predict."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -107,24 +107,20 @@ class CategoricalColumn:
         rows = np.eye(width + 1, width, dtype=np.float32)
         texts = column.texts.to_pylist()
         chosen = np.array([place.get(text, width) for text in texts], np.int64)
-        if len(self.categories) < MAX_CATEGORIES:
-            self._warn_of_unknown(table, column, [bool(t) and t not in place for t in texts])
-        n_empty = 0 if self.indicator else np.array([not t for t in texts])[column.codes].sum()
-        return ColumnFeatures(np.asarray(rows[chosen[column.codes]]), int(n_empty))
-
-    def _warn_of_unknown(self, table: Table, column: Column, unknown: Sequence[bool]) -> None:
-        rows = np.flatnonzero(np.array(unknown)[column.codes])
-        if len(rows):
+        unknown = np.array([bool(text) and text not in place for text in texts])[column.codes]
+        if len(self.categories) < MAX_CATEGORIES and unknown.any():
             listed = ", ".join(map(quoted, self.categories[:8]))
             more = ", ..." if len(self.categories) > 8 else ""
             warnings.warn(
-                f"{table.source}: {len(rows)} of {len(table)} cells in column {quoted(self.name)} "
-                "have a category that did not occur in training, such as "
-                f"{quoted(column.cell(int(rows[0])))}; they count as none of {listed}{more}. "
-                "Spell categories as in training.",
+                f"{table.source}: {unknown.sum()} of {len(table)} cells in column "
+                f"{quoted(self.name)} have a category that did not occur in training, such as "
+                f"{quoted(column.cell(int(np.argmax(unknown))))}; they count as none of "
+                f"{listed}{more}. Spell categories as in training.",
                 UserWarning,
                 stacklevel=2,
             )
+        n_empty = 0 if self.indicator else np.array([not t for t in texts])[column.codes].sum()
+        return ColumnFeatures(np.asarray(rows[chosen[column.codes]]), int(n_empty))
 
 
 def as_text(column: Column) -> Column:
