@@ -152,7 +152,7 @@ def _comparison_table(comparisons: "tuple[Comparison, ...]") -> Table:
     from dessl.evaluation.verdict import short_p
 
     first = comparisons[0]
-    table = Table(title=f"Difference from {first.against} ({first.test}, n = {first.n})")
+    table = Table(title=f"Against {first.against} ({first.test}, n = {first.n})")
     for heading in ("method", "metric", f"{100 * first.confidence:g} % interval", "estimate", "p"):
         table.add_column(heading, justify="left" if heading in ("method", "metric") else "right")
     for one in comparisons:
