@@ -38,5 +38,5 @@ def test_columns_are_those_of_the_sheet_asked_for(book: str) -> None:
 def test_a_column_that_is_not_there_is_refused(book: str) -> None:
     with pytest.raises(DataError, match="expected a column 'sites' with one value for each of"):
         text_column(book, "sites", ROWS)
-    with pytest.raises(DataError, match="the column 'chances' that --propensity names"):
+    with pytest.raises(DataError, match="the column 'chances' of --propensity"):
         propensity_column(book, "chances", 3)
