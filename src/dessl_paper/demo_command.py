@@ -22,9 +22,9 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.
+    """Show in under a minute what dessl does, in four small experiments.
 
-    Four small experiments, fixed in advance: a toy example whose true
+    Their settings are fixed in advance: a toy example whose true
     posterior is known, dessl fit on real digits with 100 labels, a teacher
     that answers at random, and an interval from few labels next to the truth.
 

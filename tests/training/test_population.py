@@ -481,7 +481,7 @@ def normalised() -> nn.Module:
 
 
 class Mixing(Surrogate):
-    """A term whose rows depend on one another."""
+    """A term whose rows depend on each other."""
 
     def forward(self, model: Any, rows: Rows) -> Scores:
         logits = model(rows.x)
@@ -495,10 +495,10 @@ APART = FixMatch(weak=as_is, strong=as_is, targets="apart")  # no draws that cou
     ("surrogate", "complaint"),
     [
         (MeanTeacher(), "MeanTeacher has state.*one by one"),
-        (FixMatch(), "FixMatch gives other values.*draws at random.*one by one"),
-        (Mixing(), "Mixing gives other values.*rows depend on one another"),
+        (FixMatch(), "FixMatch gives different values.*draws at random.*one by one"),
+        (Mixing(), "Mixing gives different values.*rows depend on each other"),
         (Smooth(MeanTeacher()), "MeanTeacher has state"),
-        (Combine([Entropy(), FixMatch()]), "Combine gives other values"),
+        (Combine([Entropy(), FixMatch()]), "Combine gives different values"),
         (UPS(), "UPS makes passes that must not change.*BatchNorm"),
         (FixMatch(targets="apart"), "targets='apart' gives BatchNorm different batches"),
         (Smooth(APART), "FixMatch with targets='apart' gives BatchNorm different batches"),

@@ -16,7 +16,7 @@ HELP = "Safe semi-supervised learning through a debiased risk."
 COMMANDS = {  # the function, or the Typer of several, and the first line of its help
     "demo": (
         "dessl_paper.demo_command:demo",
-        "Show in under a minute what dessl does: harm avoided, gain made, bad advice ignored.",
+        "Show in under a minute what dessl does, in four small experiments.",
     ),
     "fit": (
         "dessl.cli.fit:fit",

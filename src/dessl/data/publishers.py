@@ -1,7 +1,7 @@
 """The public data sets: publisher, files, checksums, classes and licence of each.
 
-Checksums are the publishers' own, or those used by other libraries. Those of MNIST (its
-contents) and of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with the files.
+Checksums are the publishers' own, or those used by other libraries. The contents of MNIST and the
+files of BreastMNIST, PneumoniaMNIST and RetinaMNIST were also compared with theirs.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ class Description:
 def read_digits(_root: Path | None = None) -> RawData:
     """Real handwritten digits, uint8 (n, 1, 8, 8): 1,437 to train on and 360 for the test part.
 
-    scikit-learn's values 0 to 16 are spread over 0 to 255. The test rows are the last 360 of
+    scikit-learn's values 0 to 16 are rescaled to 0 to 255. The test rows are the last 360 of
     NumPy's ``default_rng(0).permutation(1797)``, without regard to the classes; rows keep the
     order of the original.
 

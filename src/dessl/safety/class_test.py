@@ -4,10 +4,10 @@ With φ_k the probability that a row of class k has a label and p_k(x) a model o
 
     ℓ = Σ_L [log p_y(x) + log φ_y] + Σ_U log Σ_k (1 − φ_k) p_k(x)
 
-is maximised over φ *and* the model, against one φ for all classes: twice the difference is about
-χ² with K − 1 degrees of freedom. Holding the model fixed would make the test reject far too often.
-The model is p_k(x) ∝ exp(a s_k(x) + b_k), with s out-of-fold log-probabilities: K parameters that
-the likelihood determines from few labels, whatever the rows are.
+is maximised over φ *and* the model, against one φ for all classes: twice the difference is
+approximately χ² with K − 1 degrees of freedom. Holding the model fixed would make the test reject
+far too often. The model is p_k(x) ∝ exp(a s_k(x) + b_k), with s out-of-fold log-probabilities: K
+parameters that the likelihood can determine from few labels, for any kind of row.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dessl.safety.two_samples import Floats
 
-LEAST_LABELS = 3  # of a class
+LEAST_LABELS = 3  # labels that a class needs
 
 
 class ClassTest(NamedTuple):
@@ -30,7 +30,7 @@ class ClassTest(NamedTuple):
         degrees: Degrees of freedom.
         propensity: (classes,) estimated probability of a label in each class; NaN for a class that
             was excluded.
-        standard_error: (classes,) of ``propensity``.
+        standard_error: (classes,) standard error of ``propensity``.
     """
 
     p_value: float

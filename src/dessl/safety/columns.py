@@ -1,4 +1,4 @@
-"""The inputs of the tests of a data set: named columns of its rows, a few summaries for images."""
+"""Inputs of the tests of a data set: named columns of a table, or summaries of images."""
 
 import math
 from typing import NamedTuple
@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from dessl.data import SemiData
 from dessl.teachers.pooling import as_columns
 
-GRID = 8  # brightness of an image in GRID × GRID places
+GRID = 8  # brightness of an image in GRID × GRID regions
 AT_ONCE = 2**24  # bytes of images at a time
-MOST_COLUMNS = 1024  # of wider rows, every second or third column and so on
-MOST_ROWS = 10_000  # a test needs no more; copies are looked for in all
+MOST_COLUMNS = 1024  # of wider rows, only every second, third, ... column is used
+MOST_ROWS = 10_000  # enough for a test; copies are searched in all rows
 
 
 class Columns(NamedTuple):

@@ -1,9 +1,9 @@
 """How much unlabelled rows can help: ρ of L and H out of fold, for each cheap term and teacher.
 
 L is a cheap model's cross-entropy on rows whose labels it did not see. At the best λ the variance
-of the debiased risk is 1 − (n_u/n) ρ² times the complete case's, so n_l labels are worth n_l
-divided by that factor. Estimating λ costs about as much as ρ² = 1/(n_l − 2) gains: a smaller ρ
-gains nothing.
+of the debiased risk is 1 − (n_u/n) ρ² times the complete case's, so n_l labels give the precision
+of n_l divided by that factor. Estimating λ costs about as much as ρ² = 1/(n_l − 2) gains: a smaller
+ρ gains nothing.
 """
 
 import math
@@ -22,7 +22,7 @@ from dessl.teachers.space import Space
 TEACHERS = ("graph", "kernel", "trees")
 MOST_LABELS = 2_000  # cross-fitted: more would not change ρ by more than its interval
 MOST_UNLABELLED = 4_000
-Z = 1.959964  # of a 95 % interval
+Z = 1.959964  # normal quantile of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class GainFacts:
     """How much one term H can help.
 
     Attributes:
-        term: Its name.
+        term: Name of the term.
         correlation: ρ(L, H) out of fold.
         low: Lower end of ρ's 95 % interval.
-        high: Upper end.
+        high: Upper end of ρ's 95 % interval.
         variance_ratio: 1 − (n_u/n) ρ²: the remaining variance.
         equivalent_labels: n_l over the ratio: number of labels that would be as precise without H.
         worth_it: Whether ρ is above 1/√(n_l − 2), the cost of estimating λ.

@@ -12,8 +12,8 @@ from dessl.safety.leaks import row_name
 from dessl.teachers.crossfit import stratified_folds
 
 FOLDS = 5
-FEW = 5  # labels of a class, below which a fold of five has none
-UNLIKELY = 0.1  # probability of the label given, below which it may be wrong
+FEW = 5  # labels of a class; with fewer, one of five folds has none
+UNLIKELY = 0.1  # a label whose probability is lower may be wrong
 EXAMPLES = 10
 
 
@@ -32,10 +32,10 @@ class LabelFacts:
     """How labels cover the classes, and which are doubtful.
 
     Attributes:
-        counts: Labels of each class.
+        counts: Number of labels of each class.
         absent: Classes without a label.
-        few: Classes with fewer than five labels, one for each fold.
-        one_class_folds: Folds of five whose labels are all of one class.
+        few: Classes with fewer than five labels, so that not every fold has one.
+        one_class_folds: Number of the five folds whose labels are all of one class.
         doubtful: Number of labels that are probably wrong, or lie where classes overlap: these two
             cases cannot be distinguished from the labels alone.
         examples: The most doubtful ones.

@@ -5,7 +5,7 @@ n_l. An interval of half-width w requires z² v ≤ w²; detecting a difference 
 requires (z + 0.84)² v ≤ d².
 
 Rows to label next are drawn with probabilities ∝ √V(L|x), mixed with equal ones: the best design
-for a mean (a row that the model is uncertain about is more informative). Each row's probability is
+for a mean (rows that the model is uncertain about are more informative). Each row's probability is
 recorded, so that estimates and training weight labels by 1/π and stay unbiased.
 """
 
@@ -27,7 +27,7 @@ from dessl.safety.gain import correlated
 
 PlannedMetric = Literal["accuracy", "cross_entropy"]
 POWER = 0.8
-EQUAL_SHARE = 0.25  # of the labels drawn with equal probabilities: weights stay below 4
+EQUAL_SHARE = 0.25  # share of labels drawn with equal probabilities: weights stay below 4
 LEAST_LABELS = 20
 
 
@@ -59,8 +59,8 @@ class NextRows(NamedTuple):
 
     Attributes:
         rows: (m,) positions in the data, drawn.
-        propensity: (n,) for every row of the data, given the labels so far: 1 for a row that has a
-            label, and for others the probability with which it was drawn. With these, means over
+        propensity: (n,) for every row of the data, given the labels so far: 1 for a labelled row,
+            and for others the probability with which the row was drawn. With these, means over
             all n rows are unbiased, however the first labels were chosen.
     """
 
@@ -180,7 +180,7 @@ def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     if total == 0 or n == m:
         return np.full(m, n / m)
     chances = EQUAL_SHARE * n / m + (1 - EQUAL_SHARE) * n * unsure / total
-    for _ in range(m):  # what exceeds 1 is shared out over the others
+    for _ in range(m):  # the excess over 1 is distributed over the others
         above = chances >= 1
         left = n - above.sum()
         if not above.any() or left <= 0 or chances[~above].sum() == 0:

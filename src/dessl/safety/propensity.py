@@ -32,9 +32,9 @@ Source = Literal["known", "estimated from x", "estimated from y"]
 Method = Literal["em", "moments"]
 ESTIMATES = ("estimate-x", "estimate-y")
 MOST_WEIGHT = 20.0  # largest weight of a label, as a multiple of the average
-BOOTSTRAP = 200  # draws, for the error of moments
+BOOTSTRAP = 200  # bootstrap draws for the standard error of moments
 FOLDS = 5
-STRENGTH = 1.0  # of the logistic regression of being labelled
+STRENGTH = 1.0  # inverse penalty of the logistic regression of being labelled
 
 
 class ClassPropensity(NamedTuple):

@@ -1,8 +1,8 @@
-"""Do labelled and unlabelled rows look alike? Three tests of MCAR that need no model of the label.
+"""Do labelled and unlabelled rows look the same? Three tests of MCAR without a model of the label.
 
 The first is a cross-fitted classifier of labelled against unlabelled rows: ridge regression on the
-columns, the same on random features of a Gaussian kernel, and whether labelled rows have labelled
-neighbours. The second tests each column separately, the third a model's outputs.
+columns, ridge regression on random features of a Gaussian kernel, and whether labelled rows have
+labelled neighbours. The second tests each column separately, the third a model's outputs.
 
 All p-values are from permutations. Under MCAR every choice of n_l labelled rows is as likely as the
 observed one, so the share of choices with a statistic at least as large is an exact p-value.
@@ -48,8 +48,8 @@ class ClassifierTest(NamedTuple):
     """Can a classifier distinguish labelled from unlabelled rows?
 
     Attributes:
-        p_value: Small if it can.
-        auc: Out-of-fold AUC of the better of the two regressions: 0.5 if they look alike.
+        p_value: p-value, small if it can.
+        auc: Out-of-fold AUC of the better of the two regressions: 0.5 if the rows look the same.
         by: The most significant statistic: ``"linear"``, ``"kernel"`` or ``"neighbours"``.
     """
 
@@ -64,7 +64,7 @@ class ColumnShift:
 
     Attributes:
         name: Name of the column.
-        p_value: Corrected for the number of columns.
+        p_value: p-value, corrected for the number of columns.
         auc: Probability that a labelled row has the larger value, ties counting half.
         spread: Whether the spread differs more than the location.
     """
@@ -86,7 +86,7 @@ def classifier_test(
 
     Args:
         values: (n, d) columns of the rows.
-        labelled: (n,) which are labelled.
+        labelled: (n,) which rows are labelled.
         permutations: Number of random choices of labelled rows.
         seed: Seed of folds, features and choices.
 
@@ -131,8 +131,8 @@ def column_tests(
     Args:
         values: (n, d).
         labelled: (n,) which rows are labelled.
-        names: One for each column.
-        strata: (n,) numbers; rows are ranked and exchanged within a stratum.
+        names: Names of the columns.
+        strata: (n,) stratum of each row; rows are ranked and exchanged only within a stratum.
         permutations: Number of random choices of labelled rows.
         seed: Seed of the choices.
 
@@ -174,9 +174,9 @@ def output_tests(
 
     Args:
         log_p: Log-probabilities (n, classes) of the rows.
-        labelled: (n,) which are labelled.
-        folds: (n,) the model that predicted each row.
-        class_names: The classes.
+        labelled: (n,) which rows are labelled.
+        folds: (n,) number of the model that predicted each row.
+        class_names: Names of the classes.
         seed: Seed of the choices.
     """
     p = log_p.exp()
@@ -201,7 +201,7 @@ def choices(
         labelled: (n,) which rows are labelled: the first choice.
         permutations: Number of random choices.
         seed: Seed of the draws.
-        strata: (n,) numbers; rows are exchanged only within a stratum.
+        strata: (n,) stratum of each row; rows are exchanged only within a stratum.
 
     >>> drawn = choices(np.array([True, False, False]), permutations=4)
     >>> drawn.shape, drawn[0].tolist(), drawn.sum(1).tolist()
@@ -258,7 +258,7 @@ def _standardised(z: Tensor) -> Floats:
 
 
 def _random_features(z: Tensor, generator: np.random.Generator) -> Floats:
-    """Cosines whose inner products are about a Gaussian kernel of the median distance."""
+    """Cosines whose inner products approximate a Gaussian kernel of median width."""
     some = z[torch.from_numpy(generator.permutation(len(z))[:500])]
     distances = torch.pdist(some)
     width = float(distances.median()) if bool((distances > 0).any()) else 1.0

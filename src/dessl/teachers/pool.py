@@ -2,10 +2,10 @@
 
     w = argmin_{w ≥ 0}  CE(softmax(Σ w_m T_m log p_m)) + 10/n (Σw − 1)² + r Σ_{m ≠ anchor} w_m²
     r = (1 + 100/n) / n
-    T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (the anchor's is 1)
+    T_m = argmin_{T ≥ 0}  CE(softmax(T log p_m)) + 10/n (T − 1)²        (1 for the anchor)
 
-Both are convex. Shrinkage, not a test, makes it safe: with few labels the weights stay near the
-anchor's 1 and the others' 0.
+Both problems are convex. Shrinkage, not a test, makes the pool safe: with few labels the weights
+stay near 1 for the anchor and near 0 for the others.
 """
 
 from collections.abc import Mapping
@@ -22,18 +22,18 @@ from dessl.training.threads import one_thread
 ANCHOR = "cc"  # the complete case
 SUM_PENALTY = 10.0
 WEIGHT_PENALTY = 1.0
-FEW_LABELS = 100.0  # at so many labels the penalty on weights is twice as large
-LEAST_WEIGHT = 1e-4  # below it a member is left out
-MOST_STEPS, SMALL = 100, 1e-10  # of Newton's method
+FEW_LABELS = 100.0  # number of labels at which the penalty on weights doubles
+LEAST_WEIGHT = 1e-4  # members with a smaller weight are dropped
+MOST_STEPS, SMALL = 100, 1e-10  # limits of Newton's method: number and size of steps
 
 
 class PoolWeights(NamedTuple):
-    """What each member counts for.
+    """Weights and exponents of a pool's candidates.
 
     Attributes:
-        weights: w of each candidate by name; 0 for those that are left out.
-        exponents: T of each candidate by name.
-        anchor: The name of the candidate that the weights are shrunk to.
+        weights: Weight w of each candidate, by name; 0 if it was dropped.
+        exponents: Exponent T of each candidate, by name.
+        anchor: Name of the candidate that the weights are shrunk towards.
     """
 
     weights: dict[str, float]
@@ -74,11 +74,11 @@ def fit_pool(
     """Fit exponents and weights on out-of-fold predictions.
 
     Args:
-        candidates: Log-probabilities (rows, classes) by name, of rows whose label the candidate
-            did not see.
+        candidates: Log-probabilities (rows, classes) by name, for rows whose labels the candidate
+            was not trained on.
         y: (rows,) class numbers.
-        anchor: The candidate that costs no penalty.
-        n: Labels that count; the rows if not given, fewer where rows are copies.
+        anchor: Name of the candidate whose weight is not penalised.
+        n: Effective number of labels, if some rows are copies; by default the number of rows.
 
     >>> right = torch.tensor([[0.9, 0.1], [0.1, 0.9]]).log().repeat(100, 1)
     >>> pool = fit_pool({"cc": right.flip(1), "graph": right}, torch.tensor([0, 1] * 100))
@@ -105,7 +105,8 @@ def fit_pool(
 def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
     """Return the T that calibrates out-of-fold log-probabilities (rows, classes), shrunk to 1.
 
-    By Newton's method, halving steps that do not descend: there are hundreds of these in a pool.
+    Uses Newton's method, which is fast, and halves steps that do not descend: a pool needs hundreds
+    of these.
     """
     scores, penalty = log_p.double().numpy(), SUM_PENALTY / n
     observed = scores[np.arange(len(y)), y.numpy()]
@@ -135,7 +136,7 @@ def exponent(log_p: Tensor, y: Tensor, n: int) -> float:
 
 
 def best_of(family: Mapping[str, Tensor], y: Tensor, n: int | None = None) -> str:
-    """Return the name of the candidate with the least cross-entropy after its exponent.
+    """Return the name of the candidate with the lowest cross-entropy after calibration.
 
     >>> good, bad = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.6, 0.4]]).log()
     >>> best_of({"bad": bad.expand(50, 2), "good": good.expand(50, 2)}, torch.zeros(50).long())
@@ -150,7 +151,7 @@ def best_of(family: Mapping[str, Tensor], y: Tensor, n: int | None = None) -> st
 
 
 def losses(scores: Tensor, y: Tensor) -> Tensor:
-    """Return the cross-entropy (rows,) of scores (rows, classes) known up to a constant a row."""
+    """Return the cross-entropy (rows,) of unnormalised log-probabilities (rows, classes)."""
     return -scores.log_softmax(-1).gather(1, y[:, None])[:, 0]
 
 
@@ -161,14 +162,14 @@ def least_cross_entropy(
     ridge: NDArray[np.float64],
     start: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the w ≥ 0 of least penalised cross-entropy, (members,).
+    """Return the w ≥ 0 that minimises the penalised cross-entropy, (members,).
 
     Args:
         stack: (members, rows, classes) log-probabilities.
         y: (rows,) class numbers.
-        sum_penalty: Of (Σw − 1)².
-        ridge: Of each w², (members,).
-        start: Where to begin; the least one is the same from everywhere.
+        sum_penalty: Penalty on (Σw − 1)².
+        ridge: Penalty on each w², (members,).
+        start: Initial w; the problem is convex, so the minimum does not depend on it.
     """
     from scipy.optimize import minimize
 
@@ -197,7 +198,7 @@ def least_cross_entropy(
 
 
 def stacked(candidates: Mapping[str, Tensor], y: Tensor) -> NDArray[np.float64]:
-    """Return (members, rows, classes), or say which candidate does not fit the labels."""
+    """Stack the candidates, (members, rows, classes), and check that their shapes match y."""
     if not candidates:
         raise ValueError("candidates must have at least the anchor; got none.")
     shapes = {name: tuple(log_p.shape) for name, log_p in candidates.items()}

@@ -1,4 +1,4 @@
-"""pooled: from data, folds and the networks' predictions to a pool that can be used and saved."""
+"""Fit a pool from data, folds and the networks' predictions; use it and save it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from dessl.teachers.rows import SomeRows
 from dessl.teachers.space import Space
 from dessl.training.progress import doing
 
-FEWEST_LABELS = 10  # held out, below which nothing is weighed
-ROWS_AT_ONCE = 50_000  # predicted
-MOST_UNLABELLED = 200_000  # that teachers see: a graph's time grows faster than its rows
-TURNS = 5  # in which the weights are judged
-POOL_PARTS = 0.5  # of the time of a network that one kind of teacher takes, for a progress bar
+FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
+ROWS_AT_ONCE = 50_000  # rows predicted at a time
+MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
+TURNS = 5  # folds in which the weights are evaluated
+POOL_PARTS = 0.5  # time of one kind of teacher in units of a network's, for a progress bar
 
 Predict = Callable[[Tensor], Tensor]
 Scores = Mapping[str, Mapping[str, Tensor]]  # family → candidate → log-probabilities
@@ -33,11 +33,11 @@ class Pooled:
     """A fitted pool.
 
     Attributes:
-        weights: Of the anchor and the candidates.
-        members: Fitted teachers with a weight, by name.
-        anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
-        columns: From rows as they are in the data to the teachers' columns (n, d).
-        report: What was found on held-out labels; None where they were too few.
+        weights: Weights of the anchor and the candidates.
+        members: Fitted teachers with a non-zero weight, by name.
+        anchor_predict: Function from rows of the data to log-probabilities (n, classes).
+        columns: Function from rows of the data to the teachers' columns (n, d).
+        report: Results on held-out labels; None if there were too few.
         on_features: Whether the columns are features of the anchor's network.
     """
 
@@ -49,7 +49,7 @@ class Pooled:
     on_features: bool = False
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
-        """Return log-probabilities (n, classes), float64, of rows as they are in the data."""
+        """Return log-probabilities (n, classes), float64, for rows of the data."""
         blocks = torch.split(x, ROWS_AT_ONCE)
         return torch.cat([self._of_block(block) for block in blocks])
 
@@ -61,10 +61,10 @@ class Pooled:
         return self.weights.combine(found)
 
     def state(self) -> State:
-        """Return all but the anchor and the columns, for safetensors and JSON.
+        """Return everything except the anchor and the columns, for safetensors and JSON.
 
         Raises:
-            TypeError: A member is a classifier of the user's own, which only pickle could save.
+            TypeError: A member is the user's own classifier, which could be saved only with pickle.
         """
         tensors: dict[str, Tensor] = {}
         members = []
@@ -87,7 +87,7 @@ class Pooled:
     def from_state(
         cls, state: State, anchor_predict: Predict, columns: Predict | None = None
     ) -> Self:
-        """Rebuild a pool around an anchor; its predictions are the same to the last digit."""
+        """Rebuild a pool around an anchor, with exactly the same predictions."""
         members: dict[str, Any] = {}
         for number, entry in enumerate(state.settings["members"]):
             start = f"{number}."
@@ -105,7 +105,7 @@ class Pooled:
 
 
 def as_columns(x: Tensor) -> Tensor:
-    """Return rows as columns (n, d), where they are: images as levels from 0 to 1, pixel by pixel.
+    """Return rows as columns (n, d), on the same device; pixels of images as values from 0 to 1.
 
     >>> as_columns(torch.full((2, 1, 2, 2), 255, dtype=torch.uint8))
     tensor([[1., 1., 1., 1.],
@@ -126,21 +126,21 @@ def pooled(
     groups: Tensor | None = None,
     seed: int = 0,
 ) -> Pooled:
-    """Cross-fit teachers on the anchor's folds, weigh them, and refit those that count.
+    """Cross-fit teachers on the anchor's folds, fit their weights, and refit those with a weight.
 
     Args:
-        data: Labelled and unlabelled rows; of more than 200,000 unlabelled ones, teachers see as
-            many, drawn at random. Where it has a validation part, that is what the members are
-            judged by, and ``folds`` plays no part.
-        folds: (n_labelled,) the fold of each label, −1 for those held out of none.
-        anchor_oof: Log-probabilities (n_labelled, classes) of each label by the network that held
-            it out, NaN where none did; of the validation part's rows where there is one.
-        anchor_predict: From rows as they are in the data to log-probabilities (n, classes).
+        data: Labelled and unlabelled rows. Teachers see at most 200,000 unlabelled rows, drawn at
+            random. If there is a validation part, the members are evaluated on it, and ``folds`` is
+            not used.
+        folds: (n_labelled,) the fold of each label; −1 for labels that were never held out.
+        anchor_oof: Log-probabilities (n_labelled, classes) of each labelled row by the network that
+            held it out, NaN if none did; those of the validation rows if there are any.
+        anchor_predict: Function from rows of the data to log-probabilities (n, classes).
         teachers: Names in ``dessl.teachers.KINDS``, teachers, or scikit-learn classifiers.
-        columns: From rows as they are in the data to the teachers' columns (n, d): by default the
-            rows themselves, flattened; a network's features for large images.
+        columns: Function from rows of the data to the teachers' columns (n, d). By default the
+            flattened rows; for large images, pass a network's features.
         groups: (n_labelled,) numbers; rows of one group, such as copies, count as one label.
-        seed: Of the trees, and of the unlabelled rows that are drawn.
+        seed: Seed of the trees and of the draw of unlabelled rows.
     """
     columns = columns or as_columns
     rows = _judged_rows(data, folds, anchor_oof, groups, columns, seed)
@@ -165,10 +165,10 @@ def pooled(
 def _fitted(
     families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: "_Judged"
 ) -> dict[str, Teacher]:
-    """The candidates with a weight, fitted on all labels; what they shared is released."""
+    """Fit the candidates with a weight on all labels, and release what they shared."""
     teachers = [teacher for family in families.values() for teacher in family]
     x, y = rows.x, rows.y
-    if not bool(rows.trained.all()):  # else the same tensors, whose graph is known
+    if not bool(rows.trained.all()):  # otherwise keep the same tensors, whose graph is cached
         x, y = x[rows.trained], y[rows.trained]
     members = {
         teacher.name: teacher.fit(x, y, rows_for(teacher, x, rows.x_u), rows.n_classes)
@@ -183,7 +183,7 @@ def _fitted(
 
 @dataclass(frozen=True)
 class _Judged:
-    """Rows with a label, and which of them are trained on and judged by."""
+    """Labelled rows, and which of them are used for training and for evaluation."""
 
     x: Tensor
     y: Tensor
@@ -192,7 +192,7 @@ class _Judged:
     folds: Tensor
     anchor: Tensor
     groups: Tensor
-    trained: Tensor  # in the members that are kept in the end
+    trained: Tensor  # whether the final members are trained on a row
 
     @property
     def judged(self) -> Tensor:
@@ -209,7 +209,7 @@ def _judged_rows(
 ) -> _Judged:
     x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     x_u: Tensor | SomeRows = x[:0]
-    if len(data.unlabelled_rows):  # those on disk are not gathered
+    if len(data.unlabelled_rows):  # rows on disk are not loaded at once
         x_u = SomeRows(data.x, _seen(data.unlabelled_rows, seed), columns)
     groups = torch.arange(len(y)) if groups is None else groups.cpu()
     anchor, folds = anchor.detach().double().cpu(), folds.cpu()
@@ -232,7 +232,7 @@ def _judged_rows(
 
 
 def _seen(numbers: Tensor, seed: int) -> Tensor:
-    """Of the numbers of unlabelled rows, those that teachers see, in order."""
+    """The numbers of the unlabelled rows that teachers see, in order."""
     if len(numbers) <= MOST_UNLABELLED:
         return numbers
     generator = torch.Generator().manual_seed(seed)
@@ -243,7 +243,7 @@ def _seen(numbers: Tensor, seed: int) -> Tensor:
 def _scores(
     families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor | SomeRows
 ) -> dict[str, dict[str, Tensor]]:
-    """Out-of-fold log-probabilities of the judged rows, by family and candidate."""
+    """Out-of-fold log-probabilities of the evaluated rows, by family and candidate."""
     found = {}
     for family, teachers in families.items():
         with doing(f"pool, {family}", POOL_PARTS):
@@ -255,7 +255,7 @@ def _scores(
 def _without_unlabelled(
     families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: _Judged
 ) -> Scores:
-    """The same with labelled rows alone, computed anew only for teachers that use the others."""
+    """The same from labelled rows alone, recomputed only for teachers that use unlabelled rows."""
     if not len(rows.x_u):
         return scores
     using = {
@@ -272,7 +272,7 @@ def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
 
 
 def _judged_losses(scores: Scores, rows: _Judged) -> Tensor:
-    """Losses of the judged rows by pools chosen and weighed without their turn."""
+    """Losses of the evaluated rows by pools that were chosen and fitted without their fold."""
     judged = rows.judged
     y, anchor, groups = rows.y[judged], rows.anchor[judged], rows.groups[judged]
     turns = rows.folds[judged]

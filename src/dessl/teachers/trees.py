@@ -1,7 +1,7 @@
 """Trees: extremely randomised trees, grown by scikit-learn and kept as plain arrays.
 
 p = (T · mean over the T trees of p_tree + π) / (T + 1): one more tree, which votes for the class
-shares π, so that no class has probability 0. Labelled rows alone teach it.
+shares π, so that no class has probability 0. It is fitted on labelled rows only.
 """
 
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ class Forest(NamedTuple):
 
     Attributes:
         roots: (trees,) node numbers.
-        column: (nodes,) what a node looks at; 0 at a leaf.
-        threshold: (nodes,) float64: a row goes left where its value is at most that.
+        column: (nodes,) column that a node splits on; 0 at a leaf.
+        threshold: (nodes,) float64; a row goes left if its value is at most this.
         left: (nodes,) node numbers.
         right: (nodes,) node numbers.
         shares: (nodes, p) class shares, float64.
-        depth: () longest way from a root to a leaf.
+        depth: () length of the longest path from a root to a leaf.
     """
 
     roots: Tensor
@@ -53,7 +53,7 @@ class Forest(NamedTuple):
         return torch.cat([self._of_block(block) for block in torch.split(x.float(), ROWS_AT_ONCE)])
 
     def _of_block(self, x: Tensor) -> Tensor:
-        values = x.double()  # float32 read exactly: thresholds lie between float32 values
+        values = x.double()  # exact for float32: thresholds lie between float32 values
         node = self.roots.expand(len(x), -1)
         for _ in range(int(self.depth)):
             goes_left = values.gather(1, self.column[node]) <= self.threshold[node]
@@ -62,12 +62,12 @@ class Forest(NamedTuple):
 
 
 class Trees:
-    """Extremely randomised trees on the columns as they are.
+    """Extremely randomised trees on the unscaled columns.
 
     Args:
-        trees: How many.
-        least_leaf: Labelled rows in a leaf at least.
-        seed: Of the random splits.
+        trees: Number of trees.
+        least_leaf: Minimum number of labelled rows in a leaf.
+        seed: Seed of the random splits.
 
     >>> x = torch.arange(8.0)[:, None]
     >>> trees = Trees(seed=0).fit(x, (x[:, 0] > 3).long(), x[:0], 2)
@@ -119,14 +119,14 @@ class Trees:
 
 
 def _checked_forest(forest: Forest) -> Forest:
-    """Refuse a file's trees whose nodes lead elsewhere, or that take more steps than nodes."""
+    """Reject saved trees whose arrays do not form trees."""
     n = len(forest.shares)
     lengths = {len(part) for part in (forest.column, forest.threshold, forest.left, forest.right)}
     inside = all(
         bool(((part >= 0) & (part < n)).all()) for part in (forest.roots, forest.left, forest.right)
     )
     if lengths != {n} or not inside or not 0 <= int(forest.depth) <= n:
-        raise ValueError("the saved trees are damaged: their nodes do not lead to each other.")
+        raise ValueError("the saved trees are damaged: their arrays are inconsistent.")
     return forest
 
 
@@ -135,20 +135,20 @@ def grown(
 ) -> list[Any]:
     """Return the trees of scikit-learn's ``ExtraTreesClassifier``, grown one by one.
 
-    They are the same trees in half the time: of few rows, the forest spends most of it on copying
-    and checking parameters.
+    The trees are the same, in half the time: with few rows, the forest spends most of its time
+    copying and checking parameters.
 
     Args:
         x: (n, d).
         y: (n,) class numbers.
-        trees: How many.
-        least_leaf: Rows in a leaf at least.
-        seed: Of the forest.
+        trees: Number of trees.
+        least_leaf: Minimum number of rows in a leaf.
+        seed: Seed of the forest.
     """
     from sklearn import config_context
     from sklearn.tree import ExtraTreeClassifier
 
-    draws = np.random.RandomState(seed)  # what the forest draws its trees' seeds from
+    draws = np.random.RandomState(seed)  # the forest draws its trees' seeds from it
     with config_context(skip_parameter_validation=True):
         return [
             ExtraTreeClassifier(

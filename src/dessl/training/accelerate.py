@@ -12,7 +12,7 @@ from dessl.surrogates.base import Rows, Surrogate
 from dessl.training.ranks import ranks
 from dessl.training.step import Step
 
-WARM_UP = 3  # steps before a capture: lazy state is made and kernels are chosen
+WARM_UP = 3  # steps before a capture: they create lazy state and choose kernels
 
 logger = logging.getLogger("dessl.training")
 
@@ -113,7 +113,7 @@ class Accelerated:
 
 
 def beside(device: torch.device, work: Callable[[], None]) -> None:
-    """Do CUDA work on another stream than the default one, as before a capture."""
+    """Do CUDA work on a stream other than the default one, as needed before a capture."""
     side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(side):
@@ -127,8 +127,8 @@ def captured(
     """Capture CUDA work as a graph, without running it.
 
     Args:
-        work: Work of fixed shapes, already warmed up.
-        generators: Generators that it draws from, besides PyTorch's own.
+        work: Work with fixed shapes, already warmed up.
+        generators: Generators that it draws from, in addition to PyTorch's own.
     """
     graph = torch.cuda.CUDAGraph()
     for generator in generators:

@@ -1,11 +1,11 @@
-"""Triton kernels of K convolutions at once, each model with its own rows and its own weights.
+"""Triton kernels for K convolutions at once, each model with its own rows and its own weights.
 
     out[k, n, o, i, j] = Σ_{c, a, b} x[k, n, c, i + a − p, j + b − p] · w[k, o, c, a, b]  (+ bias)
 
-The patches of x are read where they lie: their matrix, 25 times an image for 5 × 5 windows, is
-never written. :mod:`dessl.training.convolution_launch` says which kernel is run in which tiles.
+The patches of x are read in place: their matrix, 25 times as large as an image for 5 × 5 windows,
+is never written. :mod:`dessl.training.convolution_launch` chooses the kernel and the tiles.
 
-They exist only where Triton does, that is beside a CUDA build of PyTorch.
+The kernels exist only if Triton is installed, which comes with a CUDA build of PyTorch.
 """
 
 from importlib.util import find_spec
@@ -54,7 +54,7 @@ if find_spec("triton") is not None:
                     inside = known & (i + a >= 0) & (i + a < H) & (j + b >= 0) & (j + b < W)
                 for c in range(C):
                     seen = tl.load(x + corner + (c * H * W + a * W + b), mask=inside, other=0.0)
-                    # Read as they lie: weights laid out for long reads have to change hands
+                    # Read in place: weights laid out for long reads would have to be exchanged
                     # between threads, which was slower for every layer of a LeNet.
                     entry = c * KH * KW + a * KW + b
                     weights = tl.load(w + o * R + entry, mask=o < O, other=0.0)
@@ -84,13 +84,13 @@ if find_spec("triton") is not None:
     ):
         """Entries ``first`` to ``first + BR`` of the patches at output pixels p, (BR, BP).
 
-        Also where those entries stand in a row of weights, (BR,). Pixels run along the last
-        dimension, so that neighbours are read together.
+        Also returns the positions of those entries in a row of weights, (BR,). Pixels run along the
+        last dimension, so that neighbours are read together.
         """
         n = p // (OH * OW)
         i = p % (OH * OW) // OW - PAD
         j = p % OW - PAD
-        if C % BR == 0:  # one place in the window and BR channels: no arithmetic for each entry
+        if C % BR == 0:  # one window position and BR channels: no arithmetic per entry
             c = first % C + tl.arange(0, BR)
             a = first // C // KW
             b = first // C % KW
@@ -163,7 +163,7 @@ if find_spec("triton") is not None:
         partial,
         N,
         K,
-        TILES: tl.constexpr,  # of BP pixels, in one split
+        TILES: tl.constexpr,  # tiles of BP pixels in one split
         C: tl.constexpr,
         H: tl.constexpr,
         W: tl.constexpr,
@@ -178,7 +178,7 @@ if find_spec("triton") is not None:
         BO: tl.constexpr,
         DOT: tl.constexpr,
     ):
-        """The part of BO × BR weights' gradient that TILES · BP pixels of one model add."""
+        """The contribution of TILES · BP pixels of one model to the gradient of BO × BR weights."""
         split = tl.program_id(0)
         k = tl.program_id(1).to(tl.int64)
         R: tl.constexpr = C * KH * KW

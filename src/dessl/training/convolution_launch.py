@@ -1,8 +1,8 @@
-"""Which kernel of :mod:`dessl.training.convolution_kernels` is run, and in which tiles.
+"""Choose a kernel of :mod:`dessl.training.convolution_kernels` and its tiles, and run it.
 
 Few maps are summed by plain multiplications, pixel by pixel; many maps, and all gradients of
-weights, are products of tiles on tensor cores, in three passes of ``tf32x3`` that keep float32's
-own accuracy. The sizes are what was fastest for LeNets on an H200.
+weights, are products of tiles on tensor cores, in three passes of ``tf32x3``, which keep the
+accuracy of float32. The sizes were the fastest for LeNets on an H200.
 """
 
 from typing import Any
@@ -13,8 +13,8 @@ from torch import Tensor
 from dessl.training import convolution_kernels as kernels
 
 PRECISION = "tf32x3"
-FEW_MAPS = 16  # up to which plain multiplications are faster
-MOST_SPLITS = 32  # partial sums of a weight gradient
+FEW_MAPS = 16  # largest number of maps for which plain multiplications are faster
+MOST_SPLITS = 32  # largest number of partial sums of a weight gradient
 
 
 def _shapes(x: Tensor, weight_shape: torch.Size, padding: int) -> dict[str, Any]:
@@ -39,9 +39,9 @@ def convolved(x: Tensor, weight: Tensor, bias: Tensor, padding: int, *, relu: bo
 
     Args:
         x: Rows of each model.
-        weight: Of each model.
-        bias: (K, O).
-        padding: Zeros on each side.
+        weight: Weights of each model.
+        bias: Biases of each model, (K, O).
+        padding: Number of zeros on each side.
         relu: Whether negative results become zero.
     """
     shapes = _shapes(x, weight.shape, padding)

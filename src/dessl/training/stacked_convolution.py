@@ -1,8 +1,8 @@
-"""The convolution of K models at once as a PyTorch operator, with gradients and under vmap.
+"""The convolution of K models at once as a PyTorch operator, with gradients and vmap support.
 
-``torch.func.vmap`` makes one grouped convolution of K convolutions, which cuDNN computes slowly for
-the few channels of small networks. Here the batching rule is ours: on CUDA the kernels of
-:mod:`dessl.training.convolution_launch`, elsewhere model by model.
+``torch.func.vmap`` turns K convolutions into one grouped convolution, which cuDNN computes slowly
+for the few channels of small networks. This module has its own batching rule: on CUDA the kernels
+of :mod:`dessl.training.convolution_launch`, elsewhere model by model.
 """
 
 import copy
@@ -18,13 +18,13 @@ from torch.nn.grad import conv2d_weight
 
 @torch.library.custom_op("dessl::stacked_conv2d", mutates_args=())
 def stacked_conv2d(x: Tensor, weight: Tensor, bias: Tensor, padding: int, relu: bool) -> Tensor:
-    """Convolve x (K, n, C, H, W) with weights (K, O, C, kh, kw), stride 1, zeros around.
+    """Convolve x (K, n, C, H, W) with weights (K, O, C, kh, kw), stride 1, zero padding.
 
     Args:
         x: Rows of each model.
         weight: Weights of each model.
-        bias: (K, O).
-        padding: Zeros on each side.
+        bias: Biases of each model, (K, O).
+        padding: Number of zeros on each side.
         relu: Whether negative results become zero.
 
     >>> x, weight = torch.ones(3, 2, 1, 4, 4), torch.ones(3, 5, 1, 2, 2)
@@ -77,7 +77,7 @@ def _gradients(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         slope = torch.where(out[0] > 0, slope, 0.0)
     to_x, to_weight, to_bias = None, None, None
     if ctx.needs_input_grad[0]:
-        # A convolution of the slopes with the windows turned round, zeros up to the old borders.
+        # A convolution of the slopes with the rotated windows, zero-padded to the input's size.
         turned = weight.flip(3, 4).transpose(1, 2)
         nothing = weight.new_zeros(turned.shape[:2])
         to_x = stacked_conv2d(slope, turned, nothing, weight.shape[3] - 1 - ctx.padding, False)
@@ -114,11 +114,11 @@ def _(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[Tensor, 
 
 
 class MappedConv2d(nn.Module):
-    """A ``Conv2d`` of square windows and stride 1, with the ReLU after it, through :func:`conv2d`.
+    """A ``Conv2d`` with square windows and stride 1, and the ReLU after it, by :func:`conv2d`.
 
     Args:
-        original: The layer, whose parameters it takes over.
-        relu: Whether a ReLU follows, which the kernel then does on its way out.
+        original: The layer, whose parameters are shared.
+        relu: Whether a ReLU follows, which the kernel then includes.
     """
 
     def __init__(self, original: nn.Conv2d, *, relu: bool) -> None:
@@ -134,7 +134,7 @@ class MappedConv2d(nn.Module):
 
 
 def fits(layer: nn.Module) -> bool:
-    """Whether :class:`MappedConv2d` computes what a layer does.
+    """Whether :class:`MappedConv2d` computes the same as a layer.
 
     >>> fits(nn.Conv2d(1, 6, 5)), fits(nn.Conv2d(1, 6, 5, stride=2))
     (True, False)
@@ -151,7 +151,7 @@ def fits(layer: nn.Module) -> bool:
 
 
 def with_mapped_convolutions(model: nn.Module) -> nn.Module:
-    """A copy of the model, of the same state, in which every fitting layer is mapped fast."""
+    """A copy of the model with the same state, in which every supported layer is mapped fast."""
     model = copy.deepcopy(model)
     for parent in list(model.modules()):
         children = [*parent.named_children(), ("", nn.Identity())]

@@ -1,6 +1,6 @@
-"""K models of one architecture as one: their parameters stacked, their passes one computation.
+"""K models of one architecture as one: stacked parameters, and one computation per pass.
 
-What cannot be computed for K models at once is refused before training starts.
+Anything that cannot be computed for K models at once is rejected before training starts.
 """
 
 import copy
@@ -25,8 +25,8 @@ State: TypeAlias = dict[str, Tensor]
 
 Mapped: TypeAlias = Callable[[State, State, Tensor], Tensor]
 
-PROBED = 6  # rows of each model
-CONFIDENT = 20.0  # so that thresholds are passed by untrained models too
+PROBED = 6  # rows of each model to try
+CONFIDENT = 20.0  # scale of logits, so that untrained models exceed thresholds too
 ALONE = "Train its runs one by one, with dessl.train."
 
 
@@ -36,7 +36,7 @@ class StackedModel:
     Args:
         models: Models of one architecture, each with its own state. They are copied.
         fast: Whether convolutions go through :func:`~dessl.training.stacked_convolution.conv2d`
-            rather than PyTorch's grouped convolution; the same values either way.
+            rather than PyTorch's grouped convolution; the values are the same.
 
     >>> models = [nn.Linear(2, 3) for _ in range(4)]
     >>> x = torch.ones(4, 5, 2)
@@ -56,7 +56,7 @@ class StackedModel:
             for layer in self._template.modules():
                 if isinstance(layer, nn.modules.batchnorm._NormBase):
                     layer.register_forward_pre_hook(_fine_enough)
-        self._twins = _twins(models[0])  # on "meta" layers no longer share a parameter
+        self._twins = _twins(models[0])  # on "meta", layers no longer share parameters
         self._mapped: Mapped = vmap(self._one, randomness="different")
         self._compiled: Mapped | None = None
         self._strict = False
@@ -67,16 +67,17 @@ class StackedModel:
         return logits
 
     def compile(self, *, strict: bool = False) -> None:
-        """Fuse what lies between the products, from the next pass on.
+        """Compile the passes, from the next one on, to fuse the operations between the products.
 
         Args:
-            strict: Whether a compiler that fails is an error; else a warning, and no compiling.
+            strict: Whether a failing compiler is an error; otherwise it is a warning, and passes
+                run uncompiled.
         """
         self._compiled = torch.compile(self._mapped, fullgraph=True, dynamic=False)
         self._strict = strict
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Logits (K, n, classes) of rows (K, n, ...), in training mode: BatchNorm moves on."""
+        """Logits (K, n, classes) of rows (K, n, ...), in training mode: updates BatchNorm."""
         if self._compiled is not None:
             try:
                 return self._compiled(self.parameters, self.buffers, x)
@@ -91,9 +92,9 @@ class StackedModel:
         """The models as a function of all their rows in one dimension, for a surrogate.
 
         Args:
-            n: Rows of each model: the first n rows of x are the first model's, and so on.
-                Several views of them are one after the other: (views · K · n, ...).
-            training: Whether the pass is one of training, or :meth:`predicted`.
+            n: Number of rows of each model: the first n rows of x are the first model's, and so on.
+                Several views of them follow each other: (views · K · n, ...).
+            training: Whether this is a training pass; otherwise :meth:`predicted` is used.
         """
         of_stack = self if training else self.predicted
 
@@ -111,7 +112,7 @@ class StackedModel:
 
     @torch.no_grad()
     def predicted(self, x: Tensor, parameters: State | None = None) -> Tensor:
-        """Logits (K, n, classes) of rows (K, n, ...), in evaluation mode; nothing moves."""
+        """Logits (K, n, classes) of rows (K, n, ...), in evaluation mode; nothing is updated."""
         self._template.eval()
         try:
             return vmap(self._one)(parameters or self.parameters, self.buffers, x)
@@ -120,13 +121,13 @@ class StackedModel:
 
 
 def _fine_enough(layer: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
-    """On a CPU, BatchNorm under vmap takes no half precision beside statistics in float32."""
+    """On a CPU, BatchNorm under vmap does not accept half precision with float32 statistics."""
     x, *rest = given
     return (_checks.summable(x), *rest)
 
 
 def _twins(model: nn.Module) -> dict[str, str]:
-    """Further names of parameters that layers share, and the first name of each."""
+    """Other names of parameters that layers share, with the first name of each."""
     first = {id(parameter): name for name, parameter in model.named_parameters()}
     every = model.named_parameters(remove_duplicate=False)
     return {name: first[id(p)] for name, p in every if first[id(p)] != name}
@@ -142,7 +143,7 @@ def _check_alike(models: Sequence[nn.Module]) -> None:
     for number, other in enumerate(shapes):
         if other != shapes[0] or type(models[number]) is not type(models[0]):
             raise ValueError(
-                f"all models must be of one architecture; number {number} differs from number 0. "
+                f"all models must have one architecture; number {number} differs from number 0. "
                 "Train populations of one architecture each."
             )
 
@@ -150,16 +151,16 @@ def _check_alike(models: Sequence[nn.Module]) -> None:
 def check_stackable(
     surrogate: Surrogate, models: Sequence[nn.Module], data: SemiData, *, fast: bool
 ) -> None:
-    """Refuse models that cannot be stacked, and a surrogate whose H would not be its H alone.
+    """Reject models that cannot be stacked, and surrogates whose H would differ in a stack.
 
-    A surrogate says itself whether it has state. Random draws, rows that depend on one another and
-    passes that must leave no trace are found by trying: two models' rows together must give what
-    each model's rows give alone.
+    A surrogate reports itself whether it has state. Random draws, rows that depend on each other
+    and passes that must not change buffers are found by a trial: two models' rows together must
+    give the same values as each model's rows alone.
 
     Args:
-        surrogate: The term.
-        models: Two at least, or one that is then taken twice; on the data's device.
-        data: The first rows are tried.
+        surrogate: The surrogate to check.
+        models: At least two models, or one that is then used twice; on the data's device.
+        data: The data, whose first rows are tried.
         fast: Same as in :class:`StackedModel`.
     """
     check_initialised(models[0])
@@ -190,16 +191,16 @@ def _check_alone(surrogate: Surrogate, model: nn.Module, rows: Rows, joint: Scor
     pairs = zip(joint, alone, strict=True)
     if not all(torch.allclose(one, other, rtol=1e-3, atol=1e-3) for one, other in pairs):
         raise ValueError(
-            f"{name} gives other values for the rows of two models together than for each "
-            "model's alone: it draws at random, or its rows depend on one another, so its runs "
+            f"{name} gives different values for the rows of two models together than for each "
+            "model's alone: it draws at random, or its rows depend on each other, so its runs "
             f"cannot be trained as a population. {ALONE}"
         )
 
 
 class _Probe(nn.Module):
-    """A model in evaluation mode, sure of itself, that counts its passes in two ways.
+    """A model in evaluation mode, with confident outputs, that counts its passes in two ways.
 
-    A pass on copies of its buffers moves ``passes`` but not ``traces``.
+    A pass on copies of its buffers increases ``passes`` but not ``traces``.
     """
 
     traces: Tensor

@@ -1,4 +1,4 @@
-"""Runs of one architecture that are trained as one: all that changes between two of their steps."""
+"""Runs of one architecture that are trained as one, with all state that changes between steps."""
 
 import dataclasses
 import hashlib
@@ -29,12 +29,12 @@ from dessl.training.watch import Validation
 
 @dataclasses.dataclass(frozen=True)
 class PopulationRun:
-    """What one run of a population has of its own.
+    """The settings of one run of a population.
 
     Args:
         seed: Seed of its initial weights and its streams.
         draw: Which rows are labelled, held out for validation, and unlabelled.
-        lam: λ, its peak.
+        lam: Peak value of λ.
         risk: A key of ``dessl.risk.RISKS``.
     """
 
@@ -52,19 +52,19 @@ class PopulationRun:
 
 
 class Population(Trainable):
-    """Runs of one architecture, one plan except for seed, λ and risk, and one kind of batch.
+    """Runs with the same architecture, kind of batch and plan, except for seed, λ and risk.
 
     Args:
-        models: One for each run, on the data's device.
-        surrogate: Without state.
-        data: With all labels that any draw uses.
+        models: One model for each run, on the data's device.
+        surrogate: Surrogate without state.
+        data: Data with all labels that any draw uses.
         runs: What differs between runs, sorted by risk.
-        plan: Plan that they share.
+        plan: Plan that all runs share.
         transform: Transform of rows in evaluation.
     """
 
     save_seconds = 60.0
-    keep_logits = False  # of validation rows, at every evaluation
+    keep_logits = False  # whether to keep the validation rows' logits of every evaluation
 
     def __init__(
         self,

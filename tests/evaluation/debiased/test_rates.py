@@ -108,7 +108,7 @@ def test_a_recall_of_rows_that_are_all_hit_has_the_exact_bound() -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"metric": "recall"}, r"of one class, and there are 3.*positive="),
+        ({"metric": "recall"}, r"for one class, and there are 3.*positive="),
         ({"metric": "tpr", "positive": 1}, "needs a threshold"),
         ({"metric": "macro_f1", "positive": 1}, "over all classes; omit positive"),
         ({"metric": "recall", "positive": 1, "threshold": 0.5}, "no threshold"),

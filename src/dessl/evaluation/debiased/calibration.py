@@ -6,11 +6,11 @@ The estimate is s T, with s in [0, 1] such that gaps s ḡ_b would give the obse
 
     Σ_b w_b E|N(s ḡ_b, σ_b²)| = T,   σ_b² = ( Σ_i (g_i − ḡ_b)² + f_b(1 − f_b) ) / m_b²
 
-and s = 0 if a calibrated model would give as much. f_b is the bin's mean confidence: one
-pseudo-row, so that a bin whose few labelled rows are all correct still has some variance. (The
-noise in w_b, from all rows, is small in comparison.) For a calibrated model T is above its mean in
-half of all samples, so s T remains biased upwards there, by about a third of the bias of T. How
-much that is, is simulated and returned with the estimate.
+and s = 0 if a calibrated model would give a T this large on average. f_b is the bin's mean
+confidence: one pseudo-row, so that a bin whose few labelled rows are all correct still has some
+variance. (The noise in w_b, from all rows, is small in comparison.) For a calibrated model T is
+above its mean in half of all samples, so s T remains biased upwards there, by about a third of the
+bias of T. Its mean for a calibrated model is simulated and returned with it.
 """
 
 from typing import NamedTuple
@@ -44,8 +44,8 @@ class ECEEstimate(NamedTuple):
         edges: Edges of the bins, (bins + 1,).
         weights: Share of all rows in each bin, (bins,).
         gaps: Mean of 1[right] − confidence over each bin's labelled rows, (bins,).
-        n_labelled: m.
-        n_unlabelled: n_u.
+        n_labelled: Number m of labelled rows.
+        n_unlabelled: Number n_u of unlabelled rows.
         confidence: Nominal coverage.
         if_calibrated: The mean that ``value`` would have if the model were calibrated: noise alone.
     """
@@ -102,7 +102,7 @@ def estimate_ece(
         probabilities_labelled: Predicted probabilities of the labelled rows, (m, classes), m ≥ 3.
         y: Their labels, (m,).
         probabilities_unlabelled: Predicted probabilities of the unlabelled rows, (n_u, classes);
-            if none, bins and weights come from the labelled rows.
+            without them, bins and weights come from the labelled rows.
         n_bins: Number of bins; by default one per ten labelled rows, from 2 to 15. Bins without
             labelled rows are merged with a neighbour.
         spacing: ``"equal_mass"`` over all rows, or ``"equal_width"``.
@@ -175,7 +175,7 @@ def _gaps(sample: Sample, bins: int, spacing: Spacing) -> Gaps:
 
 
 def _without_noise(means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
-    """Return s T of each sample of gaps (samples, bins): s ḡ gives T on average."""
+    """Return s T for each sample of gaps (samples, bins), such that s ḡ gives T on average."""
     observed = means.abs() @ weights
     low, high = torch.zeros_like(observed), torch.ones_like(observed)
     for _ in range(30):

@@ -1,8 +1,8 @@
 """Confidence bounds for a calibration error, valid for any shape of miscalibration.
 
-Both invert the distribution of T = Σ_b w_b |ḡ_b| along the least favourable shape. Noise adds
-E|μ + σZ| − |μ| to a bin with gap μ, which is convex and decreases in |μ|/σ: of all gaps with the
-same Σ_b w_b |μ_b|, those with μ_b ∝ σ_b have the smallest E T (used for the upper bound), and a
+Both bounds invert the distribution of T = Σ_b w_b |ḡ_b| along the least favourable shape. Noise
+adds E|μ + σZ| − |μ| to a bin with gap μ, which is convex and decreases in |μ|/σ: of all gaps with
+the same Σ_b w_b |μ_b|, those with μ_b ∝ σ_b have the smallest E T (used for the upper bound), and a
 single gap in one low-noise bin has nearly the largest (used for the lower bound). If rows are few
 and confident, binomial counts vary more than normal noise with the observed variance: the lower
 bound is therefore capped at the one from binomial counts, along the observed gaps.
@@ -18,7 +18,7 @@ from dessl.evaluation.debiased.intervals import Bounds, Tail
 
 _Quantiles: TypeAlias = Callable[[Tensor], Tensor]
 
-ROUNDING = 1e-12  # of a T
+ROUNDING = 1e-12  # rounding error of T
 SURPRISE = 0.02  # variance of a pseudo-row: bins that seem certain may still have some error
 
 
@@ -29,8 +29,8 @@ class Gaps(NamedTuple):
     weights: Tensor  # share of all rows
     labelled: Tensor  # number of labelled rows
     confidences: Tensor  # mean over the labelled rows
-    means: Tensor  # of 1[right] − confidence
-    variances: Tensor  # of the means
+    means: Tensor  # mean of 1[right] − confidence
+    variances: Tensor  # variances of the means
     calibrated: Tensor  # variances of the means if the model is calibrated
 
 

@@ -1,26 +1,26 @@
 """Which of two models is better, from few labelled and many unlabelled rows.
 
 The paired difference D = L_a − L_b of each labelled row is debiased by its expectation under the
-models, as one model's L is by its H. D is large on the few rows on which the models differ, so its
-variance over the labelled rows is very uncertain: those of large D may be missing. But where the
-models differ is seen in every row. With s_i = E[r_i²], the label drawn from the mean of the models'
-probabilities, the variance is a ratio estimate,
+models, just as one model's L is by its H. D is large on the few rows on which the models differ, so
+its variance over the labelled rows is very uncertain: rows with a large D may be missing. But every
+row, labelled or not, shows whether the models differ on it. With s_i = E[r_i²], the label drawn
+from the mean of the models' probabilities, the variance is a ratio estimate,
 
     V(r) = mean_all s · Σ_L r² / Σ_L s,
 
-with two pseudo-rows of the mean s in both sums, times 1 + 4/m: the ratio is itself uncertain, and
-fitted to the rows that λ is fitted to.
+with two pseudo-rows of the mean s in both sums. It is multiplied by 1 + 4/m, because the ratio is
+itself uncertain and uses the same rows as λ.
 
 If rows were labelled by design, V(θ̂) is a mean of s over all rows, each times the weight â that it
 would have if it were labelled: that of its stratum, or else the mean weight of the labelled rows of
 its predicted class (:func:`likely_weights`). Rows with large s may be labelled more or less often
 than others, so log â has a slope in log s, shrunk as λ is; and the mean is multiplied by how much
-heavier the labelled rows are than likely, Σ_L a² s / Σ_L a â s. 0–1 losses have no slope: the few
-rows on which the models differ do not tell it. In the ratio, row i counts a_i^1.25, between its
-share of the population, which is steadier, and its share a_i² of V(θ̂), which is right where heavy
-rows have another ratio; the factor is 1 + 2/m.
+heavier the labelled rows are than likely, Σ_L a² s / Σ_L a â s. For 0–1 losses there is no slope:
+the few rows on which the models differ cannot determine it. In the ratio, row i has weight
+a_i^1.25, between its share of the population, which is more stable, and its share a_i² of V(θ̂),
+which is correct if heavy rows have a different ratio; the factor is 1 + 2/m.
 
-For accuracy and error, models that predict the same class have the same L whatever the label. There
+For accuracy and error, models that predict the same class have the same L for any label. There
 V(r) is at least that of one row on which the models differ, and no bound is farther from 0 than the
 share of rows on which they may differ, which all rows help to estimate.
 """
@@ -71,9 +71,9 @@ ComparedName = MetricName | Literal["wins"]
 IMAGINED_ROWS = 2
 RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share
 RATIO_ROWS_WEIGHTED = 2  # the same if rows have weights, whose ratio hardly depends on λ
-RATIO_POWER = 1.25  # of the weights
-LEAST_SIZE = 0.2  # of the mean s, added to s before its logarithm is taken
-TRUSTED_ROWS = 8  # for how many rows the likely weights count when labelled ones correct them
+RATIO_POWER = 1.25  # power of the weights in the ratio
+LEAST_SIZE = 0.2  # fraction of the mean s, added to s before its logarithm is taken
+TRUSTED_ROWS = 8  # pseudo-rows that shrink the correction of the likely weights
 
 
 class ModelComparison(NamedTuple):
@@ -83,20 +83,20 @@ class ModelComparison(NamedTuple):
         difference: The debiased estimate.
         low: Lower confidence bound; the minimum possible value for ``alternative="smaller"``.
         high: Upper confidence bound; the maximum possible value for ``alternative="larger"``.
-        p_value: For the null hypothesis that the models are equal (one-sided: that a's metric is
-            not larger, or not smaller), from the same t as the interval.
+        p_value: p-value of the null hypothesis that the models are equal (one-sided: that a's
+            metric is not larger, or not smaller), from the same t as the interval.
         labelled_only: Value and interval without the unlabelled rows.
         lam: λ.
-        correlation: Of L_a − L_b and its proxy over the labelled rows.
-        n_labelled: m.
-        n_unlabelled: n_u.
-        metric: Its name; for a loss, a negative difference favours model a.
+        correlation: Correlation of L_a − L_b and its proxy over the labelled rows.
+        n_labelled: Number m of labelled rows.
+        n_unlabelled: Number n_u of unlabelled rows.
+        metric: Name of the metric; for a loss, a negative difference favours model a.
         confidence: Nominal coverage.
         alternative: Which bounds were requested.
         clip: The largest cross-entropy of a row; None for other metrics.
-        effective_labels: The number of equally weighted labels that are worth as much.
-        shift_p_value: Of the test whether unlabelled rows look like labelled ones; NaN if it was
-            not made.
+        effective_labels: The number of equally weighted labels with the same precision.
+        shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
+            not tested.
     """
 
     difference: float
@@ -137,18 +137,18 @@ def compare_models(
     """Estimate the difference of two models' metrics on the same rows, with interval and p-value.
 
     The interval is Student's t. For the Brier score and the cross-entropy it is approximate if few
-    labelled rows distinguish the models, as any interval is.
+    labelled rows distinguish the models, like any interval.
 
     Args:
-        metric: As in :func:`estimate_metric`; or ``"wins"``: the share of rows to whose label a
-            gives more probability than b, minus the share where it gives less.
+        metric: Same as in :func:`estimate_metric`; or ``"wins"``: the share of rows for which a
+            gives the label more probability than b does, minus the share for which it gives less.
         probabilities_a_labelled: Model a's probabilities of the labelled rows, (m, classes), m ≥ 3.
-        probabilities_b_labelled: Model b's, of the same rows.
+        probabilities_b_labelled: Model b's probabilities of the same rows.
         y: Their labels, (m,).
         probabilities_a_unlabelled: Model a's probabilities of the unlabelled rows, (n_u, classes).
-        probabilities_b_unlabelled: Model b's, of the same rows. Without unlabelled rows the result
-            is a paired t-interval with two pseudo-rows.
-        positive: As in :func:`estimate_metric`, as all arguments down to ``check_shift``.
+        probabilities_b_unlabelled: Model b's probabilities of the same rows. Without unlabelled
+            rows the result is a paired t-interval with two pseudo-rows.
+        positive: Same as in :func:`estimate_metric`, like the arguments down to ``check_shift``.
         threshold: For ``"tpr"`` and ``"fpr"``.
         clip: The largest cross-entropy of a row; it must be finite.
         propensity: The probability with which each labelled row was chosen for labelling, (m,).
@@ -209,14 +209,14 @@ def compared_fit(sample: Sample, design: Design | None) -> Fit:
         return fitted(sample)
     some = len(sample.unlabelled.h) > 0
     fit = best_design(sample, design) if some else designed(sample, design)
-    # All rows tell the variance, not the heavy ones alone.
+    # The variance comes from all rows, not only from the heavy ones.
     fewer = 1 + int(design.strata.max()) + bool(fit.lam)
     degrees = max(1.0, float(len(sample.loss) - fewer))
     return fit._replace(degrees=degrees, likely=likely_weights(sample, design) if some else None)
 
 
 def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
-    """V(r): what the models expect over all rows, times how far labelled rows deviate from it."""
+    """V(r): the mean that the models expect over all rows, times the observed-to-expected ratio."""
     moments = torch.cat([sample.labelled.moments, sample.unlabelled.moments], dim=1)
     line = fit.beliefs + (moments[0] - fit.beliefs).mean()
     expected = moments_about(moments, line)[0].clamp(min=0)
@@ -226,13 +226,13 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
         every = torch.ones_like(fit.residuals)
         ratio = _ratio(every, fit.scaled_residuals.square(), expected, IMAGINED_ROWS * mean)
         variance = (1 + RATIO_ROWS / len(fit.residuals)) * ratio * mean
-        # Of 0–1 losses at least one row may differ.
+        # For 0–1 losses, at least one row may differ.
         return max(variance, 1 / fit.labels) if zero_one else variance
     m = len(fit.residuals)
     weights = fit.labels * fit.weights
     observed = (fit.scaled_residuals / fit.weights).square() / (m * fit.labels)
     weighted = _weighted_mean(fit, weights, expected, sloped=not metric.binary)
-    weight = weighted / mean if mean else 0.0  # of the rows that decide
+    weight = weighted / mean if mean else 0.0  # mean weight of the rows that matter most
     few = IMAGINED_ROWS * mean * weight ** (RATIO_POWER - 1)
     ratio = _ratio(weights**RATIO_POWER, observed, expected, few)
     variance = (1 + RATIO_ROWS_WEIGHTED / m) * ratio * weighted
@@ -240,13 +240,13 @@ def row_variance(fit: Fit, sample: Sample, metric: Metric) -> float:
 
 
 def _ratio(counted: Tensor, observed: Tensor, expected: Tensor, few: float) -> float:
-    """The sum over labelled rows of one over that of the other, with some pseudo-rows in both."""
+    """The ratio of two sums over labelled rows, with some pseudo-rows in both."""
     total = float(counted @ expected[: len(counted)]) + few
     return (float(counted @ observed) + few) / total if total else 0.0
 
 
 def _weighted_mean(fit: Fit, weights: Tensor, expected: Tensor, *, sloped: bool) -> float:
-    """The mean of s over all rows, times their likely weights; the mean weight counts as one."""
+    """The mean of s over all rows, times their likely weights in units of the mean weight."""
     m = len(weights)
     heavy = float(weights.square() @ expected[:m])
     if fit.likely is None:  # no unlabelled rows
@@ -264,12 +264,12 @@ def _slope_factors(weights: Tensor, likely: Tensor, expected: Tensor) -> Tensor:
     """How much heavier a row is than its class, by its s: exp(β log s), (n,).
 
     β is the slope of log(a/â) on log s over the labelled rows, standardised, with two pseudo-rows
-    of slope 0, and shrunk as James and Stein do. The factors keep the mean weight.
+    of slope 0, and shrunk as by James and Stein. The factors keep the mean weight.
     """
     m, few = len(weights), IMAGINED_ROWS / len(weights)
     size = torch.log(expected + LEAST_SIZE * expected.mean())
     spread = float(size.std(unbiased=False))
-    if not spread > 0:  # all rows are alike, or no row can differ
+    if not spread > 0:  # all rows have the same s, or no row can differ
         return torch.ones_like(expected)
     size = (size - size.mean()) / spread
     share = weights / weights.sum()
@@ -287,7 +287,7 @@ def _slope_factors(weights: Tensor, likely: Tensor, expected: Tensor) -> Tensor:
 
 
 def _reach(metric: Metric, tail: Tail, sample: Sample) -> float:
-    """The largest possible difference: for hits, the upper bound of the share that differs."""
+    """The largest possible difference: for hits, an upper bound of the share of differing rows."""
     span = metric.high - metric.low
     if not metric.binary or metric.smooth:
         return span
@@ -314,7 +314,7 @@ def _p_value(fit: Fit, variance: float, alternative: Alternative) -> float:
     from scipy import special
 
     error = fit.standard_error(variance)
-    if error == 0:  # the models have the same losses on every row whatever its label
+    if error == 0:  # the models have the same loss on every row for any label
         return 1.0
     t = fit.value / error
     if alternative == "two-sided":

@@ -10,8 +10,8 @@ estimates the mean of L over the population. Row i moves it by
     c_i = a_i (r_i − r̄) + λ (H_i − mean_all H)/n,    r = L − λH,
 
 without the first term if it is unlabelled, where r̄ is the weighted mean of r over the labelled rows
-of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ makes that smallest: it
-is a regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
+of its stratum. V(θ̂) = Σ c_i² with residuals corrected for leverage, and λ minimises it: it is a
+regression slope over all rows. With equal a_i and one stratum this is the estimate for labels
 missing at random.
 """
 
@@ -30,18 +30,18 @@ from dessl.evaluation.debiased.shift import LEAST_LABELS, ShiftTest
 from dessl.theory import correlation
 
 LEAST_IN_STRATUM = 2
-LIKELY_ROWS = 2  # of the mean weight, added to each predicted class
+LIKELY_ROWS = 2  # pseudo-rows of the mean weight, added to each predicted class
 
 
 class Design(NamedTuple):
     """How rows were chosen for labelling.
 
     Attributes:
-        weights: a, the share of the population that each labelled row stands for, (m,), summing
-            to one.
+        weights: Weight a, the share of the population that each labelled row stands for, (m,),
+            summing to one.
         strata: The stratum of each labelled row, numbered from 0, (m,).
-        others: a of the unlabelled rows, had they been labelled, if strata tell it, (n_u,).
-        rows: The number of rows that the strata's sizes are known from; all of the sample if None.
+        others: Weight a that the unlabelled rows would have if labelled, if strata give it, (n_u,).
+        rows: Number of rows from which the strata's sizes are known; the whole sample if None.
     """
 
     weights: Tensor
@@ -112,7 +112,7 @@ def _drawn_shares(
         raise ValueError(
             f"every stratum needs labelled rows; '{strange[0]}' has none among "
             f"{int((others == strange[0]).sum())} unlabelled rows. Its labelling probability is 0, "
-            "so nothing can be said of it: label some of its rows, or leave them out."
+            "so it cannot be estimated: label some of its rows, or exclude them."
         )
     drawn = torch.bincount(number).double()
     place = torch.as_tensor(np.searchsorted(names, others))
@@ -130,7 +130,8 @@ def _propensities(propensity: "ArrayLike", labelled: int) -> Tensor:
     if not bool(((values > 0) & (values <= 1)).all()):
         raise ValueError(
             f"propensity must lie in (0, 1]; got values from {float(values.min()):.3g} to "
-            f"{float(values.max()):.3g}. A row that could not have been labelled stands for none."
+            f"{float(values.max()):.3g}. No weight can represent rows that "
+            "could not have been labelled."
         )
     return values
 
@@ -173,7 +174,7 @@ def designed(sample: Sample, design: Design, *, lam: float | None = None) -> Fit
     labels = design.effective_labels
     plain = float(a @ sample.loss)
     apart = float(a @ (sample.loss - loss_off - plain).square())
-    between = apart / (design.rows or n)  # the strata's sizes are those of a sample themselves
+    between = apart / (design.rows or n)  # the strata's sizes are estimates themselves
     return Fit(
         value=plain + lam * float(sample.every_h.mean() - a @ h),
         lam=lam,
@@ -199,11 +200,11 @@ def best_design(sample: Sample, design: Design) -> Fit:
 
 
 def likely_weights(sample: Sample, design: Design) -> Tensor:
-    """The weight â that each row would have if it were labelled, of two models, (m + n_u,).
+    """The weight â that each row would have if labelled, for two models, (m + n_u,).
 
-    Strata tell it. Otherwise it is that of the labelled rows of the same predicted class: among
-    rows labelled with probability π the mean of 1/π over the population is Σ a²/Σ a, taken with two
-    rows of the mean over all classes.
+    Strata determine it. Otherwise it is that of the labelled rows of the same predicted class:
+    among rows labelled with probability π the mean of 1/π over the population is Σ a²/Σ a, with two
+    pseudo-rows of the mean over all classes.
     """
     a = design.weights
     if design.others is not None:
@@ -229,7 +230,7 @@ def _off_stratum(values: Tensor, design: Design) -> Tensor:
 
 
 def _least_variance(moved: Tensor, towards: Tensor) -> float:
-    """The slope of one on the other, shrunk as James and Stein do, in [0, 1]."""
+    """The regression slope of one on the other, shrunk as by James and Stein, in [0, 1]."""
     square = float(towards @ towards)
     if square == 0:
         return 0.0

@@ -2,7 +2,7 @@
 
     mean_L L + λ ( mean_U H − mean_L H )
 
-is unbiased for the metric whatever the model predicts; if its expected losses H correlate with its
+is unbiased for the metric for any model; if its expected losses H correlate with its
 losses L, the interval is shorter than from the labelled rows alone. Rows must be labelled at
 random, which is tested (:mod:`dessl.evaluation.debiased.shift`), or with known probabilities
 (:mod:`dessl.evaluation.debiased.design`), and must not have been used for training.
@@ -67,17 +67,17 @@ class MetricEstimate(NamedTuple):
         bend: μ, if the estimate follows a curve λ H + μ G in H
             (:mod:`dessl.evaluation.debiased.fit`); 0 for a straight line.
         correlation: ρ(L, H) over the labelled rows.
-        n_labelled: m.
-        n_unlabelled: n_u.
-        metric: Its name.
+        n_labelled: Number m of labelled rows.
+        n_unlabelled: Number n_u of unlabelled rows.
+        metric: Name of the metric.
         confidence: Nominal coverage.
         alternative: Which bounds were requested.
         method: How the interval was computed.
         clip: The largest cross-entropy of a row; None for other metrics.
-        effective_labels: The number of equally weighted labels that are worth as much; m unless
+        effective_labels: The number of equally weighted labels with the same precision; m unless
             propensities or strata were given.
-        shift_p_value: Of the test whether unlabelled rows look like labelled ones; NaN if it was
-            not made.
+        shift_p_value: p-value of the test whether unlabelled rows look like labelled ones; NaN if
+            not tested.
     """
 
     value: float
@@ -214,8 +214,8 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     larger than that of the labelled rows alone. Cross-fitting has no such row, and stays unbiased.
     For ``"score"`` the line may be curved, if that shrinks the held-out residuals. For accuracy
     and error the line stays straight, because a few misses would determine the curve; its slope
-    may exceed the limit for other metrics. An AUC of very few rows of a class leaves unlabelled
-    rows out: its influences, and with them H, are too uncertain.
+    may exceed the limit for other metrics. An AUC with very few rows of a class does not use
+    unlabelled rows: its influences, and therefore H, are too uncertain.
     """
     if method == "cross_fit":
         return cross_fitted(sample)

@@ -24,19 +24,19 @@ from dessl.theory.lambda_estimate import ONE_SIDED_95
 LAM_RANGE = (0.0, 1.0)
 SEEN_OFF_LINE = 3.0  # Σr² needed before residuals of 0–1 losses give the slope's standard error
 ROUNDING = 1e-9  # fraction of a sum of squares that may be rounding
-LEAST_VARIANCE = 1e-24  # of L; less is rounding of weighted sums
+LEAST_VARIANCE = 1e-24  # smallest variance of L; less is rounding of weighted sums
 
 
 class Fit(NamedTuple):
     """The debiased mean, and the quantities its intervals need.
 
     Attributes:
-        value: θ̂.
-        lam: λ.
-        bend: μ; 0 for a straight line.
+        value: The estimate θ̂.
+        lam: The slope λ.
+        bend: Curve coefficient μ; 0 for a straight line.
         correlation: ρ(L, H) over the labelled rows.
         beliefs: B of the labelled and then the unlabelled rows, shape (m + n_u,).
-        residuals: r, centred, shape (m,).
+        residuals: Centred residuals r, shape (m,).
         leverage: Each labelled row's leverage in the regression of L, shape (m,).
         unlabelled_variance: V(B)/n_u.
         degrees: Degrees of freedom of the residuals.
@@ -45,8 +45,8 @@ class Fit(NamedTuple):
         plain: The mean of L over the labelled rows, with their weights.
         loss_variance: V(L).
         seen_variance: V(H) over the labelled rows.
-        weights: a, if rows were labelled by design (:mod:`dessl.evaluation.debiased.design`), (m,).
-        likely: The a that each row would have if it were labelled, (m + n_u,); for comparisons.
+        weights: Weights a if labelled by design (:mod:`dessl.evaluation.debiased.design`), (m,).
+        likely: Weight a that each row would have if labelled, (m + n_u,); for comparisons.
     """
 
     value: float
@@ -72,10 +72,10 @@ class Fit(NamedTuple):
 
     @property
     def unexplained(self) -> float:
-        """V(r)/V(L), the share of L's variance that H leaves; 1 if L does not vary."""
+        """V(r)/V(L), the share of L's variance that H does not explain; 1 if L does not vary."""
         if not self.loss_variance:
             return 1.0
-        if self.designed:  # weights may raise the variance above that of as many equal rows
+        if self.designed:  # unequal weights may raise the variance above that of equal ones
             return self.leverage_variance / self.loss_variance
         return min(1.0, self.row_variance / self.loss_variance)
 
@@ -142,7 +142,7 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
         correlation=correlation(loss, h),
         beliefs=beliefs,
         residuals=loss - loss.mean() - lam * centred_h,
-        # A row that alone sets the slope has leverage 1: its residual is 0 whatever its label.
+        # A row that alone sets the slope has leverage 1: its residual is 0 for any label.
         leverage=leverage.clamp(max=1 - 1 / len(h)),
         unlabelled_variance=extra,
         degrees=len(h) - (2 if lam else 1),
@@ -154,7 +154,7 @@ def fitted(sample: Sample, *, lam: float | None = None, most: float = LAM_RANGE[
 
 
 def without_rounding(variance: float) -> float:
-    """A variance, 0 where it is only rounding."""
+    """The variance, or 0 if it is only rounding."""
     return variance if variance > LEAST_VARIANCE else 0.0
 
 

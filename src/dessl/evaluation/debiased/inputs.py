@@ -1,4 +1,4 @@
-"""What estimates and comparisons take: a metric, rows, and how the rows were labelled."""
+"""Inputs of estimates and comparisons: a metric, rows, and how the rows were labelled."""
 
 import math
 import warnings
@@ -22,14 +22,14 @@ from dessl.evaluation.debiased.rates import RATES, rate_metric
 from dessl.evaluation.debiased.shift import ShiftTest, shift_test, warn_of_shift
 
 ALTERNATIVES = ("two-sided", "larger", "smaller")
-WINS = ("wins",)  # of two models only
+WINS = ("wins",)  # for two models only
 PAIRWISE_WINS = Metric(
     torch.zeros_like,
     0.0,
     1.0,
     binary=False,
     surprise=0.02,
-    pair=lambda a, b: (a - b).sign(),  # the model wins that gives the label more probability
+    pair=lambda a, b: (a - b).sign(),  # the model that gives the label more probability wins
 )
 
 
@@ -82,7 +82,7 @@ def _rows(matrices: Matrices) -> int:
 def _rate(
     asked: Asked, labelled: Matrices, y: ArrayLike, design: Design | None
 ) -> tuple[Metric, float]:
-    """A rate of one model, or the difference of two models' rates, and the labels it rests on."""
+    """A rate, or the difference of two models' rates, and the number of labels it is based on."""
     weights = None if design is None else design.weights
     found = [
         rate_metric(
@@ -100,7 +100,7 @@ def _rate(
 
 
 def _refuse_options(asked: Asked) -> None:
-    """Refuse options that a mean over rows does not have."""
+    """Reject options that a mean over rows does not have."""
     for option in ("positive", "threshold"):
         if getattr(asked, option) is not None:
             raise ValueError(

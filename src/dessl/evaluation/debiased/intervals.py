@@ -12,7 +12,7 @@ from dessl.evaluation.debiased.fit import Fit
 Alternative = Literal["two-sided", "larger", "smaller"]
 Method = Literal["score", "leverage_t", "cross_fit", "bootstrap"]
 
-AT_ONCE = 2**20  # resampled rows
+AT_ONCE = 2**20  # rows resampled at a time
 
 
 class Bounds(NamedTuple):

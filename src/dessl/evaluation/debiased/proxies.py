@@ -5,10 +5,12 @@
     brier      L = Σ_k (p_k − 1[k=y])²   H = 1 − Σ_k p_k²
     cross_entropy   L = min(−log p_y, clip)   H = Σ_k p_k min(−log p_k, clip)
 
-A sample mean says nothing of a loss without an upper bound that it has not seen, so no interval for
-a mean of −log p_y is valid. Each row's loss is therefore capped at ``clip``, by default −log 0.01.
+If a loss is unbounded, a sample says nothing about rare large values that it does not contain, so
+no interval for a mean of −log p_y is valid. Each row's loss is therefore capped at ``clip``, by
+default −log 0.01.
 
-H needs no label and is L's conditional mean if the model is calibrated; nothing here assumes that.
+H needs no label and is L's conditional mean if the model is calibrated; calibration is not assumed
+here.
 """
 
 import math
@@ -31,7 +33,7 @@ MetricName = MeanName | RateName
 
 CLIP = -math.log(0.01)  # the largest cross-entropy of a row, by default
 
-ENTRIES_AT_A_TIME = 2**19  # of a probability matrix, so a large one is never copied in full
+ENTRIES_AT_A_TIME = 2**19  # entries of a probability matrix; a large one is never copied in full
 
 
 class Metric(NamedTuple):
@@ -46,12 +48,12 @@ class Metric(NamedTuple):
             moments of L are computed, because a model may be overconfident.
         smooth: Whether the metric is not a mean but a smooth function of means in [0, 1], and L its
             value plus each row's influence (:mod:`dessl.evaluation.debiased.rates`).
-        share: Whether it is a share of some rows, as a recall is, and not an average of several or
-            an AUC, whose variance is less certain.
-        heavy: Whether a row's L may be many times the mean, as a cross-entropy may.
-        logit: Whether its bounds are those of its logit, as for an AUC.
-        left_out: What is added to L of the labelled rows for each possible label, (m, classes), in
-            their H: a labelled row is left out where L depends on single labelled rows.
+        share: Whether it is a share of some rows, such as a recall, rather than an average of
+            several or an AUC, whose variance is less certain.
+        heavy: Whether a row's L may be many times the mean, as for a cross-entropy.
+        logit: Whether bounds are computed on the logit scale, as for an AUC.
+        left_out: Correction added to L in the H of the labelled rows, for each possible label,
+            (m, classes): it leaves the row itself out where L depends on single labelled rows.
         pair: For two models, probabilities of both → L of each row for each possible label; None if
             that is the difference of the models' own values.
     """
@@ -95,13 +97,13 @@ METRICS: dict[str, Metric] = {
 
 
 class Proxies(NamedTuple):
-    """What the model expects of rows, without using their labels.
+    """The model's expectations for rows, without using their labels.
 
     Attributes:
         h: H, shape (n,).
         moments: E[L], E[L²], E[L³] with the label drawn from p, mixed with uniform labels by the
             metric's ``surprise``; shape (3, n).
-        predicted: Predicted classes, (n,); of two models, also whether they agree.
+        predicted: Predicted classes, (n,); for two models, also whether they agree.
     """
 
     h: Tensor
@@ -116,8 +118,8 @@ class Sample(NamedTuple):
         loss: L of the labelled rows, (m,).
         labelled: Their proxies.
         unlabelled: Proxies of the other rows.
-        labels: Number of labels that the metric rests on, m unless it is a rate: the rows of a
-            class, for its recall.
+        labels: Number of labels that the metric is based on: m, except for rates; for a recall, the
+            rows of its class.
     """
 
     loss: Tensor
@@ -127,7 +129,7 @@ class Sample(NamedTuple):
 
     @property
     def n_labels(self) -> float:
-        """The number of labels that the metric rests on."""
+        """The number of labels that the metric is based on."""
         return float(len(self.loss)) if self.labels is None else self.labels
 
     @property
@@ -158,13 +160,13 @@ def capped_cross_entropy(clip: float) -> Metric:
 
 
 def sampled(metric: Metric, labelled: Matrices, y: ArrayLike, unlabelled: Matrices) -> Sample:
-    """L and proxies of one model, or of the difference of two, in float64 on the CPU.
+    """L and proxies of one model, or of the difference between two, in float64 on the CPU.
 
     Args:
-        metric: Of :data:`METRICS`.
-        labelled: Probabilities of the m labelled rows, one matrix (m, classes) a model.
+        metric: One of :data:`METRICS`.
+        labelled: Probabilities of the m labelled rows, one matrix (m, classes) per model.
         y: Their labels, (m,), m ≥ 3.
-        unlabelled: Probabilities of the other rows, one matrix (n_u, classes) a model, or ().
+        unlabelled: Probabilities of the other rows, one matrix (n_u, classes) per model, or ().
 
     >>> sample = sampled(METRICS["brier"], ([[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]],), [0, 0, 0], ())
     >>> sample.loss
@@ -250,10 +252,10 @@ def _predicted(block: tuple[Tensor, ...]) -> Tensor:
 
 
 def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
-    """H of one model, or of the difference of two.
+    """H of one model, or of the difference between two.
 
     For accuracy and error the label is drawn from the mean of the two models' probabilities: rows
-    on which they agree then have H = 0, as they have L = 0. For the Brier score that difference
+    on which they agree then have H = 0, like L. For the Brier score that difference
     would be zero, so each model uses its own probabilities.
     """
     if len(block) == 1 or metric.binary or metric.pair is not None:

@@ -2,11 +2,11 @@
 
 Each is a smooth function of means, so that its estimate θ̂ from the labelled rows moves by the mean
 of their influences ψ. With L = θ̂ + ψ(x, y) the metric is a mean again, and H = θ̂ + Σ_k p_k ψ(x, k)
-is what the model expects of a row:
+is the model's expectation for a row:
 
     recall of class c      ψ = 1[y=c] (1[ŷ=c] − θ̂) / P(y=c)
     precision of class c   ψ = 1[ŷ=c] (1[y=c] − θ̂) / P(ŷ=c)
-    tpr, fpr               as the recall, with 1[p_c ≥ threshold] for 1[ŷ=c], over rows of class c
+    tpr, fpr               like the recall, with 1[p_c ≥ threshold] for 1[ŷ=c], over rows of class c
                            or of all other classes
     balanced accuracy      the mean of all recalls
     macro F1               the mean over c of
@@ -14,8 +14,8 @@ is what the model expects of a row:
     AUC of class c         1[y=c] (G(p_c) − θ̂) / P(y=c)  +  1[y≠c] (1 − F(p_c) − θ̂) / P(y≠c)
 
 with F and G the distributions of p_c over labelled rows of class c and of the others; ties count
-half. A labelled row is in F or G itself, which unlabelled ones are not: its H is therefore taken
-with F and G of the other rows, since H would otherwise be lower for labelled rows on average. The
+half. A labelled row is itself part of F or G, unlike an unlabelled one. Its H is therefore computed
+with F and G of the other rows; otherwise H would be lower for labelled rows on average. The
 probabilities and θ̂ are those of the labelled rows, weighted if they were drawn by design.
 """
 
@@ -38,10 +38,10 @@ Influence: TypeAlias = Callable[[Tensor], Tensor]  # probabilities → ψ for ea
 
 
 class Rate(NamedTuple):
-    """A rate: its value over the labelled rows, the influence of a row, and how many rows count.
+    """A rate: its value over the labelled rows, a row's influence, and the number of rows used.
 
-    ``left_out`` is what is added to the labelled rows' ψ for each possible label, (m, classes), if
-    the row itself is left out where ψ depends on single rows.
+    ``left_out`` is added to the labelled rows' ψ for each possible label, (m, classes), to leave
+    the row itself out where ψ depends on single rows.
     """
 
     value: float
@@ -65,17 +65,17 @@ def rate_metric(
     positive: int | None = None,
     threshold: float | None = None,
 ) -> tuple[Metric, float]:
-    """A rate as a metric with L = θ̂ + ψ, and the number of labelled rows that it rests on.
+    """A rate as a metric with L = θ̂ + ψ, and the number of labelled rows that it is based on.
 
     Args:
-        name: Of :data:`RATES`.
-        probabilities: Of the labelled rows, (m, classes).
+        name: One of :data:`RATES`.
+        probabilities: Predicted probabilities of the labelled rows, (m, classes).
         y: Their labels, (m,).
-        weights: Of the labelled rows, (m,); equal by default.
+        weights: Weights of the labelled rows, (m,); equal by default.
         positive: The class of recall, precision, tpr, fpr and AUC. With two classes it is class 1
             by default. The AUC of more classes is by default the mean of all one-versus-rest AUCs.
-        threshold: The probability of the class from which on tpr and fpr count a row as positive;
-            with two classes 0.5 by default.
+        threshold: The probability of the class from which tpr and fpr count a row as positive; with
+            two classes, 0.5 by default.
 
     >>> p = [[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]]
     >>> metric, labels = rate_metric("recall", p, [0, 1, 1, 1])
@@ -118,7 +118,7 @@ def rate_metric(
 def _class(name: str, positive: int | None, classes: int) -> int | None:
     if name not in (*OF_ONE_CLASS, "auc"):
         if positive is not None:
-            raise ValueError(f"{name} is over all classes; omit positive={positive}.")
+            raise ValueError(f"{name} is an average over all classes; omit positive={positive}.")
         return None
     if positive is None:
         if classes == 2:
@@ -126,8 +126,8 @@ def _class(name: str, positive: int | None, classes: int) -> int | None:
         if name == "auc":
             return None
         raise ValueError(
-            f"{name} is of one class, and there are {classes}. Pass positive=, a class number from "
-            f"0 to {classes - 1}."
+            f"{name} is for one class, and there are {classes}. Pass positive=, a class number "
+            f"from 0 to {classes - 1}."
         )
     return _checks.whole_number("positive", positive, low=0, high=classes - 1)
 
@@ -141,7 +141,7 @@ def _threshold(name: str, threshold: float | None, classes: int) -> float:
         if classes > 2:
             raise ValueError(
                 f"{name} needs a threshold with more than two classes. Pass threshold=, the "
-                "probability of the class from which on a row counts as positive."
+                "probability of the class from which a row counts as positive."
             )
         return 0.5
     return _checks.number("threshold", threshold, low=0.0, high=1.0)
@@ -161,9 +161,9 @@ def _predicts(c: int) -> Influence:
 
 
 def _recall(rows: _Labelled, c: int, event: Influence, name: str, *, inside: bool = True) -> Rate:
-    """The share of rows of class c (or of all others) on which an event of x happens."""
+    """The share of rows of class c (or of all others) for which an event of x occurs."""
     here = (rows.y == c) == inside
-    counted = _counted(here, f"of class {c}" if inside else f"of other classes than {c}", name)
+    counted = _counted(here, f"of class {c}" if inside else f"of classes other than {c}", name)
     share = float(rows.weights[here].sum())
     value = float((rows.weights * event(rows.p))[here].sum()) / share
 
@@ -209,7 +209,7 @@ def _auc(rows: _Labelled, c: int) -> Rate:
     own, scores = rows.y == c, rows.p[:, c].contiguous()
     counted = min(
         _counted(own, f"of class {c}", "auc"),
-        _counted(~own, f"of other classes than {c}", "auc"),
+        _counted(~own, f"of classes other than {c}", "auc"),
     )
     share = float(rows.weights[own].sum())
     among_own, among_rest = (
@@ -246,7 +246,7 @@ def _distribution(values: Tensor, weights: Tensor) -> Influence:
 
 
 def _mean_rate(rates: list[Rate]) -> Rate:
-    """The mean of rates; it rests on as many rows as the smallest class times their number."""
+    """The mean of rates; it counts the rows of the smallest class times the number of rates."""
 
     def influence(p: Tensor) -> Tensor:
         return torch.stack([rate.influence(p) for rate in rates]).mean(dim=0)

@@ -3,7 +3,7 @@
     (θ̂ − θ)² = q² [ V(θ)/m + V(B)/n_u ],   V(θ) = v + γ (θ − θ̂) − ω (θ − θ̂)²
 
 with q a normal quantile. For L in {0, 1}, V(θ) = s·θ(1 − θ) with s = V(r)/V(L), the share of L's
-variance that H leaves unexplained: with λ = 0 that is Wilson's interval, otherwise Wilson's for m/s
+variance that H leaves unexplained: with λ = 0 this is Wilson's interval, otherwise Wilson's for m/s
 labels; if all rows are correct, or all wrong, it is the exact bound.
 For any other L, v = V(r), ω = 0, and γ = E[r³]/E[r²] is the rate at which the variance grows with
 the mean if a few large losses dominate the mean (for 0–1 losses it is 1 − 2θ, as in Wilson's). The
@@ -18,13 +18,13 @@ model, V(r) would increase by (1 − λ)² times the missing part of V(H). We as
 between λ and 1, which adds a quarter of that to v.
 
 The estimate v is too small in samples that lack large losses, and then the upper bound misses. Its
-q is therefore from Student's t, with m − 2 degrees of freedom. So is that of both bounds of 0–1
-losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n tosses of
-a coin, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. An AUC or an average over classes
-rests on its smallest class: for k rows of it, V(θ̂) is multiplied by k/(k − 1), and q is Student's t
-with k − 1 degrees of freedom. An AUC's bounds are those of its logit.
+q is therefore from Student's t, with m − 2 degrees of freedom. The same holds for both bounds of
+0–1 losses with λ > 0 and fewer than 50 labels, or with weights. A rate has the variance of n coin
+tosses, n = θ̂(1 − θ̂)/V(θ̂): its bounds are Wilson's for n/s tosses. The precision of an AUC or an
+average over classes depends on its smallest class: for k rows of it, V(θ̂) is multiplied by
+k/(k − 1), and q is Student's t with k − 1 degrees of freedom. AUC bounds are on the logit scale.
 
-θ̂ is skewed, as the rows are, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
+θ̂ is skewed like the rows, so by the Cornish–Fisher expansion its quantile is q + κ(q² − 1)/6
 with κ its skewness: both bounds shift by γ(q² − 1)/6m, scaled by the labelled rows' share of θ̂'s
 variance. The expansion assumes many losses. If L is not 0 or 1 and a few large losses dominate the
 mean, the lower bound shifts by three quarters of that: for means of a Poisson number of losses,
@@ -38,13 +38,13 @@ to [0, 1] already corrects; it is then ignored.
 
 Rows labelled by design have unequal weights, and row i moves θ̂ by c_i: V(θ̂) = Σ c², γ = Σ c³/Σ c²
 with c in units of the mean weight, and the pseudo-rows have the weights of the labelled rows. A few
-rows with large weights decide Σ c². Of its own variance Σ c⁴, the part (Σ c³)²/Σ c² is due to θ,
+rows with large weights dominate Σ c². Of its own variance Σ c⁴, the part (Σ c³)²/Σ c² is due to θ,
 which V(θ) follows; the rest makes q Student's t with 2 (Σ c²)²/(Σ c⁴ − (Σ c³)²/Σ c²) degrees of
 freedom. That holds for 0–1 losses too, and for rows drawn by strata, whose residuals are about
-the stratum's mean: a stratum whose rows are all right adds to γ, by its pseudo-rows. If L is not 0
-or 1, the bound away from the rare losses shifts by half for their skewness: a few heavy rows make
-it, and the expansion assumes many. If the labelled rows are skewed the other way than the
-pseudo-rows, that bound has their own γ.
+the stratum's mean: a stratum whose rows are all correct adds to γ through its pseudo-rows. If L is
+not 0 or 1, the bound away from the rare losses shifts by only half of the skewness term: the
+skewness comes from a few heavy rows, and the expansion assumes many. If the labelled rows are
+skewed in the opposite direction to the pseudo-rows, that bound uses the labelled rows' own γ.
 
 If large losses are so rare that a sample may well have none, the upper bound cannot miss: it is far
 enough even then. For such a θ only the lower bound can miss, so it gets the probability of both
@@ -70,10 +70,10 @@ from dessl.evaluation.debiased.proxies import Metric, Sample, imagined_moments, 
 IMAGINED_SHARE = 0.2  # pseudo-rows per labelled row,
 LEAST_IMAGINED = 10  # and their minimum number
 UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fraction from λ to 1
-IMAGINED_WEIGHTED = 0.15  # the same if rows have weights: each labelled row counts so much again
+IMAGINED_WEIGHTED = 0.15  # pseudo-rows per labelled row if rows have weights
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
 SHORT_SKEW = 0.5  # the same if rows have weights, which make the large losses fewer
-LARGEST_TAIL = 0.15  # of one bound; a larger one is exceeded by a single count
+LARGEST_TAIL = 0.15  # of one bound; with a larger one, a single count matters
 FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
 ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
 
@@ -83,13 +83,13 @@ class _Side(NamedTuple):
 
     Attributes:
         sign: −1 for the lower bound, 1 for the upper.
-        labels: m.
+        labels: Number m of labels.
         unlabelled_variance: V(B)/n_u.
         v: The variance of rows at θ̂.
-        gamma: How fast it grows with θ.
-        omega: How fast that slows down.
+        gamma: How fast this variance grows with θ.
+        omega: How fast that growth slows down.
         skew: Fraction of the shift for θ̂'s skewness that is applied.
-        rate: θ̂ if L is 0 or 1, else None.
+        rate: The estimate θ̂ if L is 0 or 1, otherwise None.
         degrees: Degrees of freedom of v, whose q is Student's t; infinite for a normal q.
         rare: The share of v that is due to rare losses, which one of the bounds cannot miss.
     """
@@ -214,7 +214,7 @@ def _weighted_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bo
 
 
 def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
-    """Student's t bounds of an AUC's logit; None if the AUC is too near to 0 or 1 for that."""
+    """Student's t bounds of an AUC's logit; None if the AUC is too close to 0 or 1."""
     from scipy import special
 
     spread = fit.value * (1 - fit.value)
@@ -233,7 +233,7 @@ def _rows_of_smallest_class(fit: Fit, sample: Sample) -> float:
 
 
 def _rate(value: float) -> float:
-    """A share in [0, 1]; 0 or 1 if it is that but for rounding."""
+    """A share in [0, 1]; exactly 0 or 1 if it differs only by rounding."""
     nearest = float(round(value))
     return min(1.0, max(0.0, nearest if abs(value - nearest) < ROUNDING else value))
 
@@ -283,7 +283,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
 
 
 def _weighted_side(fit: Fit, sample: Sample) -> _Side:
-    """The parameters of a bound if row i moves θ̂ by c_i, as rows labelled by design do."""
+    """The parameters of a bound if row i moves θ̂ by c_i, for rows labelled by design."""
     if fit.weights is None:
         raise TypeError("the fit has no weights.")
     moved = _moved(fit)
@@ -302,7 +302,7 @@ def _weighted_side(fit: Fit, sample: Sample) -> _Side:
 
 
 def _moved(fit: Fit) -> Tensor:
-    """What each row moves θ̂ by, c, times the number of labels, (m,)."""
+    """The amount c by which each row moves θ̂, times the number of labels, (m,)."""
     return fit.scaled_residuals * math.sqrt(fit.labels / len(fit.residuals))
 
 

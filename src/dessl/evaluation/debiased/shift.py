@@ -1,6 +1,6 @@
 """Do unlabelled rows look like labelled ones? Two permutation-type tests on a model's outputs.
 
-Every estimate from unlabelled rows rests on labelled rows being a random sample of all rows. Then
+Every estimate from unlabelled rows assumes that labelled rows are a random sample of all rows. Then
 the ranks of H of the labelled rows are those of a random sample, and so are the counts of labelled
 rows in each cell of (predicted class, H above or below its median):
 
@@ -9,7 +9,7 @@ rows in each cell of (predicted class, H above or below its median):
 
 The p-value is twice the smaller one (Bonferroni). Both tests hold for any model and any H.
 
-With labels drawn by design the two kinds of rows differ by intention. There the weighted mean of H
+With labels drawn by design the two kinds of rows differ on purpose. Then the weighted mean of H
 over the labelled rows must agree with the mean over all rows, which tests the propensities.
 """
 
@@ -33,10 +33,10 @@ class ShiftTest(NamedTuple):
     """Whether unlabelled rows look like labelled ones.
 
     Attributes:
-        p_value: For the null hypothesis that labelled rows are a random sample of all rows; NaN
-            if there are fewer than 10 labelled or unlabelled rows.
-        z: The standardised mean rank of the labelled rows' H: positive if theirs is larger.
-        chi_squared: Of the labelled rows' counts in the cells.
+        p_value: p-value of the null hypothesis that labelled rows are a random sample of all rows;
+            NaN if there are fewer than 10 labelled or unlabelled rows.
+        z: The standardised mean rank of the labelled rows' H: positive if they have larger values.
+        chi_squared: χ² statistic of the labelled rows' counts in the cells.
     """
 
     p_value: float
@@ -112,8 +112,8 @@ def warn_of_shift(test: ShiftTest, *, designed: bool = False, stacklevel: int = 
         found = "the unlabelled rows do not look like the labelled ones"
         do = (
             "If you know how rows were chosen for labelling, pass propensity= or strata= "
-            "(--propensity, --strata). Otherwise label a random sample of all rows, or leave the "
-            "unlabelled rows out and report the metric for rows like the labelled ones only"
+            "(--propensity, --strata). Otherwise label a random sample of all rows, or omit the "
+            "unlabelled rows and report the metric for rows like the labelled ones only"
         )
     warnings.warn(
         f"{found} (p = {test.p_value:.2g}), so the estimate and its interval may be wrong: they "
