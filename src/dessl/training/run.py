@@ -66,9 +66,8 @@ def train(
     Args:
         model: Network from rows (n, ...), transformed by the surrogate's views, to logits (n,
             classes). It is trained in place. A function that builds it is called with ``plan.seed``
-            set, so that
-                runs of one seed start with the same weights. Its parameters and all buffers,
-                persistent or not, are selected and saved.
+            set, so that runs of one seed start with the same weights. Its parameters and all
+            buffers, persistent or not, are selected and saved.
         surrogate: The unlabelled term H, its name in ``dessl.SURROGATES``, or a function h(logits)
             or h(model, x).
         data: Data with its labels drawn; its validation part is used at evaluations. Validation
