@@ -365,7 +365,7 @@ def test_a_script_that_loses_a_rank_ends_with_one_line(tmp_path: Path) -> None:
     job = torchrun("--standalone", "--nproc-per-node=3", tmp_path / "script.py", tmp_path / "run")
     _, err = job.communicate(timeout=120)
     assert job.returncode
-    assert err.count("dessl: a rank of 3 has gone") == 1
+    assert err.count("dessl: a rank of 3 has died") == 1
     assert "LostRankError" not in err
 
 
