@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from dessl.cli.predict import run_model
 from dessl.export import ExportError
 from dessl.export.files import Exported
+from dessl.saved import SavedModel
 
 FIT = Path(__file__).parents[1] / "corpus" / "0.1.0.dev0" / "fit"
 Cli = Callable[..., Any]
@@ -17,12 +19,18 @@ Cli = Callable[..., Any]
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What was asked for; graphs themselves are tested in tests/export."""
-    calls = []
+    calls, asked = [], {}
 
-    def export_model(path: Path, model: Any, **options: Any) -> Exported:
-        calls.append({"path": path, "lam": model.details["lam"], **options})
+    def loaded(run: Path, *, complete_case: bool) -> SavedModel:
+        asked["complete_case"] = complete_case
+        return run_model(run, complete_case=complete_case)
+
+    def export_model(path: Path, model: SavedModel, **options: Any) -> Exported:
+        assert model.shape
+        calls.append({"path": path, **options, **asked})
         return Exported(path, path.with_name("m.json"), ("network", "linear"), 3.2e-7, 0.0)
 
+    monkeypatch.setattr("dessl.cli.export.run_model", loaded)
     monkeypatch.setattr("dessl.export.export_model", export_model)
     return calls
 
@@ -36,9 +44,8 @@ def test_what_was_exported_is_shown(cli: Cli, exported: list[dict[str, Any]]) ->
         ["Graph:", "m.onnx"],
         ["Inputs:", "m.json"],
     ]
-    assert exported[0]["path"] == Path("m.onnx")
-    assert exported[0]["format"] is None
-    assert exported[0]["networks_only"] is False
+    usual = {"format": None, "networks_only": False, "complete_case": False}
+    assert exported == [{"path": Path("m.onnx"), **usual}]
 
 
 def test_json_and_options(cli: Cli, exported: list[dict[str, Any]]) -> None:
@@ -48,7 +55,8 @@ def test_json_and_options(cli: Cli, exported: list[dict[str, Any]]) -> None:
         "graph": "m", "description": "m.json", "members": ["network", "linear"],
         "difference": 3.2e-7, "tied": 0.0,
     }  # fmt: skip
-    assert exported == [{"path": Path("m"), "lam": 0.0, "format": "pt2", "networks_only": True}]
+    wanted = {"format": "pt2", "networks_only": True, "complete_case": True}
+    assert exported == [{"path": Path("m"), **wanted}]
 
 
 def test_what_cannot_be_exported_is_one_line(
