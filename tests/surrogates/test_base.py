@@ -111,7 +111,8 @@ def test_a_look_apart_leaves_no_trace_even_after_an_error() -> None:
     def look() -> None:
         with term.draws_apart(CPU):
             assert values(term) == values(Drawn(seed=2))
-            values(inner)
+            values(term)
+            values(inner), values(inner)
             torch.rand(5)
             raise RuntimeError("within")
 
