@@ -1,7 +1,5 @@
 """Bad input: one line that says what to do, exit code 2, no traceback, nothing half-written."""
 
-import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -9,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image
-
-from dessl.data import SemiData
 
 Cli = Callable[..., tuple[int, str, str]]
 Make = Callable[[Path], list[object]]
@@ -152,83 +148,6 @@ def fit(cli: Cli, folder: Path, out: Path, *more: object) -> tuple[int, str, str
     )
 
 
-def test_a_file_in_the_way_of_the_folder(cli: Cli, tmp_path: Path) -> None:
-    """Stands for a folder that may not be written; root may write anywhere."""
-    (tmp_path / "run").write_text("mine")
-    refused(
-        fit(cli, tmp_path, tmp_path / "run"), "A file with this name exists: choose another folder."
-    )
-    refused(
-        fit(cli, tmp_path, tmp_path / "run" / "a"), "A file with this name exists: choose another"
-    )
-    assert (tmp_path / "run").read_text() == "mine"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_write_permission(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "locked").mkdir(mode=0o500)
-    refused(
-        fit(cli, tmp_path, tmp_path / "locked" / "run"),
-        "you can read and write",
-    )
-
-
-def test_a_read_only_place(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system's refusal, simulated, so that root's tests see its words too."""
-
-    def refuse(path: Path, *_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    refused(fit(cli, tmp_path, tmp_path / "run"), "you can read and write")
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's names of open files")
-@pytest.mark.parametrize("fails_at", ["the first checkpoint", "the model", "the facts"])
-def test_a_full_disk_leaves_nothing_half_written_and_the_run_goes_on_when_there_is_room(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: str
-) -> None:
-    out = tmp_path / "run"
-    fsync = os.fsync
-
-    def full(descriptor: int) -> None:
-        path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
-        at = {
-            "the first checkpoint": "/checkpoints/" in path,
-            "the model": "/.model.new" in path or "/..model.new" in path,
-            "the facts": ".facts.json" in path,
-        }
-        if at[fails_at]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        fsync(descriptor)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        refused(fit(cli, tmp_path, out), "No space left on device. Free some space")
-    assert not (out / "facts.json").exists()
-    assert not (out / "report.html").exists()
-    left = {path.name for path in out.iterdir()}
-    wanted = {
-        "the first checkpoint": {"training"},
-        "the model": {"training", "complete-case"},
-        "the facts": {"training", "complete-case", "model"},
-    }
-    assert left == wanted[fails_at]
-    code, _, err = fit(cli, tmp_path, out)
-    assert code == 0, err
-    assert {path.name for path in out.iterdir()} == {
-        "training", "complete-case", "model", "facts.json", "report.html",
-    }  # fmt: skip
-
-
-def test_too_little_memory(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise MemoryError("Unable to allocate 7.5 TiB")
-
-    monkeypatch.setattr(SemiData, "from_file", refuse)
-    refused(fit(cli, tmp_path, tmp_path / "run"), "not enough memory. Unable to allocate 7.5 TiB")
-
-
 def test_predict_and_evaluate_refuse_what_does_not_fit(cli: Cli, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"
     assert fit(cli, tmp_path, run)[0] == 0
@@ -303,7 +222,3 @@ def test_a_test_file_without_the_labels_names_what_it_has(cli: Cli, tmp_path: Pa
         cli("fit", tmp_path / "rows.npz", *options),
         "expected the labels in the array 'y' or 'Y' or 'labels'; got 'x', 'target'.",
     )
-
-
-def test_report_refuses_a_folder_without_facts(cli: Cli, tmp_path: Path) -> None:
-    refused(cli("report", tmp_path), "got no facts.json")

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import re
 import shlex
 import shutil
 import signal
@@ -19,7 +20,10 @@ import torch
 from PIL import Image
 from scipy import stats
 
-from dessl.evaluation.verdict import not_used
+from dessl import SURROGATES, SemiData, recipe_for
+from dessl.cli import fit
+from dessl.evaluation.verdict import MARGIN, not_used
+from dessl.recipes.defaults import NETWORKS
 from dessl.results.facts import ModelFacts, read_facts
 from dessl.results.trial import trial_facts
 from dessl.saved import load_model
@@ -463,3 +467,21 @@ def test_ctrl_c_leaves_a_run_that_goes_on(
     assert read_facts(run).pool == read_facts(whole).pool
     weights = [(folder / "model" / "model.safetensors").read_bytes() for folder in (run, whole)]
     assert weights[0] == weights[1]
+
+
+def test_help_names_the_surrogates_that_a_name_is_not_enough_for(cli: Cli) -> None:
+    told = " ".join(cli("fit", "--help")[1].replace("│", " ").split())
+    data = SemiData(torch.zeros(4, 2), [0, 1, -1, -1])
+    for name in SURROGATES:
+        named = re.search(rf"except .*\b{name}\b.*, which need more than a name", told)
+        try:
+            recipe_for(data, surrogate=name)
+        except ValueError:
+            assert named, name
+        else:
+            assert not named, name
+
+
+def test_options_know_the_library_s_own_numbers() -> None:
+    assert fit.MOST_NETWORKS == NETWORKS
+    assert fit.MARGIN == MARGIN

@@ -1,9 +1,8 @@
-"""The toy example's training: its laws, its pairing, and what its methods learn."""
+"""The toy example's training: its pairing, and what its methods learn."""
 
 import pytest
 import torch
 
-from dessl.data.toy import two_uniforms, two_uniforms_posterior
 from dessl.objective import RiskKind
 from dessl_paper.toy_training import ToyPlan, ToyRun, trained_toy, warm_start
 
@@ -22,30 +21,6 @@ METHODS: dict[str, tuple[RiskKind, str]] = {
 def runs(plan: ToyPlan) -> dict[str, ToyRun]:
     start = warm_start(plan)
     return {name: trained_toy(start, *method) for name, method in METHODS.items()}
-
-
-def test_the_laws_are_the_papers() -> None:
-    data = two_uniforms(40_000, 20_000)
-    x, y = data.x[data.labelled_rows, 0], data.y[data.labelled_rows]
-    assert (data.n_labelled, data.n_unlabelled) == (40_000, 20_000)
-    assert y.float().mean() == pytest.approx(0.5, abs=0.01)
-    for label, low, high in ((0, 0.0, 3.0), (1, 1.0, 10.0)):
-        points = x[y == label]
-        assert points.min() >= low
-        assert points.max() < high
-        assert points.mean() == pytest.approx((low + high) / 2, abs=0.05)
-    for low, high in ((0.0, 1.0), (1.0, 3.0), (3.0, 10.0)):
-        inside = (x >= low) & (x < high)
-        truth = two_uniforms_posterior(torch.tensor((low + high) / 2))
-        assert y[inside].float().mean() == pytest.approx(float(truth), abs=0.01)
-
-
-def test_a_seed_gives_the_same_points_and_another_seed_others() -> None:
-    one, again, other = (
-        two_uniforms(50, 50, generator=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
-    )
-    assert torch.equal(one.x, again.x)
-    assert not torch.equal(one.x, other.x)
 
 
 @pytest.mark.slow

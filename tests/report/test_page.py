@@ -1,46 +1,14 @@
 import dataclasses
-import html
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
+from tests.report.reader import Reader
 
-from dessl.report.html import element, escaped
 from dessl.report.page import embedded_json, report_html, write_report
-from dessl.results.facts import Estimate, MethodFacts, RunFacts
-
-VOID = {"br", "hr", "link", "meta"}
-
-
-class Reader(HTMLParser):
-    """Reads a page as a browser does: elements in balance, texts and attributes unescaped."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.texts: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+from dessl.results.facts import RunFacts
 
 
 def test_names_from_data_reach_the_page_as_text_and_nothing_else(
@@ -90,66 +58,6 @@ def test_file_names_that_are_no_text_are_written(facts: RunFacts, tmp_path: Path
     odd = dataclasses.replace(facts, data=dataclasses.replace(facts.data, name="a\udcffb\x00"))
     write_report(tmp_path / "a.html", odd)
     assert "a\ufffdb\ufffd" in (tmp_path / "a.html").read_text(encoding="utf-8")
-
-
-def test_escaping_is_the_inverse_of_what_a_reader_does() -> None:
-    text = "<a href='x'>\"&amp;\u2028</a>"
-    assert html.unescape(escaped(text)) == text
-    assert Reader(element("p", text, title=text)).texts == [text]
-
-
-def test_the_table_marks_the_best_mean_and_shows_its_t_interval(facts: RunFacts) -> None:
-    brier = {
-        "complete case": [0.30, 0.34],
-        "PseudoLabel": [0.28, 0.31],
-        "DePseudoLabel": [0.3, 0.3],
-    }
-    changed = [
-        dataclasses.replace(run, metrics=run.metrics | {"brier": brier[run.method][run.seed]})
-        for run in facts.runs
-    ]
-    page = report_html([dataclasses.replace(facts, runs=tuple(changed))])
-    row = re.search(r'<tr><th scope="row">Brier score</th>(.*?)</tr>', page)
-    assert row
-    cells = row[1].split("</td>")[:-1]
-    assert ["★" in cell for cell in cells] == [False, True, False]
-    for cell, values in zip(cells, brier.values(), strict=True):
-        half = stats.t.ppf(0.975, 1) * np.std(values, ddof=1) / np.sqrt(2)
-        assert f">{np.mean(values):.3f}<" in cell
-        assert f">± {half:.3f}<" in cell
-
-
-def test_all_labels_are_no_rival_of_the_others(facts: RunFacts) -> None:
-    brier = {"complete case": 0.3, "PseudoLabel": 0.2, "DePseudoLabel": 0.25}
-    runs = [dataclasses.replace(run, metrics={"brier": brier[run.method]}) for run in facts.runs]
-    full = MethodFacts("all labels", "supervised", "pseudo_label", 0.0)
-    perfect = [
-        dataclasses.replace(run, method="all labels", metrics={"brier": 0.0}) for run in runs[:2]
-    ]
-    page = report_html(
-        [dataclasses.replace(facts, methods=(*facts.methods, full), runs=(*runs, *perfect))]
-    )
-    row = re.search(r'<tr><th scope="row">Brier score</th>(.*?)</tr>', page)
-    assert row
-    cells = row[1].split("</td>")[:-1]
-    assert ["★" in cell for cell in cells] == [False, True, False, False]
-    assert "not counting all labels;" in page
-
-
-def test_one_run_has_no_interval_and_estimates_have_theirs(facts: RunFacts) -> None:
-    single = dataclasses.replace(
-        facts,
-        runs=tuple(run for run in facts.runs if run.seed == 0),
-        estimates=(Estimate("DePseudoLabel", "accuracy", 0.8, 0.712, 0.9, 0.95, 60, 940),),
-        comparisons=(),
-        warnings=(),
-    )
-    page = report_html([single])
-    assert "± " not in page
-    assert "71 to 90" in page
-    assert "60 labelled and 940 unlabelled held-out rows" in page
-    for absent in ("Choice of λ", "Warnings", "Difference from the complete case"):
-        assert absent not in page
 
 
 def test_runs_side_by_side_are_told_apart_by_folder_and_settings(facts: RunFacts) -> None:

@@ -5,9 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from dessl.data import SemiData
 from dessl.safety.answers import fold_answers
-from dessl.safety.columns import columns_of, sampled_rows
 from dessl.safety.two_samples import (
     auc,
     choices,
@@ -114,23 +112,3 @@ def test_a_model_that_saw_the_labels_would_fail_and_a_cross_fitted_one_does_not(
     seen = Linear(100.0).fit(x[:60], y, x[:0], 2).predict_log_proba(x)
     flattered = output_tests(seen, labelled, np.zeros(300, np.int64), names)
     assert min(shift.p_value for shift in flattered) < 0.02
-
-
-def test_images_become_few_columns_and_rows_are_sampled_of_both_kinds() -> None:
-    x = torch.randint(0, 256, (50, 3, 12, 12), dtype=torch.uint8)
-    data = SemiData(x, [0, 1] * 20 + [-1] * 10)
-    sample = sampled_rows(data, most=30)
-    assert (int(sample.labelled.sum()), len(sample.rows)) == (20, 30)
-    columns = columns_of(data, sample.rows)
-    assert columns.values.shape == (30, len(columns.names)) == (30, 3 + 3 + 1 + 64)
-    first = x[sample.rows[0]].double() / 255
-    assert float(columns.values[0, 0]) == pytest.approx(float(first[0].mean()), abs=1e-5)
-    assert float(columns.values[0, 3]) == pytest.approx(float(first[0].std(correction=0)), abs=1e-5)
-
-
-def test_very_wide_rows_are_tested_by_some_of_their_columns() -> None:
-    data = SemiData(torch.rand(6, 3000), [0, 1, 0, 1, -1, -1])
-    columns = columns_of(data, torch.arange(6))
-    assert columns.values.shape == (6, 1000)
-    assert columns.names[1] == "column 4"
-    assert torch.equal(columns.values[:, 1], data.x[:, 3])

@@ -302,15 +302,6 @@ def test_a_saved_state_goes_on_bit_for_bit(
         resumed.after_step(model, rows, again)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="the GPU is here")
-def test_draws_of_a_gpu_that_is_not_here_begin_anew() -> None:
-    surrogate = SURROGATES["fixmatch"](seed=3)
-    state = {"seed": 5, "device": "cuda:0", "generator": torch.zeros(16, dtype=torch.uint8)}
-    surrogate.load_state_dict({"_extra_state": state})
-    drawn = torch.rand(2, generator=surrogate.generator(torch.device("cpu")))
-    assert torch.equal(drawn, torch.rand(2, generator=torch.Generator().manual_seed(5)))
-
-
 @each_surrogate
 def test_a_look_with_draws_apart_changes_no_draw(
     name: str, build: Any, make_network: Any, make_rows: Any

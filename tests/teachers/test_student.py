@@ -3,75 +3,32 @@
 import copy
 import dataclasses
 import json
-from functools import cache
 
 import pytest
 import torch
-from scipy import stats
+from tests.teachers.three_clouds import (
+    NAMES,
+    SHORT,
+    answers,
+    data,
+    gold_only,
+    loss,
+    rows,
+    school,
+    taught,
+)
 from torch import Tensor
 
 from dessl.data import SemiData
-from dessl.teachers import Answers, Taught, debiased_student, learn_from_answers
+from dessl.teachers import Answers, Taught, learn_from_answers
 from dessl.teachers.base import State
-from dessl.teachers.cross_corrected import CompleteCase, fold_corrections, student_targets
-from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.fold_networks import (
     Lesson,
-    NetworkSetting,
     ensemble_log_p,
     network_log_p,
     trained_networks,
 )
-from dessl.teachers.school import School
 from dessl.teachers.student import pool_weights, pooled_log_p
-
-SHORT = NetworkSetting(
-    hidden=(16,), steps=60, student_steps=60, unlabelled_batch=64, debiased=False
-)
-NAMES = ("a", "b", "c")
-
-
-@cache
-def rows() -> tuple[Tensor, Tensor]:
-    """Three overlapping clouds: 600 rows, 60 of them gold, and 300 to test by."""
-    g = torch.Generator().manual_seed(0)
-    y = torch.randint(3, (900,), generator=g)
-    centres = torch.randn(3, 4, generator=g)
-    return centres[y] + 1.2 * torch.randn(900, 4, generator=g), y
-
-
-def data() -> SemiData:
-    x, y = rows()
-    labels = [NAMES[int(c)] if row < 60 else None for row, c in enumerate(y[:600])]
-    return SemiData(x[:600], labels, class_names=NAMES)
-
-
-@cache
-def answers(kind: str) -> Tensor:
-    """What a teacher says of all 900 rows."""
-    g = torch.Generator().manual_seed(1)
-    _, y = rows()
-    q = (2.0 * (torch.randn(900, 3, generator=g) + 2.0 * torch.eye(3)[y])).softmax(1)
-    if kind == "shuffled":
-        return q[torch.randperm(900, generator=g)]
-    if kind == "permuted":
-        return q.roll(1, dims=1)
-    return q
-
-
-@cache
-def taught(kind: str, *, at_prediction: bool = False, debiased: bool = False) -> Taught:
-    setting = dataclasses.replace(SHORT, debiased=debiased)
-    said = Answers.of(answers(kind)[:600], NAMES, name=kind)
-    return learn_from_answers(data(), said, at_prediction=at_prediction, setting=setting)
-
-
-def loss(log_p: Tensor) -> float:
-    return float(-log_p.gather(1, rows()[1][600:, None]).mean())
-
-
-def gold_only(found: Taught) -> float:
-    return loss(ensemble_log_p(found.networks["complete_case"], found.space(rows()[0][600:])))
 
 
 @pytest.mark.parametrize("kind", ["good", "permuted"])
@@ -147,30 +104,6 @@ def test_a_pool_that_is_not_better_is_not_kept() -> None:
     torch.testing.assert_close(kept, expected)
 
 
-def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
-    choice = dataclasses.replace(
-        taught("good").report.student, without_loss=0.6, pooled_loss=0.5, standard_error=0.04, n=21
-    )
-    t = float(stats.t.ppf(0.975, 20))
-    assert choice.gain.low == pytest.approx(0.1 - 0.04 * t)
-    assert choice.gain.high == pytest.approx(0.1 + 0.04 * t)
-    assert "The answers help" in choice.why
-    assert "may be chance" in dataclasses.replace(choice, standard_error=0.06).why
-
-
-@pytest.mark.parametrize("debiased", [False, True])
-def test_state_there_and_back_through_json(*, debiased: bool) -> None:
-    found = taught("good", at_prediction=True, debiased=debiased)
-    tensors, settings = found.state()
-    again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
-    x, said = rows()[0][600:], answers("good")[600:]
-    assert again.report == found.report
-    assert torch.equal(again.predict_log_proba(x), found.predict_log_proba(x))
-    assert torch.equal(again.predict_log_proba(x, said), found.predict_log_proba(x, said))
-    with pytest.raises(ValueError, match="reads format"):
-        Taught.from_state(State(tensors, {**settings, "format": 99}))
-
-
 def test_a_debiased_student_joins_the_pool_where_the_teacher_is_believed() -> None:
     assert (
         "debiased student"
@@ -216,58 +149,6 @@ def test_a_teacher_without_answers_to_gold_rows_is_not_judged() -> None:
     json.dumps(found.state().settings, allow_nan=False)
 
 
-@cache
-def school(kind: str) -> School:
-    hard = [NAMES[int(c)] for c in answers(kind).argmax(1)[:600]]
-    return School.of(data(), hard, SHORT, 0)
-
-
-def with_other_labels(networks: CompleteCase, fold: int) -> CompleteCase:
-    gold = networks.gold
-    y = torch.where(gold.folds == fold, (gold.y + 1) % 3, gold.y)
-    return CompleteCase(dataclasses.replace(gold, y=y), networks.singles, networks.pairs)
-
-
-def test_no_label_of_a_fold_enters_what_the_fold_judges() -> None:
-    """With the networks held fixed: calibration and corrections are of other folds."""
-    one = school("good")
-    heard = one.heard(one.pool_rows)
-    for fold in range(FOLDS):
-        other = with_other_labels(one.networks, fold)
-        found = [
-            student_targets(n, fold, one.x_pool, heard, torch.Generator().manual_seed(0))
-            for n in (one.networks, other)
-        ]
-        assert torch.equal(found[0].unlabelled, found[1].unlabelled)
-        outside = one.networks.gold.outside(fold)
-        assert torch.equal(found[0].gold[outside], found[1].gold[outside])
-        pair = [fold_corrections(n, matrix=True)[fold] for n in (one.networks, other)]
-        assert torch.equal(pair[0].matrix, pair[1].matrix)
-
-
-def test_a_gold_rows_own_label_does_not_enter_its_target() -> None:
-    one = school("good")
-    heard, generator = one.heard(one.pool_rows), torch.Generator()
-    other = with_other_labels(one.networks, 1)
-    rows_of_one = one.networks.gold.inside(1)
-    first, second = (
-        student_targets(n, 0, one.x_pool, heard, generator).gold[rows_of_one]
-        for n in (one.networks, other)
-    )
-    assert torch.equal(first, second)
-
-
-def test_networks_never_train_on_what_they_leave_out() -> None:
-    gold = school("good").networks.gold
-    counts = gold.folds.bincount()
-    assert int(counts.max() - counts.min()) <= 1
-    for fold in range(FOLDS):
-        assert set(gold.inside(fold).tolist()).isdisjoint(gold.outside(fold).tolist())
-    one = school("good")
-    assert set(one.pool_rows.tolist()).isdisjoint(one.judged_rows.tolist())
-    assert len(one.networks.pairs) == 20
-
-
 def test_held_out_predictions_are_at_the_step_that_the_other_rows_select() -> None:
     """Against training again: a row's own label, when changed, does not change what is said of it.
 
@@ -308,18 +189,6 @@ def test_pool_weights_are_the_least_of_their_objective() -> None:
     for _ in range(300):
         near = (found + 0.05 * torch.randn(3, generator=g)).clamp(min=0)
         assert float(value(near)) >= best - 1e-9
-
-
-def test_the_debiased_student_ignores_a_teacher_that_gold_rows_do_not_vouch_for() -> None:
-    good, bad = (
-        debiased_student(data(), Answers.of(answers(kind)[:600], NAMES), setting=SHORT)
-        for kind in ("good", "shuffled")
-    )
-    assert float(good.lam.mean()) > 0.3
-    assert float(bad.lam.max()) < 0.15
-    assert bool((good.lam <= 1).all())
-    x = rows()[0][600:]
-    assert loss(good.predict_log_proba(x)) < loss(bad.predict_log_proba(x))
 
 
 def test_what_cannot_be_learnt_from_is_refused() -> None:

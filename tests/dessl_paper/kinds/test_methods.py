@@ -77,20 +77,6 @@ def texts(pictures: dict[str, bytes] | None) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", pictures["svg"].decode())
 
 
-@pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
-    """The figures that are drawn while a test runs."""
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def saved(self: Figure, *arguments: object, **options: object) -> None:
-        figures.append(self)
-        save(self, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", saved)
-    return figures
-
-
 @pytest.mark.slow
 def test_a_title_is_drawn_as_it_is(fixmatch: Results) -> None:
     odd = "costs $x^2$ or $5\nin \\foo"
@@ -105,46 +91,6 @@ def test_a_title_is_drawn_as_it_is(fixmatch: Results) -> None:
     for drawn in [*figures, labels_figure(results, block.data), sweep_figure(results, block)]:
         assert "costs $x^2$ or $5 in \\foo" in texts(drawn)
         assert any("from $1 to $2" in text for text in texts(drawn))
-
-
-ENDS = {
-    ("complete_case", 0.0): 0.3,
-    ("fixmatch", 0.5): 0.7,
-    ("de_fixmatch", 0.5): 0.8,
-    ("fixmatch_star", 1.0): 0.9,
-}
-
-
-def watched(results_of: Callable[..., Results], steps: int) -> Results:
-    """Accuracies that rise to their ends, the complete case's far below the others'."""
-    experiment = load_experiment("fixmatch-cifar10", "fast")
-    experiment = dataclasses.replace(experiment, metrics=("accuracy", "cross_entropy"), targets="")
-    results = results_of(experiment, {cell: [{"accuracy": end}] for cell, end in ENDS.items()})
-    for record in results.records:
-        for step in range(1, steps + 1):
-            level = record.metrics["accuracy"] - 0.01 * (steps - step)
-            seen = {"accuracy": level, "cross_entropy": 2 - level}
-            record.history.append({"step": step, "validation": seen})
-    return results
-
-
-def test_every_learning_curve_is_seen_to_its_end(
-    results_of: Callable[..., Results], shown: list[Figure]
-) -> None:
-    results = watched(results_of, steps=10)
-    learning_figure(results, results.blocks[0])
-    accuracy, loss = (panel.get_ylim() for panel in shown[0].axes)
-    for end in ENDS.values():
-        assert accuracy[0] < 100 * end < accuracy[1]
-        assert loss[0] < 2 - end < loss[1]
-
-
-def test_steps_are_whole_numbers_each_once(
-    results_of: Callable[..., Results], shown: list[Figure]
-) -> None:
-    results = watched(results_of, steps=2)
-    learning_figure(results, results.blocks[0])
-    assert all(tick == int(tick) for tick in shown[0].axes[0].get_xticks())
 
 
 @pytest.mark.slow

@@ -1,19 +1,14 @@
 """Help and bad options: every command shows an example, and a slip is exit code 2."""
 
-import re
 import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
-import torch
 
-from dessl import SURROGATES, SemiData, recipe_for
-from dessl.cli import fit
+from dessl.cli import app
 from dessl.cli.app import COMMANDS as TABLE
 from dessl.cli.app import imported
-from dessl.evaluation.verdict import MARGIN
-from dessl.recipes.defaults import NETWORKS
 
 Cli = Callable[..., tuple[int, str, str]]
 COMMANDS = [
@@ -48,19 +43,6 @@ def test_the_first_page_names_every_command(cli: Cli) -> None:
     assert all(f" {command[0]} " in out for command in COMMANDS)
 
 
-def test_help_names_the_surrogates_that_a_name_is_not_enough_for(cli: Cli) -> None:
-    told = " ".join(cli("fit", "--help")[1].replace("│", " ").split())
-    data = SemiData(torch.zeros(4, 2), [0, 1, -1, -1])
-    for name in SURROGATES:
-        named = re.search(rf"except .*\b{name}\b.*, which need more than a name", told)
-        try:
-            recipe_for(data, surrogate=name)
-        except ValueError:
-            assert named, name
-        else:
-            assert not named, name
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -74,13 +56,6 @@ def test_bad_options_are_exit_code_2(cli: Cli, arguments: tuple[str, ...]) -> No
     code, out, err = cli(*arguments)
     assert code == 2
     assert "Traceback" not in out + err
-
-
-@pytest.mark.parametrize("arguments", [("demo",), ("fit", "digits", "--out", "runs/digits")])
-def test_a_seed_has_63_bits(cli: Cli, arguments: tuple[str, ...]) -> None:
-    code, _, err = cli(*arguments, "--seed", 2**63)
-    assert code == 2
-    assert "9223372036854775807" in err
 
 
 def test_the_first_page_says_what_each_command_says_of_itself(cli: Cli) -> None:
@@ -106,6 +81,20 @@ def test_help_and_version_need_no_torch() -> None:
     assert shown.stdout.splitlines()[-1] == "[]"
 
 
-def test_options_know_the_library_s_own_numbers() -> None:
-    assert fit.MOST_NETWORKS == NETWORKS
-    assert fit.MARGIN == MARGIN
+def test_only_what_was_typed_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def noted(place: str) -> Callable[[], None]:
+        asked.append(place)
+        return lambda: None
+
+    monkeypatch.setattr(app, "imported", noted)
+    for typed in (("--version",), (), ("dance",), ("--help", "plan", "fit")):
+        assert len(app.app_for(typed).registered_commands) == len(TABLE)
+    assert asked == [TABLE["plan"][0]]
+
+
+def test_a_command_of_several_is_a_group() -> None:
+    made = app.app_for(("datasets", "list"))
+    assert [group.name for group in made.registered_groups] == ["datasets"]
+    assert len(made.registered_commands) == len(TABLE) - 1

@@ -31,8 +31,6 @@ def test_a_place_that_cannot_be_written_is_one_line_and_exit_code_2(tmp_path: Pa
 
 def test_version() -> None:
     assert run("--version").stdout == f"dessl {dessl.__version__}\n"
-    module = [sys.executable, "-m", "dessl", "--version"]
-    assert subprocess.check_output(module, text=True) == f"dessl {dessl.__version__}\n"
 
 
 def test_a_terminal_without_greek_letters_gets_the_rest() -> None:

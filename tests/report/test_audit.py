@@ -1,0 +1,110 @@
+"""The audit of a page: what is shown, and what is left out where there is nothing."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+from tests.report.reader import Reader
+
+from dessl.report.audit import COPIES, OUTCOMES, SIGNS, audit_article, audit_section
+from dessl.safety import Audit
+from dessl.safety.audit import Missingness
+from dessl.safety.gain import GainFacts
+from dessl.safety.labels import LabelFacts
+from dessl.safety.leaks import CopyFacts
+from dessl.safety.two_samples import ColumnShift
+
+CLEAN = CopyFacts(0, 0, 0, 0, 0, 0, 0, 0, expected=False, examples=())
+BARE = Audit(
+    name="<people>",
+    outcome="use it",
+    reasons=(),
+    labelled=1200,
+    unlabelled=34_000,
+    test=0,
+    tests=(),
+    columns=(),
+    auc=math.nan,
+    class_propensity=(),
+    copies=CLEAN,
+    labels=LabelFacts((600, 600), (), (), 0, 0, ()),
+    gains=(),
+    least_correlation=0.13,
+    seconds=0.5,
+)
+
+
+def texts(found: Any) -> list[str]:
+    return Reader(found).texts
+
+
+def made(**other: Any) -> list[str]:
+    return texts(audit_section(dataclasses.replace(BARE, **other)))
+
+
+def test_nothing_found_is_said_in_two_sentences() -> None:
+    assert made() == [
+        "Audit",
+        "Verdict on the unlabelled rows: use it.",
+        "There are too few rows to test whether labels are missing at random.",
+        "No duplicates found, and every class has at least five labels.",
+    ]
+    assert made(copies=None) == made()
+    assert audit_section(None) is None
+
+
+def test_tests_columns_and_reasons_are_shown_as_text() -> None:
+    found = made(
+        reasons=("Column <b>age</b> differs.",),
+        tests=(Missingness("classifier", 0.0124, 0.0248, "Rows <i>differ</i>."),),
+        columns=(
+            ColumnShift("<age>", 0.0011, 0.734, spread=False),
+            ColumnShift("pulse", 0.2, 0.5, spread=True),
+        ),
+    )
+    assert "Column <b>age</b> differs." in found
+    at = found.index("classifier")
+    assert found[at : at + 4] == ["classifier", "0.012", "0.025", "Rows <i>differ</i>."]
+    at = found.index("<age>")
+    assert found[at : at + 8] == [
+        "<age>", "0.73", "0.001", "location", "pulse", "0.50", "0.200", "spread",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_each_kind_of_copy_is_counted(name: str) -> None:
+    found = made(copies=dataclasses.replace(CLEAN, **{name: 1234}))
+    assert found[-4:] == ["duplicates and labels", "count", COPIES[name], "1,234"]
+
+
+def test_every_count_of_copies_has_words() -> None:
+    counts = {one.name for one in dataclasses.fields(CopyFacts)} - {"expected", "examples"}
+    assert COPIES.keys() == counts
+
+
+def test_labels_are_counted() -> None:
+    labels = LabelFacts((9, 0, 3, 2), ("b",), ("c", "d"), 4, 1500, ())
+    assert made(labels=labels)[-8:] == [
+        "labels that look wrong", "1,500", "classes without a label", "1",
+        "classes with fewer than five labels", "2", "folds of five with one class", "4",
+    ]  # fmt: skip
+
+
+def test_gains_have_their_interval_and_the_bar() -> None:
+    gain = GainFacts("entropy", 0.456, 0.301, 0.602, 0.789, 1520.4, worth_it=True)
+    found = made(gains=(gain, dataclasses.replace(gain, term="other", worth_it=False)))
+    at = found.index("entropy")
+    assert found[at : at + 5] == ["entropy", "0.46 (0.30 to 0.60)", "79%", "1,520", "yes"]
+    assert found[-1] == "no"
+    assert "ρ above 0.13" in found
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_the_page_begins_with_the_verdict(outcome: Any) -> None:
+    page = Reader(audit_article(dataclasses.replace(BARE, outcome=outcome)))
+    assert page.texts[:2] == [SIGNS[outcome], f" {outcome.capitalize()}"]
+    assert ("class", f"verdict {OUTCOMES[outcome]}") in page.attributes
+    assert "<people>" in page.texts
+    assert ": 1,200 labelled and 34,000 unlabelled rows." in page.texts
+    assert "the data" in texts(audit_article(dataclasses.replace(BARE, name="")))

@@ -1,0 +1,62 @@
+"""Teachers by name, and those of the user's own."""
+
+from typing import Any
+
+import pytest
+import torch
+from sklearn.naive_bayes import GaussianNB
+
+from dessl.teachers import FromClassifier, Linear
+from dessl.teachers.families import DEFAULT, KINDS, check_teachers, family, named_families
+from dessl.teachers.graph import ALPHAS, SMOOTHINGS
+from dessl.teachers.kernel import WIDTHS
+from dessl.teachers.linear import STRENGTHS
+from dessl.teachers.space import Space
+
+SPACE = Space.of(torch.randn(20, 3, generator=torch.Generator().manual_seed(0)))
+
+
+def test_each_family_has_its_kind_and_its_grid() -> None:
+    counts = {
+        "graph": len(ALPHAS) * len(SMOOTHINGS), "linear": len(STRENGTHS), "trees": 1,
+        "kernel": len(WIDTHS), "boosting": 1,
+    }  # fmt: skip
+    assert counts.keys() == KINDS.keys()
+    assert set(DEFAULT) < KINDS.keys()
+    for name, count in counts.items():
+        found = family(name, SPACE, seed=3)
+        assert [type(one) for one in found] == [KINDS[name]] * count
+        assert len({one.name for one in found}) == count
+
+
+def test_families_are_in_the_order_of_the_list() -> None:
+    own = FromClassifier(GaussianNB(), name="bayes")
+    found = named_families(["trees", own, "linear"], SPACE, 0)
+    assert list(found) == ["trees", "bayes", "linear"]
+    assert found["bayes"] == [own]
+    (wrapped,) = named_families([GaussianNB()], SPACE, 0).values()
+    assert isinstance(wrapped[0], FromClassifier)
+
+
+@pytest.mark.parametrize(
+    ("teachers", "kind", "message"),
+    [
+        ("graph", TypeError, r"must be a list such as \['graph', 'linear'\]; got 'graph'"),
+        (None, TypeError, "must be a list"),
+        (["graph", "tree"], ValueError, "must be among 'graph', .* or teacher objects; got 'tree'"),
+    ],
+)
+def test_what_is_no_list_of_teachers_is_refused(teachers: Any, kind: type, message: str) -> None:
+    with pytest.raises(kind, match=message):
+        check_teachers(teachers)
+    with pytest.raises(kind, match=message):
+        named_families(teachers, SPACE, 0)
+
+
+@pytest.mark.parametrize(
+    "teachers",
+    [["trees", "trees"], [GaussianNB(), GaussianNB()], ["linear", Linear(STRENGTHS[0])]],
+)
+def test_one_name_twice_is_refused(teachers: list[Any]) -> None:
+    with pytest.raises(ValueError, match="must have different names"):
+        named_families(teachers, SPACE, 0)

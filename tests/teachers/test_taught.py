@@ -1,0 +1,65 @@
+"""A student that learnt: what it predicts with, and how it is stored."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+from tests.teachers.three_clouds import answers, rows, taught
+
+from dessl.teachers import Taught
+from dessl.teachers.base import State
+from dessl.teachers.fold_networks import network_log_p
+
+
+@pytest.mark.parametrize("debiased", [False, True])
+def test_state_there_and_back_through_json(*, debiased: bool) -> None:
+    found = taught("good", at_prediction=True, debiased=debiased)
+    tensors, settings = found.state()
+    again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
+    x, said = rows()[0][600:], answers("good")[600:]
+    assert again.report == found.report
+    assert torch.equal(again.predict_log_proba(x), found.predict_log_proba(x))
+    assert torch.equal(again.predict_log_proba(x, said), found.predict_log_proba(x, said))
+    with pytest.raises(ValueError, match="reads format"):
+        Taught.from_state(State(tensors, {**settings, "format": 99}))
+
+
+def test_predictions_are_the_weighed_members() -> None:
+    """Against loops: the geometric mean of each kind's networks, weighed, in probabilities."""
+    found = taught("good", at_prediction=True)
+    x = rows()[0][600:605]
+    inside = found.space(x)
+    groups = [found.networks["complete_case"]]
+    groups += [found.networks["students"][k : k + 5] for k in (0, 5)]
+    groups += [found.networks["imitators"]]
+    used = found.report.student.used
+    assert len(used) == len(groups)
+    total = torch.zeros(5, 3, dtype=torch.float64)
+    for weight, group in zip(used, groups, strict=True):
+        total += weight * sum(network_log_p(one, inside) for one in group) / len(group)
+    expected = total.exp() / total.exp().sum(1, keepdim=True)
+    torch.testing.assert_close(found.predict_log_proba(x).exp(), expected)
+
+
+def test_answers_that_were_not_kept_change_nothing() -> None:
+    found = taught("good", at_prediction=True)
+    more = found.report.with_answers
+    assert more is not None
+    worse = dataclasses.replace(more, pooled_loss=more.without_loss + 1)
+    deaf = dataclasses.replace(found, report=dataclasses.replace(found.report, with_answers=worse))
+    x, said = rows()[0][600:], answers("good")[600:]
+    assert torch.equal(deaf.predict_log_proba(x, said), found.predict_log_proba(x))
+
+
+def test_a_student_of_the_first_format_is_read() -> None:
+    tensors, settings = taught("good", at_prediction=True).state()
+    old = json.loads(json.dumps(settings))
+    for name in ("student", "with_answers"):
+        for new in ("weights_without", "without_loss", "n"):
+            del old["report"][name][new]
+    found = Taught.from_state(State(tensors, {**old, "format": 1}))
+    choice = found.report.student
+    assert choice.without_loss == choice.gold_only_loss
+    assert choice.weights_without == (1.0, *[0.0] * (len(choice.weights) - 1))
+    assert choice.n == found.report.n_gold == 60

@@ -1,0 +1,96 @@
+"""What is said of a teacher and of its answers."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, renewed
+
+QUALITY = TeacherQuality("model", 1.0, Interval(0.8, 0.7, 0.9), 0.05, 0.85, 0.6)
+
+
+def made(**other: Any) -> Choice:
+    own: dict[str, Any] = {
+        "members": ("gold only", "self-taught", "student"),
+        "weights": (0.4, 0.001, 0.6),
+        "weights_without": (0.7, 0.3, 0.0),
+        "gold_only_loss": 0.7,
+        "without_loss": 0.6,
+        "pooled_loss": 0.5,
+        "standard_error": 0.02,
+        "n": 60,
+        "needed": 1.0,
+        "accuracy": Interval(0.9, 0.85, 0.95),
+        "accuracy_gold_rows": Interval(0.9, 0.8, 1.0),
+    }
+    return Choice(**(own | other))
+
+
+def test_the_gain_is_a_t_interval_and_the_words_follow_it() -> None:
+    choice = made(without_loss=0.6, pooled_loss=0.5, standard_error=0.04, n=21)
+    t = float(stats.t.ppf(0.975, 20))
+    assert choice.gain.low == pytest.approx(0.1 - 0.04 * t)
+    assert choice.gain.high == pytest.approx(0.1 + 0.04 * t)
+    assert "The answers help" in choice.why
+    assert "may be chance" in dataclasses.replace(choice, standard_error=0.06).why
+
+
+@pytest.mark.parametrize(
+    ("change", "kept", "says"),
+    [
+        ({}, True, "The answers help: out-of-fold cross-entropy 0.600 without them, 0.500 with"),
+        ({"standard_error": 0.09}, True, "are used, but the gain may be chance"),
+        ({"standard_error": 0.2}, False, "gave no gain by 1 standard error, so only gold labels"),
+        ({"without_loss": 0.75, "standard_error": 0.25}, False, "no gain by 1 standard"),  # equal
+        ({"pooled_loss": 0.6}, False, "did not help, so only gold labels and unlabelled rows"),
+        ({"pooled_loss": 0.7, "weights_without": (1.0, 0.0, 0.0)}, False, "so gold labels alone"),
+    ],
+)
+def test_answers_are_used_where_they_help(change: dict[str, Any], kept: bool, says: str) -> None:
+    choice = made(**change)
+    assert choice.kept is kept
+    assert choice.used == (choice.weights if kept else choice.weights_without)
+    assert says in choice.why
+
+
+def test_weights_of_nearly_nothing_are_not_named() -> None:
+    assert made().why.endswith("Weights: gold only 0.40, student 0.60.")
+    assert made(pooled_loss=0.7).why.endswith("Weights: gold only 0.70, self-taught 0.30.")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, "model: accuracy 0.800 (0.700 to 0.900) on gold rows; mean confidence 0.850, "
+         "calibration error 0.050."),
+        ({"confidence": None}, "model: accuracy 0.800 (0.700 to 0.900) on gold rows."),
+        ({"accuracy": None, "confidence": None}, "model: too few answers on gold rows."),
+        ({"confidence": None, "answered": 0.855}, "gold rows; it answered 85.5% of the rows."),
+    ],
+)  # fmt: skip
+def test_a_teacher_in_words(change: dict[str, Any], says: str) -> None:
+    assert str(dataclasses.replace(QUALITY, **change)).endswith(says)
+
+
+@pytest.mark.parametrize("more", [None, made(needed=0.0)])
+def test_a_report_is_the_same_after_json(more: Choice | None) -> None:
+    silent = dataclasses.replace(QUALITY, name="silent", accuracy=None)
+    report = TaughtReport(60, 540, (QUALITY, silent), made(), more)
+    assert TaughtReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report
+    lines = str(report).splitlines()
+    assert lines[:3] == ["60 gold labels, 540 rows without one.", str(QUALITY), str(silent)]
+    assert lines[3] == f"Without the teacher at prediction time: {made().why}"
+    assert len(lines) == (5 if more is None else 7)
+    assert "60 gold labels" in report._repr_html_()
+
+
+def test_a_report_of_the_first_format_compares_with_gold_labels() -> None:
+    report = TaughtReport(60, 540, (QUALITY,), made(), None)
+    old = report.as_dict()
+    for name in ("weights_without", "without_loss", "n"):
+        del old["student"][name]
+    found = TaughtReport.from_dict(renewed(old)).student
+    assert found == made(weights_without=(1.0, 0.0, 0.0), without_loss=0.7, n=60)

@@ -1,0 +1,55 @@
+"""One thread inside, the user's number outside."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from dessl.training.threads import one_thread
+
+
+@pytest.fixture(autouse=True)
+def _three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_torch_and_linear_algebra_compute_in_one() -> None:
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        blas = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+        assert blas
+        assert set(blas) == {1}
+    assert torch.get_num_threads() == 3
+
+
+def test_nothing_changes_if_it_is_not_wanted() -> None:
+    with one_thread(when=False):
+        assert torch.get_num_threads() == 3
+
+
+def test_a_block_within_a_block_leaves_the_outer_one_alone() -> None:
+    with one_thread():
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 1
+        torch.set_num_threads(2)
+        with one_thread():
+            assert torch.get_num_threads() == 2  # what is set inside is the user's
+    assert torch.get_num_threads() == 3
+
+
+def test_an_error_restores_the_number() -> None:
+    def fail() -> None:
+        with one_thread():
+            raise RuntimeError("inside")
+
+    for _ in range(2):  # and the next block is no inner one
+        with pytest.raises(RuntimeError, match="inside"):
+            fail()
+        assert torch.get_num_threads() == 3
+    with one_thread():
+        assert torch.get_num_threads() == 1
