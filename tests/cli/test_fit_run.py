@@ -90,8 +90,6 @@ def test_options_become_a_recipe() -> None:
         fit_run._recipes(options(lam="much"))
 
 
-# PyTorch says so of the column, once in a process.
-@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_a_column_of_probabilities_is_no_feature(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     lines = [f"{random.normal():.3f},{random.normal():.3f},0.5,{'ab'[k % 2]}" for k in range(40)]

@@ -115,7 +115,9 @@ def known_propensity(
     >>> round(known.effective_labels, 2), round(known.largest_weight, 2)
     (1.8, 1.33)
     """
-    given = torch.as_tensor(_checks.numbers("propensity", values)).double().cpu()
+    found = _checks.numbers("propensity", values)
+    own = found if isinstance(found, Tensor) else found.copy()  # a table's column is read-only
+    given = torch.as_tensor(own).double().cpu()
     if given.shape != (len(data),):
         raise ValueError(
             f"propensity must have one probability for each row, shape ({len(data)},); got "
