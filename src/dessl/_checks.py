@@ -232,7 +232,7 @@ def numbers(name: str, value: object) -> "Tensor | NDArray[Any]":
 def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor:
     """Convert an array, sequence or tensor to a detached float64 tensor of ``ndim`` dimensions."""
     found = numbers(name, value)
-    tensor = found if isinstance(found, Tensor) else _shared(found)
+    tensor = found if isinstance(found, Tensor) else shared(found)
     if tensor.is_complex():
         raise TypeError(f"{name} must hold real numbers; got {tensor.dtype}.")
     allowed = (ndim,) if isinstance(ndim, int) else tuple(ndim)
@@ -252,7 +252,8 @@ def float64(name: str, value: ArrayLike, *, ndim: int | Sequence[int]) -> Tensor
     return tensor
 
 
-def _shared(array: "NDArray[Any]") -> Tensor:
+def shared(array: "NDArray[Any]") -> Tensor:
+    """Return the array as a float64 tensor, in the same memory if PyTorch can use it."""
     if array.dtype.kind in "buif":  # also where PyTorch reads neither the strides nor the bytes
         array = np.asarray(array, np.float64, order="C")
     # PyTorch warns of arrays it could write through; a memory map is read all the same, as a copy.

@@ -116,8 +116,7 @@ def known_propensity(
     (1.8, 1.33)
     """
     found = _checks.numbers("propensity", values)
-    own = found if isinstance(found, Tensor) else found.copy()  # a table's column is read-only
-    given = torch.as_tensor(own).double().cpu()
+    given = (found if isinstance(found, Tensor) else _checks.shared(found)).double().cpu()
     if given.shape != (len(data),):
         raise ValueError(
             f"propensity must have one probability for each row, shape ({len(data)},); got "
