@@ -19,6 +19,7 @@ from dessl.recipes import TaughtPredictor
 from dessl.teachers import (
     KINDS,
     FromClassifier,
+    Gaussians,
     Graph,
     Kernel,
     Linear,
@@ -32,8 +33,8 @@ from dessl.teachers import (
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
     "make",
-    [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph],
-    ids=["linear", "kernel", "trees", "graph"],
+    [lambda: Linear(0.03), lambda: Kernel(0.5), lambda: Trees(20), Graph, Gaussians],
+    ids=["linear", "kernel", "trees", "graph", "gaussians"],
 )
 def test_a_member_predicts_as_its_teacher(
     fitted: Callable, rows: Callable, make: object, d: int, n_classes: int
@@ -51,7 +52,7 @@ def test_every_kind_of_tensors_is_there() -> None:
 
 @pytest.mark.parametrize("anchor", [0.3, 0.0])
 def test_a_pool_predicts_as_the_pool(make_pool: Callable, rows: Callable, anchor: float) -> None:
-    model = make_pool(Linear(), Graph(), Kernel(), Trees(5), anchor=anchor)
+    model = make_pool(Linear(), Graph(), Kernel(), Gaussians(), Trees(5), anchor=anchor)
     x = rows(50, 2)
     assert torch.allclose(probabilities_of(model)(x).double(), model(x).exp(), rtol=0, atol=1e-6)
     alone = probabilities_of(model, networks_only=True)(x)

@@ -220,7 +220,7 @@ def test_a_pool_is_compared_with_the_complete_case(pooled: Trial) -> None:
     ]
     assert facts.pool == pooled.fitted.pool
     assert {one.method for one in facts.comparisons} == {"pool"}
-    assert facts.settings["teachers"] == ["graph", "linear", "trees", "kernel"]
+    assert facts.settings["teachers"] == ["graph", "linear", "trees", "kernel", "gaussians"]
     assert facts.runs[0].history
     assert not facts.runs[1].history
     known, y = pooled.test.labelled, pooled.test.y

@@ -1,13 +1,22 @@
 import pytest
 import torch
 
-from dessl.teachers import Boosting, FromClassifier, Graph, Kernel, Linear, Teacher, Trees
+from dessl.teachers import (
+    Boosting,
+    FromClassifier,
+    Gaussians,
+    Graph,
+    Kernel,
+    Linear,
+    Teacher,
+    Trees,
+)
 from dessl.teachers.base import Classes, Saveable, checked_rows
 from dessl.teachers.families import KINDS
 
 
 def test_every_built_in_teacher_keeps_the_protocol() -> None:
-    for kind in (Graph, Linear, Kernel, Trees, Boosting):
+    for kind in (Graph, Linear, Kernel, Gaussians, Trees, Boosting):
         assert isinstance(kind(), Teacher)
         assert isinstance(kind(), Saveable)
         assert kind in KINDS.values()
@@ -20,7 +29,7 @@ def test_a_classifier_of_the_users_own_is_no_saveable_teacher() -> None:
     assert not isinstance(FromClassifier(GaussianNB()), Saveable)
 
 
-@pytest.mark.parametrize("kind", [Graph, Linear, Kernel, Trees, Boosting])
+@pytest.mark.parametrize("kind", [Graph, Linear, Kernel, Gaussians, Trees, Boosting])
 def test_a_teacher_that_has_not_learnt_says_so(kind: type) -> None:
     with pytest.raises(RuntimeError, match=r"Call \.fit"):
         kind().predict_log_proba(torch.zeros(2, 2))

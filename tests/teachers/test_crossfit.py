@@ -5,7 +5,16 @@ import torch
 from sklearn.naive_bayes import GaussianNB
 from torch import Tensor
 
-from dessl.teachers import FromClassifier, Graph, Kernel, Linear, Teacher, Trees, out_of_fold
+from dessl.teachers import (
+    FromClassifier,
+    Gaussians,
+    Graph,
+    Kernel,
+    Linear,
+    Teacher,
+    Trees,
+    out_of_fold,
+)
 from dessl.teachers.crossfit import (
     FOLDS,
     each_out_of_fold,
@@ -14,7 +23,9 @@ from dessl.teachers.crossfit import (
 )
 from dessl.teachers.graph import SharedEdges
 
-TEACHERS = [Graph(0.95), Linear(), Kernel(), Trees(20), FromClassifier(GaussianNB())]
+TEACHERS = [
+    Graph(0.95), Linear(), Kernel(), Gaussians(), Trees(20), FromClassifier(GaussianNB()),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=lambda t: t.name)

@@ -8,6 +8,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from dessl.teachers import FromClassifier, Linear
 from dessl.teachers.families import DEFAULT, KINDS, check_teachers, family, named_families
+from dessl.teachers.gaussians import COVARIANCES, MASSES
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS
 from dessl.teachers.kernel import WIDTHS
 from dessl.teachers.linear import STRENGTHS
@@ -19,7 +20,7 @@ SPACE = Space.of(torch.randn(20, 3, generator=torch.Generator().manual_seed(0)))
 def test_each_family_has_its_kind_and_its_grid() -> None:
     counts = {
         "graph": len(ALPHAS) * len(SMOOTHINGS), "linear": len(STRENGTHS), "trees": 1,
-        "kernel": len(WIDTHS), "boosting": 1,
+        "kernel": len(WIDTHS), "gaussians": len(COVARIANCES) * len(MASSES), "boosting": 1,
     }  # fmt: skip
     assert counts.keys() == KINDS.keys()
     assert set(DEFAULT) < KINDS.keys()

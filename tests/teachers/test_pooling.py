@@ -42,7 +42,7 @@ def test_unlabelled_rows_and_other_predictors_are_told_apart(moons: tuple) -> No
     assert report.total.mean == pytest.approx(report.ensembling.mean + report.unlabelled.mean)
     assert report.ensembling.mean > 0.1
     assert [member.name for member in report.members if member.uses_unlabelled] == [
-        name for name in pool.weights.weights if name.startswith("graph")
+        name for name in pool.weights.weights if name.startswith(("graph", "gaussians"))
     ]
     assert "held-out labels" in str(report)
     assert PoolReport.from_dict(json.loads(json.dumps(report.as_dict()))) == report

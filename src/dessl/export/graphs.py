@@ -2,9 +2,9 @@
 
     p = softmax( Σ_m w_m T_m log p_m(x) )
 
-Networks, linear and kernel regressions, trees and graphs can be written as such modules; the user's
-own classifiers and LightGBM's trees cannot. Predictions equal those of :mod:`dessl.teachers` up to
-rounding: networks compute in float32, the others as there.
+Networks, linear and kernel regressions, Gaussians, trees and graphs can be written as such modules;
+the user's own classifiers and LightGBM's trees cannot. Predictions equal those of
+:mod:`dessl.teachers` up to rounding: networks compute in float32, the others as there.
 """
 
 import copy
@@ -130,7 +130,7 @@ class AllClasses(nn.Module):
 
 
 class LinearMember(nn.Module):
-    """Logistic regression."""
+    """Logistic regression, or Gaussians of one shape, whose log-odds are linear too."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -277,6 +277,7 @@ class StudentGraph(nn.Module):
 
 MEMBERS: dict[str, type[nn.Module]] = {
     "linear": LinearMember, "kernel": KernelMember, "trees": TreesMember, "graph": GraphMember,
+    "gaussians": LinearMember,
 }  # fmt: skip
 
 

@@ -168,7 +168,7 @@ def recipe_for(
     >>> recipe.plan.steps, recipe.networks, type(recipe.model()).__name__
     (246, 5, 'MLP')
     >>> recipe.teachers, recipe_for(data).teachers
-    ((), ('graph', 'linear', 'trees', 'kernel'))
+    ((), ('graph', 'linear', 'trees', 'kernel', 'gaussians'))
     """
     risk_named(risk, propensity=False)  # folds change the labelling probability
     if lam != "auto":

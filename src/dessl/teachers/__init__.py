@@ -8,6 +8,7 @@ from dessl.teachers.crossfit import out_of_fold, selected_by_others
 from dessl.teachers.debiased_student import DebiasedStudent, debiased_student
 from dessl.teachers.families import DEFAULT, KINDS
 from dessl.teachers.fold_networks import NetworkSetting
+from dessl.teachers.gaussians import Gaussians
 from dessl.teachers.graph import Graph
 from dessl.teachers.kernel import Kernel
 from dessl.teachers.linear import Linear
@@ -28,6 +29,7 @@ __all__ = [
     "DebiasedStudent",
     "FromClassifier",
     "Gain",
+    "Gaussians",
     "Graph",
     "Kernel",
     "Linear",

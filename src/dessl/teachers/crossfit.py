@@ -37,13 +37,13 @@ def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
 def rows_for(teacher: Teacher, x_l: Tensor, x_u: Tensor | SomeRows) -> Tensor:
     """Return unlabelled rows in the form a teacher needs; none if it does not use them.
 
-    A graph takes rows that are not yet gathered; other teachers need a copy.
+    Some teachers take rows that are not yet gathered; the others need a copy.
     """
     if getattr(teacher, "ignores_x_u", False):
         return x_l[:0]
-    if isinstance(x_u, SomeRows) and not isinstance(teacher, Graph):
+    if isinstance(x_u, SomeRows) and not getattr(teacher, "takes_some_rows", False):
         return x_u.gathered().cpu()
-    return x_u  # type: ignore[return-value]  # of the teachers, a graph alone takes SomeRows
+    return x_u  # type: ignore[return-value]  # SomeRows only for teachers that take them
 
 
 def out_of_fold(

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dessl.teachers.base import Saveable, Teacher
 from dessl.teachers.boosting import Boosting
 from dessl.teachers.classifiers import FromClassifier
+from dessl.teachers.gaussians import COVARIANCES, MASSES, Gaussians
 from dessl.teachers.graph import ALPHAS, SMOOTHINGS, Graph, SharedEdges
 from dessl.teachers.kernel import WIDTHS, Kernel
 from dessl.teachers.linear import STRENGTHS, Linear
 from dessl.teachers.space import Space
 from dessl.teachers.trees import Trees
 
-DEFAULT = ("graph", "linear", "trees", "kernel")
+DEFAULT = ("graph", "linear", "trees", "kernel", "gaussians")
 KINDS: dict[str, type[Saveable]] = {
-    "graph": Graph, "linear": Linear, "trees": Trees, "kernel": Kernel, "boosting": Boosting,
+    "graph": Graph, "linear": Linear, "trees": Trees, "kernel": Kernel, "gaussians": Gaussians,
+    "boosting": Boosting,
 }  # fmt: skip
 
 
@@ -32,6 +34,8 @@ def family(name: str, space: Space, seed: int) -> list[Teacher]:
         return [Linear(strength, space=space) for strength in STRENGTHS]
     if name == "kernel":
         return [Kernel(width, space=space) for width in WIDTHS]
+    if name == "gaussians":
+        return [Gaussians(c, mass, space=space) for c in COVARIANCES for mass in MASSES]
     if name == "trees":
         return [Trees(seed=seed)]
     if name == "boosting":

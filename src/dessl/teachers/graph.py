@@ -106,6 +106,7 @@ class Graph:
     """
 
     uses_unlabelled = True
+    takes_some_rows = True
 
     def __init__(
         self, alpha: float = 0.8, smoothing: float = 1.0, *, edges: SharedEdges | None = None
