@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from scipy.special import log_softmax
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 
@@ -33,7 +33,8 @@ def by_the_book(z: np.ndarray, share: np.ndarray, new: np.ndarray, *, diagonal: 
     shape = (within + np.trace(within) / counts.sum() * np.eye(d)) / (counts.sum() + d)
     prior = (counts + 1) / (counts + 1).sum()
     density = [multivariate_normal(mean, shape).logpdf(new) for mean in means]
-    return log_softmax(np.stack(density, 1) + np.log(prior), axis=1)
+    p = softmax(np.stack(density, 1) + np.log(prior), axis=1)
+    return np.log(0.999 * p + 0.001 / len(counts))
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
@@ -59,7 +60,7 @@ def test_the_result_is_a_fixed_point_of_em(
     parts = (rows.x_l, rows.x_u, rows.x_new)
     z_l, z_u, new = (clouds._space(x).double().numpy() for x in parts)
     weight = min(1.0, mass * len(z_l) / len(z_u))
-    posterior = clouds.predict_log_proba(rows.x_u).exp().numpy()
+    posterior = (clouds.predict_log_proba(rows.x_u).exp().numpy() - 0.001 / 3) / 0.999
     share = np.concatenate([np.eye(3)[rows.y_l.numpy()], weight * posterior])
     both = np.concatenate([z_l, z_u])
     expected = by_the_book(both, share, new, diagonal=covariance == "diagonal")
@@ -130,6 +131,16 @@ def test_equal_rows_and_one_class_are_no_trouble(covariance: str) -> None:
     alone = Gaussians(covariance).fit(x, torch.zeros(8).long(), x, 3).predict_log_proba(x)
     assert alone.exp().sum(1).numpy() == pytest.approx(1)
     assert bool((alone.argmax(1) == 0).all())
+
+
+def test_clouds_that_are_too_narrow_give_no_extreme_odds() -> None:
+    x = torch.cat([torch.zeros(50, 1), torch.ones(50, 1)])
+    clouds = Gaussians().fit(x[[0, 99]], torch.tensor([0, 1]), x, 2)
+    z = clouds._space(x).double()
+    odds = z @ clouds._weights[:-1] + clouds._weights[-1]
+    assert float((odds[:, 0] - odds[:, 1]).abs().min()) > 50
+    p = clouds.predict_log_proba(x).exp()
+    assert p.amin(1).numpy() == pytest.approx(0.0005, rel=1e-6)
 
 
 @pytest.mark.parametrize("mass", [1.0, math.inf])

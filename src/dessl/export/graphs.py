@@ -19,6 +19,7 @@ from dessl.recipes import PooledPredictor, TaughtPredictor
 from dessl.recipes.predictor import AnyPredictor, Predictor
 from dessl.teachers import KINDS, State
 from dessl.teachers.crossfit import FOLDS
+from dessl.teachers.gaussians import bounded
 from dessl.teachers.graph import LEAST_WEIGHT, NEIGHBOURS
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import as_columns
@@ -130,7 +131,7 @@ class AllClasses(nn.Module):
 
 
 class LinearMember(nn.Module):
-    """Logistic regression, or Gaussians of one shape, whose log-odds are linear too."""
+    """Logistic regression."""
 
     def __init__(self, state: State) -> None:
         super().__init__()
@@ -149,6 +150,15 @@ class LinearMember(nn.Module):
         """Return log-probabilities by the weights."""
         weights = self.get_buffer("weights")
         return self.classes.log_p(features @ weights[:-1] + weights[-1])
+
+
+class GaussiansMember(LinearMember):
+    """Gaussians of one shape, whose log-odds are linear until they are bounded."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return log-probabilities by the weights."""
+        weights = self.get_buffer("weights")
+        return self.classes.log_p(bounded(features @ weights[:-1] + weights[-1]))
 
 
 class KernelMember(LinearMember):
@@ -277,7 +287,7 @@ class StudentGraph(nn.Module):
 
 MEMBERS: dict[str, type[nn.Module]] = {
     "linear": LinearMember, "kernel": KernelMember, "trees": TreesMember, "graph": GraphMember,
-    "gaussians": LinearMember,
+    "gaussians": GaussiansMember,
 }  # fmt: skip
 
 

@@ -5,6 +5,8 @@
 EM maximises Σ_L log π_y p(z | y) + ω Σ_U log Σ_k π_k p(z | k), with labelled rows fixed to their
 class. Each mean has one pseudo-row at the mean of all rows, Σ has d at its own average variance,
 and each class has one pseudo-label. Without unlabelled rows this is linear discriminant analysis.
+A thousandth of each prediction is spread over the classes: clouds that EM made too narrow would
+otherwise give odds that no small weight in a pool makes harmless.
 """
 
 import math
@@ -23,7 +25,6 @@ from dessl.teachers.base import (
     taken_from,
     under,
 )
-from dessl.teachers.linear import linear_log_proba
 from dessl.teachers.rows import SomeRows
 from dessl.teachers.space import Space
 
@@ -34,6 +35,7 @@ MOST_UNLABELLED = 20_000  # rows used: enough for the moments of at most 64 colu
 MOST_STEPS = 30
 STILL = 1e-4  # means that move less, in standard deviations, have converged
 LEAST_VARIANCE = 1e-9
+SPREAD = 1e-3  # share of a prediction that is spread over the classes
 
 
 class Gaussians:
@@ -92,7 +94,7 @@ class Gaussians:
             held = folds == fold
             y = rows.y_l[~held]
             weights = self._fitted(z_l[~held], y, torch.cat([z_u, z_l[held]]))
-            found[held] = linear_log_proba(z_l[held], weights, Classes.of(y, n_classes))
+            found[held] = _log_proba(z_l[held], weights, Classes.of(y, n_classes))
         return found
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
@@ -100,7 +102,7 @@ class Gaussians:
         if self._space is None:
             raise not_fitted(self)
         z = self._space(checked_columns("x", x)).double()
-        return linear_log_proba(z, self._weights, self._classes)
+        return _log_proba(z, self._weights, self._classes)
 
     def state(self) -> State:
         """Return the space and the weights."""
@@ -140,6 +142,20 @@ class Gaussians:
             if float((clouds.means - before).abs().max()) < STILL:
                 break
         return clouds.weights()
+
+
+def bounded(scores: Tensor) -> Tensor:
+    """Return log-probabilities of scores (n, p), of which a thousandth is spread over the classes.
+
+    >>> bounded(torch.tensor([[0.0, 500.0]])).exp()
+    tensor([[5.0000e-04, 9.9950e-01]])
+    """
+    even = scores.new_tensor(SPREAD / scores.shape[-1]).log()
+    return torch.logaddexp(scores.log_softmax(-1) + math.log1p(-SPREAD), even)
+
+
+def _log_proba(z: Tensor, weights: Tensor, classes: Classes) -> Tensor:
+    return classes.among_all(bounded(z @ weights[:-1] + weights[-1]))
 
 
 class _Moments(NamedTuple):
