@@ -147,9 +147,7 @@ DERIVED: dict[str, dict[str, Callable[[], tuple[float, ...]]]] = {
         "is clear, 0.263 ± 0.159": (
             lambda: other_model("test_gradient_lam_opt_entropy", "views", "longer")
         ),
-        "23,000 steps, 0.210 ± 0.237": (
-            lambda: other_model("test_gradient_lam_opt_entropy", "views")
-        ),
+        "0.210 ± 0.237": (lambda: other_model("test_gradient_lam_opt_entropy", "views")),
         "in the sixth to 0.894": memorised,
         "larger by 0.050 ± 0.012": lambda: other_model("lam_opt.fixmatch", "views"),
     },
