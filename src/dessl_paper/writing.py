@@ -111,10 +111,19 @@ def findings_of(results: Results) -> list[Finding]:
 
 
 def summary(results: Results, findings: Sequence[Finding]) -> str:
-    """One sentence on all findings, after a warning for a smoke run."""
-    if results.experiment.profile == "smoke":
-        return f"{SMOKE} {counted(findings)}"
-    return counted(findings)
+    """One sentence on all findings, after a warning for a smoke run, and data sets without runs."""
+    warned = SMOKE if results.experiment.profile == "smoke" else ""
+    return " ".join(part for part in (warned, counted(findings), _not_run(results)) if part)
+
+
+def _not_run(results: Results) -> str:
+    """Which data sets of the experiment have no run yet; empty if all have."""
+    missing = [
+        f"{data.name} with {data.labels:,} labels"
+        for data in results.experiment.data
+        if Block(data.name, data.labels) not in results.blocks
+    ]
+    return f"Not run: {listed(missing)}." if missing else ""
 
 
 def _divergences(results: Results) -> list[Finding]:

@@ -25,6 +25,7 @@ from dessl_paper.findings import Finding
 from dessl_paper.kinds import kind_of
 from dessl_paper.made_with import made_with, run_count
 from dessl_paper.results import Results, read_results
+from dessl_paper.wording import listed
 from dessl_paper.writing import (
     findings_of,
     is_reproduction,
@@ -258,6 +259,16 @@ def test_what_is_missing_is_counted(smoke: Callable[[str], Path]) -> None:
     assert run_count(full) == "10 runs"
     part = Results(full.experiment, (dead(full.records[0]), *full.records[1:4]))
     assert run_count(part) == "4 of 10 runs, 1 of them diverged"
+
+
+def test_data_sets_without_runs_are_named_at_the_top(smoke: Callable[[str], Path]) -> None:
+    full = read_results(smoke("medmnist"))
+    assert "Not run" not in summary(full, [])
+    first = full.blocks[0]
+    part = Results(full.experiment, tuple(full.of(first)))
+    missing = [f"{name} with {labels} labels" for name, labels in full.blocks[1:]]
+    assert missing
+    assert summary(part, []).endswith(f" Not run: {listed(missing)}.")
 
 
 def test_every_machine_and_commit_is_named(smoke: Callable[[str], Path]) -> None:

@@ -100,6 +100,12 @@ def terms_of(results: Results, block: Block, method: str) -> list[str]:
     return [key.removeprefix(LAMBDA) for key in (runs[0].metrics if runs else ()) if LAMBDA in key]
 
 
+def model_title(results: Results, block: Block, method: str) -> str:
+    """The data set, and the model if there are several."""
+    name = f", {results.methods[method]}" if len(results.methods) > 1 else ""
+    return data_title(results, block) + name
+
+
 def lambda_table(results: Results, block: Block, method: str) -> Table:
     """λ_opt of each term, ours and the paper's."""
     runs, rows = results.runs(block, method), []
@@ -130,7 +136,7 @@ def lambda_table(results: Results, block: Block, method: str) -> Table:
         "variance at λ_opt, relative",
         "λ at which every model's variance is below the complete case's",
     )
-    caption = f"{data_title(results, block)}: λ_opt of each term"
+    caption = f"{model_title(results, block, method)}: λ_opt of each term"
     return Table(caption, headings, tuple(rows)).without_empty_columns(NONE)
 
 
@@ -178,7 +184,7 @@ def lambda_figure(results: Results, block: Block, method: str) -> Pictures | Non
         axes.set_ylim(len(terms) - 0.4, -0.5)
         axes.set_xlabel("λ_opt")
         legend_below(figure, axes, ["ours", "paper"])
-        headline(figure, title(results), data_title(results, block))
+        headline(figure, title(results), model_title(results, block, method))
         return pictures(figure)
 
 

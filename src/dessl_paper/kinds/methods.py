@@ -63,6 +63,7 @@ run_cells = trained_cells
 check = check_trained
 
 HEADLINE = "accuracy"
+LAST = "_last"  # ends the name of a method with the weights of the last step
 APART = 0.36  # between ours and the paper's on one row of dots
 
 
@@ -77,16 +78,27 @@ def tables(results: Results) -> list[Table]:
 
 
 def _compared_methods(results: Results, block: Block, metric: str) -> list[Comparison]:
-    """Each debiased method against its twin, then every method against the complete case."""
-    alone = results.complete_case()
-    pairs = [(debiased, usual) for usual, debiased in results.twins()]
-    if alone:
-        pairs += [(name, alone) for name in results.methods if name != alone]
     found = []
-    for method, against in pairs:
+    for method, against in _pairs(results):
         lams = _lam(results, method), _lam(results, against)
         found.append(compared(results, block, metric, method, against, *lams))
     return [one for one in found if one.n]
+
+
+def _pairs(results: Results) -> list[tuple[str, str]]:
+    """Debiased against usual, each against the complete case, last weights against selected ones.
+
+    The complete case of a method with the last weights is the one with the last weights.
+    """
+    names, alone = results.methods, results.complete_case()
+    last = [name for name in names if name.endswith(LAST)]
+    pairs = [(debiased, usual) for usual, debiased in results.twins()]
+    if alone:
+        alike = alone + LAST if alone + LAST in names else alone
+        bases = {name: alike if name in last else alone for name in names}
+        pairs += [(name, base) for name, base in bases.items() if name not in (alone, base)]
+    selected = [(name, name.removesuffix(LAST)) for name in last]
+    return [*pairs, *(pair for pair in selected if pair[1] in names)]
 
 
 def _lam(results: Results, method: str) -> float:
@@ -153,7 +165,7 @@ def _difference_table(results: Results, block: Block) -> Table:
 
 
 def comparisons(results: Results, block: Block) -> list[Comparison]:
-    """Each debiased method against its twin, then all against the complete case."""
+    """The pairs of methods that are compared, metric by metric."""
     return [one for metric in results.metrics for one in _compared_methods(results, block, metric)]
 
 

@@ -35,6 +35,7 @@ from dessl_paper.kinds.lambda_opt import (
     lambda_names,
     lambda_table,
     lambdas_on,
+    model_title,
 )
 from dessl_paper.kinds.risk_curves import (
     GRADIENT_METRICS,
@@ -51,7 +52,7 @@ from dessl_paper.made_with import Repeats
 from dessl_paper.results import Block, Results
 from dessl_paper.specification import Cell, Experiment, check_metrics
 from dessl_paper.training import VIEWS, Measured, check_part, check_training, shown, trained_cells
-from dessl_paper.wording import data_title, heading, ours_text
+from dessl_paper.wording import heading, ours_text
 
 PUBLIC_DATA = True
 REPEATS: Repeats = "models"  # here, splits divide the test rows
@@ -210,7 +211,9 @@ def _quantities(results: Results, block: Block, method: str) -> Table:
     rows = tuple(
         (heading(metric), ours_text(metric, average(values_of(runs, metric)))) for metric in wanted
     )
-    caption = f"{data_title(results, block)}: with the model of the {results.methods[method]}"
+    alone = len(results.methods) == 1
+    of = f"with the model of the {results.methods[method]}" if alone else "the model"
+    caption = f"{model_title(results, block, method)}: {of}"
     return Table(caption, ("quantity", "ours"), rows)
 
 

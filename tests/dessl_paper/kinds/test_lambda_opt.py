@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from dessl_paper.catalogue import load_experiment
+from dessl_paper.kinds import probe
 from dessl_paper.kinds.lambda_opt import (
     QUANTITIES,
     lambda_figure,
@@ -124,3 +125,19 @@ def test_without_terms_there_is_no_figure(made: Made) -> None:
     found = at(made({}))
     assert lambda_figure(*found) is None
     assert list(lambda_findings(*found)) == []
+
+
+def test_of_several_models_each_table_and_figure_names_its_own(
+    results_of: Callable[..., Results], shown: list[Figure]
+) -> None:
+    experiment = load_experiment("confidence", "paper")
+    lams = [{"lam_opt.entropy": 1.0}, {"lam_opt.entropy": 1.2}]
+    results = results_of(experiment, {("complete_case", 0.0): lams, ("longer", 0.0): lams})
+    captions = [table.caption for table in probe.tables(results)]
+    assert captions == [
+        "cifar10, 4,000 labels, 23,000 steps: λ_opt of each term",
+        "cifar10, 4,000 labels, 60,000 steps: λ_opt of each term",
+    ]
+    assert len(probe.figures(results)) == 2
+    titles = [figure.get_suptitle().splitlines()[-1] for figure in shown]
+    assert list(dict.fromkeys(titles)) == [caption.split(":")[0] for caption in captions]

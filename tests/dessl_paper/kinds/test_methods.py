@@ -71,6 +71,28 @@ def test_more_labels_make_more_tables(fixmatch: Results, smoke: Callable[[str], 
     assert sum(bool(re.match("breastmnist", caption)) for caption in captions) == 3
 
 
+def test_last_weights_are_compared_with_last_and_with_selected_ones(
+    results_of: Callable[..., Results],
+) -> None:
+    experiment = load_experiment("medmnist-long", "paper")
+    splits = [{"accuracy": 0.7}, {"accuracy": 0.8}]
+    cells = {(one.name, lam): splits for one in experiment.methods for lam in one.lams}
+    results = results_of(experiment, cells)
+    found = methods.comparisons(results, results.blocks[0])
+    pairs = [(one.method, one.against) for one in found if one.metric == "accuracy"]
+    assert pairs == [
+        ("de_pl", "pl"),
+        ("de_pl_last", "pl_last"),
+        ("pl", "complete_case"),
+        ("de_pl", "complete_case"),
+        ("pl_last", "complete_case_last"),
+        ("de_pl_last", "complete_case_last"),
+        ("complete_case_last", "complete_case"),
+        ("pl_last", "pl"),
+        ("de_pl_last", "de_pl"),
+    ]
+
+
 def texts(pictures: dict[str, bytes] | None) -> list[str]:
     """Every text of a figure: its SVG names each before drawing it."""
     assert pictures is not None
