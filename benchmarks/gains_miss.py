@@ -1,4 +1,4 @@
-"""More draws of the one set on which the pool was significantly worse than its complete case.
+"""More draws of the set on which a pool without Gaussians was worse than its complete case.
 
 Only the pool and its own complete case are measured, so that 40 draws take minutes. One JSON for
 each cell, as for gains.py, whose tables it reads (--prepare).
