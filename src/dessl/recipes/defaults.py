@@ -171,8 +171,11 @@ def recipe_for(
     ((), ('graph', 'linear', 'trees', 'kernel', 'gaussians'))
     """
     risk_named(risk, propensity=False)  # folds change the labelling probability
-    if lam != "auto":
-        lam = _lam(lam)
+    if isinstance(lam, str):
+        if lam != "auto":
+            raise ValueError(f"lam must be a number or 'auto'; got {lam!r}.")
+    else:
+        lam = _checks.number("lam", lam, low=0, open_high=True)
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
     _checks.whole_number("copies", copies, low=1)
@@ -295,12 +298,6 @@ def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[objec
     return tuple(teachers)
 
 
-def _lam(lam: object) -> float:
-    if isinstance(lam, str):
-        raise ValueError(f"lam must be a number or 'auto'; got {lam!r}.")
-    return _checks.number("lam", lam, low=0, open_high=True)
-
-
 def _architecture(
     data: SemiData, model: str | Callable[[], nn.Module] | None
 ) -> Callable[[], nn.Module]:
@@ -388,9 +385,8 @@ def _plan(
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
         patience_after=int(IMPATIENT_AFTER * length),
-        compile="off"
-        if data.x.ndim == 2
-        else "auto",  # compiling takes longer than training on a table
+        # Compiling takes longer than training on a table.
+        compile="off" if data.x.ndim == 2 else "auto",
         seed=seed,
     )
 

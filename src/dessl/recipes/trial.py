@@ -103,6 +103,7 @@ def split(
         _check_shared(data, known, test)
     elif data.test is not None:
         test = data.test
+    groups = torch.arange(len(data))
     if test is None or data.validation is not None:
         groups = _groups(data, known, share)
     if test is None:
@@ -123,14 +124,7 @@ def split(
             do="Label some of them, or omit --test-file.",
         )
     _check_classes(data, known)
-    # The data's own validation part would exceed the budget of labels: use some of ours instead.
-    watch = torch.zeros(len(known), dtype=torch.bool)
-    if data.validation is not None:
-        watch = whole_groups(known, groups, len(known) // 5)
-        unknown = _beside(data, unknown, watch)
-    parts = (known[~watch], known[watch], unknown)
-    train = data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
-    return Division(train, test, propensity)
+    return Division(_with_labels(data, known, unknown, groups), test, propensity)
 
 
 def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -214,10 +208,9 @@ def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator)
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
-    name = data.name or "the data"
     if len(known) < LEAST_LABELS:
         raise DataError.of(
-            name,
+            data.name or "the data",
             expected=f"at least {LEAST_LABELS} labelled rows, for training and evaluation",
             got=f"{len(known)} in {len(data)} rows",
             do="Label more rows.",
@@ -288,11 +281,20 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
-def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
-    """Unlabelled rows in random order, less the share held out for validation, which keeps π."""
-    if data.propensity is None:
-        return unknown
-    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+def _with_labels(data: SemiData, known: Tensor, unknown: Tensor, groups: Tensor) -> SemiData:
+    """The data with these labels for training.
+
+    The data's own validation part would exceed the budget of labels: if it has one, a fifth of the
+    labels is used instead, in whole groups. The same share of the unlabelled rows is then left
+    out, which keeps π.
+    """
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, groups, len(known) // FOLDS)
+        if data.propensity is not None:
+            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
 
 
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
@@ -311,12 +313,10 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
     data = _thinned(data, len(known))
-    watch = torch.zeros(len(known), dtype=torch.bool)
+    groups = torch.arange(len(data))
     if data.validation is not None:
-        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
-        unknown = _beside(data, unknown, watch)
-    parts = (known[~watch], known[watch], unknown)
-    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+        groups = _groups(data, known, 1 / FOLDS)
+    return _with_labels(data, known, unknown, groups)
 
 
 def run_trial(
@@ -349,9 +349,8 @@ def run_trial(
 
 def parts(recipe: Recipe) -> float:
     """Expected length of a fit, in networks: some may be skipped or stop early."""
-    teachers = (
-        len(recipe.teachers) + 2 if recipe.teachers else 0
-    )  # one is fitted twice, and all on all labels
+    # One teacher is fitted twice, and all of them once more, on all labels.
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0
     return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
 
 
