@@ -27,8 +27,8 @@ def write_whole(path: Path, content: bytes | str) -> None:
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    there = path.exists()
-    if there and not path.is_file():
+    exists = path.exists()
+    if exists and not path.is_file():
         with naming(path):
             path.write_bytes(data)
         return
@@ -38,7 +38,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if there:
+        if exists:
             shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:

@@ -107,7 +107,7 @@ def shown_gain(found: Gained) -> Shown:
         details += f" {found.pool.verdict}"
     big = amount(METRIC, found.difference.difference, signed=True)
     about = f"of accuracy, from {values[1]} to {values[0]} %"
-    return Shown("Gain made", _judged(found.difference), big, about, claim, details)
+    return Shown("Gain made", _outcome(found.difference), big, about, claim, details)
 
 
 def shown_advice(found: Advice) -> Shown:
@@ -165,7 +165,7 @@ def shown_interval(found: Intervals) -> Shown:
     return Shown("Honest numbers", outcome, big, about, claim, details)
 
 
-def _judged(one: Comparison) -> Outcome:
+def _outcome(one: Comparison) -> Outcome:
     if not one.clear:
         return "cannot tell"
     return "as promised" if one.better else "not as promised"

@@ -317,8 +317,8 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
 
     metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
-    beside = f" and {n_unlabelled} unlabelled" if n_unlabelled else ""
-    table = Table(title=Text(visible(f"{source}: {n} labelled rows{beside}")))
+    more = f" and {n_unlabelled} unlabelled" if n_unlabelled else ""
+    table = Table(title=Text(visible(f"{source}: {n} labelled rows{more}")))
     headings = ("metric", "labelled rows only", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")

@@ -236,7 +236,7 @@ def _manifest(place: Path) -> dict[str, str]:
     return sums
 
 
-def clear_litter(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what a killed process was writing or removing."""
     for unfinished in folder.glob(f".{PREFIX}*"):
         _delete(unfinished)

@@ -58,7 +58,7 @@ def synchronise_norms(model: nn.Module) -> list[Replaced]:
     """Make BatchNorm layers compute statistics over the rows of all ranks, as in one process.
 
     PyTorch's ``SyncBatchNorm`` takes their place, with the same parameters and buffers. Returns
-    what :func:`put_norms_back` needs; nothing in one process.
+    what :func:`restore_norms` needs; nothing in one process.
 
     Raises:
         ValueError: On the CPU, where it does not run, or after the model was wrapped.
@@ -86,7 +86,7 @@ def replace_norms(model: nn.Module) -> list[Replaced]:
     >>> replaced = replace_norms(model)
     >>> type(model[1]).__name__, model[1].weight is replaced[0].layer.weight
     ('SyncBatchNorm', True)
-    >>> put_norms_back(replaced)
+    >>> restore_norms(replaced)
     >>> type(model[1]).__name__
     'BatchNorm1d'
     """
@@ -106,7 +106,7 @@ def replace_norms(model: nn.Module) -> list[Replaced]:
     return replaced
 
 
-def put_norms_back(replaced: Sequence[Replaced]) -> None:
+def restore_norms(replaced: Sequence[Replaced]) -> None:
     """Undo :func:`replace_norms`; the layers keep what was learnt."""
     for parent, name, layer in replaced:
         layer.train(getattr(parent, name).training)

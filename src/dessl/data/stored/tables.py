@@ -350,7 +350,7 @@ class TableRows(StoredRows):
         """The features of the rows, block by block, with one warning in place of many."""
         missing = {"", *self.encoding.missing_labels}
         row = done = count = 0
-        said: list[str] = []
+        messages: list[str] = []
         for block, table in _blocks(self.path, self._delimiter):
             unlabelled = _without_label(table, self.encoding.label, missing)
             n = int(unlabelled.sum())
@@ -362,15 +362,15 @@ class TableRows(StoredRows):
                     warnings.simplefilter("always")
                     x = self._features(part, row)
                 yield x
-                said += [str(one.message) for one in caught]
+                messages += [str(one.message) for one in caught]
                 count += part.num_rows
             row += block.num_rows
         _checked(self.path, self._left_out, done)
-        if said:
+        if messages:
             warnings.warn(
-                f"{said[0]} {len(said) - 1} more such notes on {count:,} rows are left out."
-                if len(said) > 1
-                else said[0],
+                f"{messages[0]} {len(messages) - 1} more such notes on {count:,} rows are left out."
+                if len(messages) > 1
+                else messages[0],
                 UserWarning,
                 stacklevel=2,
             )
