@@ -61,7 +61,10 @@ def prepared(
     """L and proxies of the rows, the metric, and the design of the labels, all checked."""
     names = (*METRICS, *RATES, *(WINS if len(labelled) == 2 else ()))
     _checks.one_of("metric", request.name, names)
-    rows, others = (_rows(matrices) for matrices in (labelled, unlabelled))
+    rows, others = (
+        int(_checks.numbers("probabilities", matrices[0]).shape[0]) if matrices else 0
+        for matrices in (labelled, unlabelled)
+    )
     design = design_of(rows, others, *how) if rows else None
     counted: float | None = None
     if request.name in RATES:
@@ -73,10 +76,6 @@ def prepared(
             kind = capped_cross_entropy(CLIP if request.uncapped else request.clip)
     sample = sampled(kind, labelled, y, unlabelled)
     return sample._replace(labels=counted), kind, design
-
-
-def _rows(matrices: Matrices) -> int:
-    return int(_checks.numbers("probabilities", matrices[0]).shape[0]) if matrices else 0
 
 
 def _rate(
