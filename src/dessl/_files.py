@@ -1,6 +1,7 @@
-"""Atomic file writes, and locks so that one process writes at a time."""
+"""Atomic file writes, locks so that one process writes at a time, and checksums."""
 
 import glob
+import hashlib
 import os
 import re
 import secrets
@@ -10,6 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path, content: bytes | str) -> None:

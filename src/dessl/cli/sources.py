@@ -12,6 +12,7 @@ from typing import Any, Literal
 import typer
 
 from dessl._checks import quoted
+from dessl._files import file_sha256
 from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import did_you_mean
 from dessl.data.formats.excel import SUFFIXES as EXCEL
@@ -91,9 +92,9 @@ def fingerprint(source: str) -> str | None:
     if path.is_dir():
         return _folder_sha256(path)
     if path.is_file():
-        return _sha256(path)
+        return file_sha256(path)
     if (files := npy_files(source)) and all(file.is_file() for file in files):
-        return hashlib.sha256("\0".join(map(_sha256, files)).encode()).hexdigest()
+        return hashlib.sha256("\0".join(map(file_sha256, files)).encode()).hexdigest()
     if source in DATASETS and not DATASETS[source].sizes[-1]:
         return hashlib.sha256(f"catalogue\0{source}".encode()).hexdigest()
     return None
@@ -107,14 +108,9 @@ def _folder_sha256(folder: Path) -> str:
     large = len(files) > IMAGES
     for name in sorted(files):
         if files[name].suffix.lower() in SUFFIXES and "/." not in f"/{name}":
-            what = files[name].stat().st_size if large else _sha256(files[name])
+            what = files[name].stat().st_size if large else file_sha256(files[name])
             digest.update(f"{name}\0{what}\0".encode())
     return digest.hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def training_data(

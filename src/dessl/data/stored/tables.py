@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl._files import alone, naming, neighbour, sweep, write_whole
+from dessl._files import alone, file_sha256, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module, numeric_share
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, missing_marks
@@ -297,8 +297,7 @@ class TableRows(StoredRows):
         """Whether the file is there, and of this table to the last byte."""
         try:
             noted = json.loads(self._sum.read_bytes())
-            with self.place.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = file_sha256(self.place)
         except (OSError, ValueError, RecursionError):
             return False
         return bool(noted == {"of": self.identity(), "sha256": found})
