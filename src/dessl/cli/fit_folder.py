@@ -144,10 +144,10 @@ def _existing_settings(out: Path) -> dict[str, Any] | None:
 def _check_free(out: Path) -> None:
     """Refuse a folder if a file that is not ours has one of our names."""
     taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
-    training, begun = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed at its start
+    training, temporary = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed at its start
     if not training.is_dir():
         taken += [TRAINING] if os.path.lexists(training) else []
-    elif any(not path.name.startswith(begun) for path in training.iterdir()):
+    elif any(not path.name.startswith(temporary) for path in training.iterdir()):
         taken.append(TRAINING)
     if taken:
         raise FileExistsError(

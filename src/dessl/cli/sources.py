@@ -156,10 +156,10 @@ def training_data(
         missing_label=None if kind == "npy" else missing_labels,
         no_missing_label=kind != "npy" and all_classes,
     )
-    asked: dict[str, Any] = {}
+    read_options: dict[str, Any] = {}
     if kind in ("table", "npy"):
         ask = partial(_missing_among, labels or source, label)
-        asked = {
+        read_options = {
             "label": label,
             "missing_labels": missing_labels,
             "ask": (lambda _: ()) if all_classes else ask,
@@ -169,22 +169,22 @@ def training_data(
             raise ValueError(
                 f"{source} is a table. Which column has the labels? Pass --label NAME."
             )
-        asked |= {"ignore": ignore, "categorical": categorical}
+        read_options |= {"ignore": ignore, "categorical": categorical}
     elif kind == "npy":
-        asked["labels"] = labels
+        read_options["labels"] = labels
     elif kind == "images":
-        asked["size"] = size
+        read_options["size"] = size
     if _is_streamed(source, kind, stream):
-        large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **asked)
+        large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **read_options)
         if large is not None:
             return large
     if kind == "catalogue":
         return load(source)
     if kind == "images":
-        return SemiData.from_folder(source, **asked)
+        return SemiData.from_folder(source, **read_options)
     if sheet is not None:
-        asked["sheet"] = sheet
-    return SemiData.from_file(*(npy_files(source) or (source,)), **asked)
+        read_options["sheet"] = sheet
+    return SemiData.from_file(*(npy_files(source) or (source,)), **read_options)
 
 
 def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:

@@ -136,10 +136,10 @@ def _put_together(logits: Tensor, n: int) -> Tensor:
         parts = [torch.empty_like(sent) for _ in range(size)]
         with lost_ranks():
             distributed.all_gather(parts, sent)
-    mine = logits[: counts[rank()]]
+    own_logits = logits[: counts[rank()]]
     kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
-    kept[rank()] = _ScaledGradient.apply(mine, size)  # type: ignore[no-untyped-call]
-    if not len(mine):  # a rank without rows takes part in the backward pass all the same
+    kept[rank()] = _ScaledGradient.apply(own_logits, size)  # type: ignore[no-untyped-call]
+    if not len(own_logits):  # a rank without rows takes part in the backward pass all the same
         kept[0] = kept[0] + 0 * logits.sum()
     places = torch.cat([torch.arange(first, n, size) for first in range(size)])
     return torch.cat(kept)[places.argsort().to(logits.device)]
