@@ -33,7 +33,7 @@ RESULTS = Path(__file__).parent / "results" / "embeddings.json"
 COLUMNS, CLASSES, CLUSTERS, DIRECTIONS, LABELS, BLOCK = 768, 10, 3, 40, 500, 10_000
 APART = 0.5  # of the clusters' own spread
 STAGES = {  # what is timed, each where the others look it up
-    "fingerprint": ("dessl.cli.fit_run", "asked_for"),
+    "fingerprint": ("dessl.cli.fit_run", "run_identity"),
     "read": ("dessl.cli.fit_run", "training_data"),
     "hold out": ("dessl.cli.fit_run", "split"),
     "audit": ("dessl.cli.fit_run", "audit"),

@@ -68,7 +68,7 @@ def tree(source: Path) -> dict[str, Any]:
     }
 
 
-def gone_through(
+def functions_called(
     run: Callable[[], object], source: Path, *, listed: bool = False
 ) -> dict[str, Any]:
     """How many files and functions of the source tree a run calls; and functions by package.
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "DeSSLClassifier(teachers=None).fit": lambda: estimator(teachers=None),
             }
             for name, run in runs.items():
-                found[name] = gone_through(run, source, listed=options.list)
+                found[name] = functions_called(run, source, listed=options.list)
     print("\n".join(f"{name}: {value}" for name, value in found.items()))
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -35,7 +35,7 @@ from dessl.evaluation.debiased.compare import compare_models, compared_bounds, c
 from dessl.evaluation.debiased.design import best_design, design_of, designed
 from dessl.evaluation.debiased.estimate import bounds_of, chosen_fit
 from dessl.evaluation.debiased.fit import fitted
-from dessl.evaluation.debiased.inputs import Asked, HowLabelled, prepared
+from dessl.evaluation.debiased.inputs import HowLabelled, MetricRequest, prepared
 from dessl.evaluation.debiased.intervals import Bounds, tail_of
 from dessl.evaluation.debiased.proxies import CLIP, METRICS, Proxies, Sample, sampled
 from dessl.evaluation.debiased.rates import rate_metric
@@ -156,7 +156,7 @@ def options_of(metric: str, classes: int) -> dict[str, Any]:
 
 
 def two_bounds(
-    asked: Asked, p: Any, y: Any, others: Any, how: HowLabelled = AT_RANDOM
+    asked: MetricRequest, p: Any, y: Any, others: Any, how: HowLabelled = AT_RANDOM
 ) -> tuple[list[Bounds], float, float]:
     """Bounds at both confidences by one fit, the labelled rows' width at 95 %, effective labels."""
     sample, kind, design = prepared(asked, (p,), y, (others,), how)
@@ -173,7 +173,7 @@ def of_rates(key: Key, replications: int) -> list[Record]:
     """Rates; a draw without rows of a class is drawn again."""
     p, y = population(key.population)[1:]
     options = options_of(key.what, p.shape[1])
-    asked = Asked(key.what, **options)
+    asked = MetricRequest(key.what, **options)
     kind, _ = rate_metric(key.what, p, y, **options)
     truth = float(kind.values(p)[torch.arange(len(y)), y].mean())
     generator = torch.Generator().manual_seed(key.labels)
@@ -236,7 +236,7 @@ def of_designs(key: Key, replications: int) -> list[Record]:
     told, naive, labels = [], [], []
     for _ in range(replications):
         known, others, how = design_rows(key, source, rng)
-        rows = (Asked(key.what), p[known], y[known], p[others])
+        rows = (MetricRequest(key.what), p[known], y[known], p[others])
         bounds, _, effective = two_bounds(*rows, HowLabelled(**how))
         told.append(bounds)
         labels.append(effective)

@@ -94,10 +94,10 @@ def between(
     """Reject entries outside [low, high] or (low, high], if they can be inspected."""
     seen = value.detach()
     if _count((seen <= low if open_low else seen < low) | (seen > high)):
-        came = f"from {float(seen.min()):g} to {float(seen.max()):g}" if seen.ndim else f"{seen:g}"
+        got = f"from {float(seen.min()):g} to {float(seen.max()):g}" if seen.ndim else f"{seen:g}"
         left = "(" if open_low else "["
         raise ValueError(
-            f"{name} must lie in {left}{low:g}, {high:g}]; got {came}. {advice}".rstrip()
+            f"{name} must lie in {left}{low:g}, {high:g}]; got {got}. {advice}".rstrip()
         )
 
 
@@ -193,12 +193,12 @@ def true_or_false(name: str, value: object) -> bool:
 def device(name: str, value: str) -> torch.device:
     """Reject a device that PyTorch does not have here."""
     try:
-        there = torch.device(value)
-        torch.empty(0, device=there)
+        found = torch.device(value)
+        torch.empty(0, device=found)
     except (RuntimeError, AssertionError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"{name} must be usable here; got {value}: {first}. Use cpu.") from error
-    return there
+    return found
 
 
 def unmasked(name: str, value: object) -> None:

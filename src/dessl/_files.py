@@ -1,6 +1,7 @@
-"""Atomic file writes, and locks so that one process writes at a time."""
+"""Atomic file writes, locks so that one process writes at a time, and checksums."""
 
 import glob
+import hashlib
 import os
 import re
 import secrets
@@ -10,6 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+
+
+def file_sha256(path: Path) -> str:
+    """Return the sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -27,8 +34,8 @@ def write_whole(path: Path, content: bytes | str) -> None:
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    there = path.exists()
-    if there and not path.is_file():
+    exists = path.exists()
+    if exists and not path.is_file():
         with naming(path):
             path.write_bytes(data)
         return
@@ -38,7 +45,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if there:
+        if exists:
             shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:

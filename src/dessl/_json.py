@@ -13,7 +13,9 @@ def json_ready(value: Any) -> Any:
     >>> json_ready({"a": [math.nan, -math.inf], "b": (1, "text")})
     {'a': [None, '-Infinity'], 'b': [1, 'text']}
     """
-    return _with_numbers(value, _named)
+    return _with_numbers(
+        value, lambda x: None if math.isnan(x) else "Infinity" if x > 0 else "-Infinity"
+    )
 
 
 def finite(value: Any) -> Any:
@@ -23,12 +25,6 @@ def finite(value: Any) -> Any:
     {'a': [None, None], 'b': 0.5}
     """
     return _with_numbers(value, lambda _: None)
-
-
-def _named(number: float) -> str | None:
-    if math.isnan(number):
-        return None
-    return "Infinity" if number > 0 else "-Infinity"
 
 
 def _with_numbers(value: Any, instead: Callable[[float], Any]) -> Any:

@@ -165,8 +165,8 @@ def expm1(x: Tensor) -> Tensor:
 
 def _check_logits(name: str, logits: Tensor) -> None:
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        came = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-        raise TypeError(f"{name} must be a floating-point tensor (n, classes); got {came}.")
+        got = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        raise TypeError(f"{name} must be a floating-point tensor (n, classes); got {got}.")
     if logits.ndim < 2 or logits.shape[-1] == 0:
         raise ValueError(
             f"{name} must have shape (n, classes), or (n, 1) for a binary model's log-odds; "

@@ -78,9 +78,9 @@ def _labelled_rows(scores: Scores, y: Tensor) -> int:
             f"got {tuple(scores.h.shape)} and {tuple(views)}."
         )
     if not isinstance(y, Tensor) or y.ndim != 1 or not 1 <= len(y) <= len(scores.h):
-        came = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
+        got = f"shape {tuple(y.shape)}" if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(
             "y must be a tensor with the labels of the first rows, at least one and at most "
-            f"{len(scores.h)}; got {came}."
+            f"{len(scores.h)}; got {got}."
         )
     return len(y)

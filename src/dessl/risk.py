@@ -370,8 +370,8 @@ def _count(rows: Tensor, weights: Tensor | None) -> float | Tensor:
 def _chosen(name: str, mask: Tensor, values: Tensor) -> Tensor:
     """Convert a boolean mask over the rows of ``values`` to zeros and ones of its dtype."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        came = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"{name} must be a boolean tensor, one entry for each row; got {came}.")
+        got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"{name} must be a boolean tensor, one entry for each row; got {got}.")
     chosen = _checks.per_sample(name, mask.to(values.dtype))
     _checks.same_length(name, chosen, "its rows of H", values)
     return chosen

@@ -124,12 +124,14 @@ def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        alike = isinstance(value, Mapping) and isinstance(old, Mapping) and _alike(old, value)
-        merged[key] = laid_over(merged[key], value) if alike else value
+        mergeable = (
+            isinstance(value, Mapping) and isinstance(old, Mapping) and _same_kind(old, value)
+        )
+        merged[key] = laid_over(merged[key], value) if mergeable else value
     return merged
 
 
-def _alike(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
+def _same_kind(below: Mapping[str, Any], above: Mapping[str, Any]) -> bool:
     return "name" not in above or above["name"] == below.get("name")
 
 

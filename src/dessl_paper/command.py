@@ -14,7 +14,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.errors import MENDABLE, complaint, resumable, writable_folder
+from dessl.cli.errors import USER_ERRORS, complaint, resumable, writable_folder
 from dessl.cli.options import AsJson, Device, device_named
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json
 
@@ -142,7 +142,7 @@ def _run_all(
             )
         except LostRankError:
             raise
-        except MENDABLE as error:
+        except USER_ERRORS as error:
             failed[experiment.name] = complaint(error)
     if as_json:
         show_json({"experiments": summaries, "failed": failed})

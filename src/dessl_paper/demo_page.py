@@ -107,7 +107,7 @@ def shown_gain(found: Gained) -> Shown:
         details += f" {found.pool.verdict}"
     big = amount(METRIC, found.difference.difference, signed=True)
     about = f"of accuracy, from {values[1]} to {values[0]} %"
-    return Shown("Gain made", _judged(found.difference), big, about, claim, details)
+    return Shown("Gain made", _outcome(found.difference), big, about, claim, details)
 
 
 def shown_advice(found: Advice) -> Shown:
@@ -165,7 +165,7 @@ def shown_interval(found: Intervals) -> Shown:
     return Shown("Honest numbers", outcome, big, about, claim, details)
 
 
-def _judged(one: Comparison) -> Outcome:
+def _outcome(one: Comparison) -> Outcome:
     if not one.clear:
         return "cannot tell"
     return "as promised" if one.better else "not as promised"
@@ -202,8 +202,8 @@ def demo_html(facts: DemoFacts, *, fit_report: str) -> str:
     with drawing(SETTINGS | IN_PAGE):
         pictures = (
             _harm_picture(facts.harm),
-            _scores_picture("Accuracy on the test rows", facts.gain.scores, ("s0", "s2")),
-            _scores_picture("Accuracy on the test rows", facts.advice.scores, ("s0", "s2", "s1")),
+            _scores_picture(facts.gain.scores, (SERIES[0], SERIES[2])),
+            _scores_picture(facts.advice.scores, (SERIES[0], SERIES[2], SERIES[1])),
             _interval_picture(facts.intervals),
         )
     link = element("p", element("a", "The whole report of this fit", href=fit_report), ".")
@@ -296,14 +296,12 @@ def _harm_picture(found: Harm) -> Markup:
     )
 
 
-def _scores_picture(title: str, scores: Sequence[Score], colours: Sequence[str]) -> Markup:
-    left = 170
+def _scores_picture(scores: Sequence[Score], looks: Sequence[Look]) -> Markup:
+    title, left = "Accuracy on the test rows", 170
     height = 64 + 44 * len(scores)
     chart = Chart.of(metric_text(METRIC), "", width=WIDTH, height=height, left=left)
     axes = chart.axes
-    by_name = {f"s{number}": look for number, look in enumerate(SERIES)}
-    for place, (one, colour) in enumerate(zip(scores, colours, strict=True)):
-        look = by_name[colour]
+    for place, (one, look) in enumerate(zip(scores, looks, strict=True)):
         axes.plot([100 * one.low, 100 * one.high], [place] * 2, color=look.colour, linewidth=4)
         axes.plot([100 * one.value], [place], "o", color=look.colour, markersize=9)
         axes.annotate(
@@ -314,10 +312,9 @@ def _scores_picture(title: str, scores: Sequence[Score], colours: Sequence[str])
     axes.set(ylim=(len(scores) - 0.5, -0.5), yticks=[])
     axes.locator_params(axis="x", nbins=6)
     rows = [
-        (named(one.name), written(METRIC, one.value), written(METRIC, one.low),
-         written(METRIC, one.high))
+        (named(one.name), *(written(METRIC, v) for v in (one.value, one.low, one.high)))
         for one in scores
-    ]  # fmt: skip
+    ]
     headings = ("model", metric_text(METRIC), "low", "high")
     described = "; ".join(f"{one.name}: {_score(one)}" for one in scores)
     return figure(

@@ -312,12 +312,12 @@ def bad_advice(plan: DemoPlan, trial: Trial) -> Advice:
     data, truth = trial.data, load(plan.gain.data).y
     rows = SemiData(_pixels(data.x), data.y, class_names=data.class_names)
     source = torch.Generator().manual_seed(plan.seed)
-    said = truth[torch.randperm(len(truth), generator=source)]
+    shuffled = truth[torch.randperm(len(truth), generator=source)]
     names, usual = data.class_names, NetworkSetting()
     setting = dataclasses.replace(
         usual, steps=plan.at_most(usual.steps), student_steps=plan.at_most(usual.student_steps)
     )
-    school = School.of(rows, Answers(said, len(names), "shuffled"), setting, plan.seed)
+    school = School.of(rows, Answers(shuffled, len(names), "shuffled"), setting, plan.seed)
     guarded, lams = debiased_lessons(school)
     full, _ = debiased_lessons(school, lam=1.0)
     lessons = {
@@ -329,7 +329,7 @@ def bad_advice(plan: DemoPlan, trial: Trial) -> Advice:
     p = {name: _predicted(school, its, x) for name, its in lessons.items()}
     y, gold = trial.test.y, rows.labelled_rows
     return Advice(
-        scored("shuffled teacher", torch.eye(len(names))[said[gold]], truth[gold]),
+        scored("shuffled teacher", torch.eye(len(names))[shuffled[gold]], truth[gold]),
         tuple(lams[:, 0].tolist()),
         plan.bad_advice.right,
         _slopes(school, _mostly_right(truth[gold], len(names), plan, source)),

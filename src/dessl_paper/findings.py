@@ -55,16 +55,16 @@ def counted(findings: Sequence[Finding]) -> str:
     >>> counted([Finding("fact", "a")])
     'The paper has no numbers to compare these with.'
     """
-    said = {
+    wordings = {
         "agrees": ("agrees", "agree"),
         "differs": ("does not agree", "do not agree"),
         "open": ("is inconclusive", "are inconclusive"),
     }
-    counts = {key: sum(one.outcome == key for one in findings) for key in said}
+    counts = {key: sum(one.outcome == key for one in findings) for key in wordings}
     total = sum(counts.values())
     if not total:
         return "The paper has no numbers to compare these with."
-    parts = [f"{n} {said[key][n > 1]}" for key, n in counts.items() if n]
+    parts = [f"{n} {wordings[key][n > 1]}" for key, n in counts.items() if n]
     compared = "1 comparison" if total == 1 else f"{total} comparisons"
     return f"Of {compared} with the paper, {listed(parts)}."
 
@@ -142,10 +142,10 @@ def margin_text(metric: str) -> str:
     return f"±{100 * RELATIVE:g} %"
 
 
-def judged(metric: str, one: Level) -> tuple[Outcome, str]:
+def level_outcome(metric: str, one: Level) -> tuple[Outcome, str]:
     """The outcome of one level, and why, in words.
 
-    >>> judged("accuracy", Level("a", Average(0.95, 0.01, 5), Printed(0.93, 0.003)))[1]
+    >>> level_outcome("accuracy", Level("a", Average(0.95, 0.01, 5), Printed(0.93, 0.003)))[1]
     'the 95 % interval of the difference, +0.96 to +3.04, excludes zero'
     """
     outcome = one.outcome(metric)
@@ -187,7 +187,7 @@ def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[F
         of: The beginning of the sentence.
     """
     found = []
-    for outcome, words in SAID.items():
+    for outcome, words in OUTCOME_TEXT.items():
         its = [one for one in levels if one.outcome(metric, len(levels)) == outcome]
         if not its:
             continue
@@ -205,7 +205,7 @@ def level_findings(metric: str, levels: Sequence[Level], of: str = "") -> list[F
     return found
 
 
-SAID: dict[Outcome, str] = {
+OUTCOME_TEXT: dict[Outcome, str] = {
     "agrees": "is within {} of the paper's",
     "differs": "differs from the paper's",
     "open": "is inconclusive (neither significantly different nor within {})",
@@ -261,11 +261,11 @@ def difference_text(results: Results, one: Comparison) -> str:
         )
     side = "above" if one.difference > 0 else "below"
     how = f"{amount(one.metric, one.difference)} {side}" if one.difference else "the same as"
-    said = f"the {plain(one.metric)} of {names[one.method]} is {how} that of {names[one.against]}"
+    claim = f"the {plain(one.metric)} of {names[one.method]} is {how} that of {names[one.against]}"
     if one.n < 2:
-        return f"{said} (one split, no test)"
+        return f"{claim} (one split, no test)"
     low, high = (written(one.metric, end, signed=True) for end in (one.low, one.high))
-    return f"{said} ({low} to {high}, p = {p_text(one.p_value)}, {one.n} splits)"
+    return f"{claim} ({low} to {high}, p = {p_text(one.p_value)}, {one.n} splits)"
 
 
 def with_paper(found: Sequence[Comparison]) -> list[Comparison]:

@@ -115,8 +115,8 @@ def training_line(results: Results) -> str:
     first = {record.method: record for record in reversed(results.records)}
     plans = {title: _plan(first[method]) for method, title in results.methods.items()}
     parts = [*_parts({title: plan for title, plan in plans.items() if plan}), _terms(results)]
-    said = "; ".join(part for part in parts if part)
-    return f"Training: {said}." if said else ""
+    text = "; ".join(part for part in parts if part)
+    return f"Training: {text}." if text else ""
 
 
 def shared(texts: Mapping[str, str]) -> str:
@@ -129,11 +129,11 @@ def shared(texts: Mapping[str, str]) -> str:
     if not counts:
         return ""
     (usual, _), *others = counts.most_common()
-    said = [
+    exceptions = [
         f"{listed(name for name, other in texts.items() if other == text)}: {text}"
         for text, _ in others
     ]
-    return f"{usual} ({'; '.join(said)})" if said else usual
+    return f"{usual} ({'; '.join(exceptions)})" if exceptions else usual
 
 
 def described(name: str, options: Settings) -> str:
@@ -151,7 +151,7 @@ def described(name: str, options: Settings) -> str:
 
 def _parts(plans: Mapping[str, Settings]) -> Iterator[str]:
     """One part for each setting; settings that no method uses are skipped."""
-    said: list[tuple[str, Callable[[Settings], str], str]] = [
+    settings: list[tuple[str, Callable[[Settings], str], str]] = [
         ("", _optimiser, ""),
         ("learning rate ", lambda plan: _words(plan.get("learning_rate", "")), ""),
         ("schedule: ", lambda plan: _schedule(plan.get("schedule", "")), ""),
@@ -161,7 +161,7 @@ def _parts(plans: Mapping[str, Settings]) -> Iterator[str]:
         ("λ ", _ramp, "constant"),
         ("in ", lambda plan: plan.get("precision", ""), ""),
     ]
-    for before, text_of, nothing in said:
+    for before, text_of, nothing in settings:
         text = shared({title: text_of(plan) for title, plan in plans.items()})
         if text not in ("", nothing):
             yield before + text
@@ -222,11 +222,11 @@ def _terms(results: Results) -> str:
         group = names.setdefault(described("", options), [])
         if options and name not in group:
             group.append(name)
-    said = [f"{listed(group)}{options}" for options, group in names.items() if group]
-    if not said:
+    named = [f"{listed(group)}{options}" for options, group in names.items() if group]
+    if not named:
         return ""
     kind = "unlabelled terms" if sum(map(len, names.values())) > 1 else "unlabelled term"
-    return f"{kind}{' examined' if probed else ''}: {'; '.join(said)}"
+    return f"{kind}{' examined' if probed else ''}: {'; '.join(named)}"
 
 
 def _term(record: Record) -> Settings:

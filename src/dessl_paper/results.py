@@ -166,23 +166,23 @@ def finished(out: Path) -> list[Record]:
                 got=f"one of {record.experiment!r} at profile {record.profile!r}",
                 do="Move it to the folder of its own experiment.",
             )
-    for asked in {_asked(record) for record in records}:
-        one_data_set(out, asked, data_names(records, asked))
-    _check_alike(out, records)
+    for requested in {_requested_data(record) for record in records}:
+        one_data_set(out, requested, data_names(records, requested))
+    _check_same_settings(out, records)
     return records
 
 
-def _check_alike(out: Path, records: Iterable[Record]) -> None:
+def _check_same_settings(out: Path, records: Iterable[Record]) -> None:
     """Reject runs of one method whose settings differ in more than the split and λ."""
     first: dict[str, Record] = {}
     for record in records:
         same = first.setdefault(f"{record.method} {record.settings.get('data')}", record)
         for part in sorted(record.settings.keys() & same.settings.keys()):
-            if said := _difference(record.settings[part], same.settings[part]):
+            if difference := _difference(record.settings[part], same.settings[part]):
                 raise DataError.of(
                     out / RUNS / f"{record.key}.json",
                     expected=f"the {part} of {same.key!r}, a run of the same method",
-                    got=said,
+                    got=difference,
                     do="Remove the run that does not belong here, or run the experiment again.",
                 )
 
@@ -197,23 +197,23 @@ def _difference(own: Any, other: Any) -> str | None:
     return None
 
 
-def data_names(records: Iterable[Record], asked: str) -> set[str]:
+def data_names(records: Iterable[Record], requested: str) -> set[str]:
     """The data sets that runs loaded for a name in the experiment."""
-    return {record.data for record in records if _asked(record) == asked}
+    return {record.data for record in records if _requested_data(record) == requested}
 
 
-def one_data_set(out: Path, asked: str, found: Iterable[str]) -> None:
+def one_data_set(out: Path, requested: str, found: Iterable[str]) -> None:
     """Reject runs that mix published rows with generated or rebuilt ones."""
     names = sorted(set(found))
     if len(names) > 1:
         raise DataError.of(
             out,
-            expected=f"the same data set for {asked!r} in all runs",
+            expected=f"the same data set for {requested!r} in all runs",
             got=" and ".join(names),
             do=f"Remove the runs on one of them from {RUNS}/, or choose another --out.",
         )
 
 
-def _asked(record: Record) -> str:
+def _requested_data(record: Record) -> str:
     setting = record.settings.get("data")
     return str(setting.get("name", record.data)) if isinstance(setting, dict) else record.data

@@ -127,8 +127,8 @@ class _Runner:
         name = common_name(group)
         data = self._rows(group[0].data) if self.kind.PUBLIC_DATA else None
         if self.notice:
-            there = {path.stem for path in (self.out / RUNS).glob("*.json")}  # by any rank
-            self.notice(name, len(self._keys & there), len(self._keys))
+            finished = {path.stem for path in (self.out / RUNS).glob("*.json")}  # by any rank
+            self.notice(name, len(self._keys & finished), len(self._keys))
         folder = self.out / TRAINING / name
         write_whole(folder / CELLS, json.dumps([cell.key for cell in group]) + "\n")
         for record in self.kind.run_cells(

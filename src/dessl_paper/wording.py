@@ -137,14 +137,14 @@ def data_title(results: Results, block: Block) -> str:
     """A block in words, with a note if it is not the publisher's data."""
     first = results.of(block)[0]
     setting = first.settings.get("data") or {}
-    said = [first.data]
+    parts = [first.data]
     if block.labels:
-        said.append(f"{block.labels:,} labels")
+        parts.append(f"{block.labels:,} labels")
     if setting.get("label_noise"):
-        said.append(f"{setting['label_noise']:.0%} of the labels redrawn".replace("%", " %"))
+        parts.append(f"{setting['label_noise']:.0%} of the labels redrawn".replace("%", " %"))
     if setting.get("rows"):
-        said.append(f"limited to {setting['rows']:,} rows")
-    return ", ".join(said)
+        parts.append(f"limited to {setting['rows']:,} rows")
+    return ", ".join(parts)
 
 
 def located(results: Results, block: Block, text: str) -> str:

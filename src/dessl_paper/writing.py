@@ -130,16 +130,16 @@ def _divergences(results: Results) -> list[Finding]:
     dead = [record for record in results.records if diverged(record)]
     if not dead:
         return []
-    said = sorted(
-        f"{_on(results, block_of(r))}{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
+    runs = sorted(
+        f"{_data_prefix(results, block_of(r))}{r.title} at λ = {lambda_text(r.lam)}, split {r.seed}"
         for r in dead
     )
-    return [Finding("fact", f"Diverged, and excluded from every mean: {listed(said)}.")]
+    return [Finding("fact", f"Diverged, and excluded from every mean: {listed(runs)}.")]
 
 
 def _infinities(results: Results) -> list[Finding]:
-    said = [
-        f"{_on(results, block)}{plain(metric)} of {name} at λ = {lambda_text(lam)} "
+    runs = [
+        f"{_data_prefix(results, block)}{plain(metric)} of {name} at λ = {lambda_text(lam)} "
         f"({count} of {len(values)} splits)"
         for block in results.blocks
         for method, name in results.methods.items()
@@ -148,13 +148,13 @@ def _infinities(results: Results) -> list[Finding]:
         if (values := values_of(results.runs(block, method, lam), metric))
         and (count := sum(map(math.isinf, values)))
     ]
-    if not said:
+    if not runs:
         return []
-    text = f"Infinite, so there is no interval, difference or p-value: {listed(said)}."
+    text = f"Infinite, so there is no interval, difference or p-value: {listed(runs)}."
     return [Finding("fact", text)]
 
 
-def _on(results: Results, block: Block) -> str:
+def _data_prefix(results: Results, block: Block) -> str:
     return f"{data_title(results, block)}: " if len(results.blocks) > 1 else ""
 
 
@@ -268,8 +268,8 @@ def _claims(findings: Sequence[Finding]) -> Markup | None:
 
 
 def _list(findings: Sequence[Finding], outcome: str, heading: str) -> Markup | None:
-    said = [element("li", one.text) for one in findings if one.outcome == outcome]
-    return section(heading, element("ul", said)) if said else None
+    items = [element("li", one.text) for one in findings if one.outcome == outcome]
+    return section(heading, element("ul", items)) if items else None
 
 
 def _picture(name: str, key: str, files: Mapping[str, bytes]) -> Markup:

@@ -47,7 +47,7 @@ def test_what_a_run_goes_through(house: ModuleType, source: Path) -> None:
 
         roof()
 
-    assert house.gone_through(run, source) == {
+    assert house.functions_called(run, source) == {
         "files": 2,
         "functions": 3,
         "by package": {"cellar": 2, "top": 1},
@@ -59,7 +59,7 @@ def test_the_functions_are_listed_by_file(
 ) -> None:
     from house.top import roof
 
-    house.gone_through(roof, source, listed=True)
+    house.functions_called(roof, source, listed=True)
     cellar, top = source / "house" / "cellar.py", source / "house" / "top.py"
     listed = capsys.readouterr().out.splitlines()
     assert listed == [f"{cellar}:1 stairs", f"{cellar}:5 lamp", f"{top}:4 roof"]

@@ -1,7 +1,9 @@
 """Columns read beside the rows of DATA: from the sheet asked for, one value a row."""
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import openpyxl
 import pytest
 import torch
@@ -35,8 +37,32 @@ def test_columns_are_those_of_the_sheet_asked_for(book: str) -> None:
     assert given[[0, 2]].tolist() == [0.5, 0.25]
 
 
-def test_a_column_that_is_not_there_is_refused(book: str) -> None:
-    with pytest.raises(DataError, match="expected a column 'sites' with one value for each of"):
-        text_column(book, "sites", ROWS)
-    with pytest.raises(DataError, match="the column 'chances' of --propensity"):
+READERS = (
+    lambda source, name: text_column(source, name, ROWS),
+    lambda source, name: labelled_numbers(source, name, ROWS),
+    lambda source, name: propensity_column(source, name, 3),
+)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_missing_column_is_refused_in_one_wording(
+    book: str, tmp_path: Path, read: Callable[[str, str], object]
+) -> None:
+    with pytest.raises(DataError, match=r"a column 'sites'; got 'chance', 'site'. Did you mean"):
+        read(book, "sites")
+    arrays = tmp_path / "arrays.npz"
+    np.savez(arrays, chance=np.ones(3), table=np.ones((3, 2)))
+    with pytest.raises(DataError, match=r"a column 'x'; got 'chance', 'table'. Check the name"):
+        read(str(arrays), "x")
+    with pytest.raises(DataError, match=r"in 'table' for each of the 3 rows; got shape \(3, 2\)"):
+        read(str(arrays), "table")
+    with pytest.raises(DataError, match=r"a column 'x'; got data without columns. Only tables"):
+        read(str(tmp_path), "x")
+
+
+def test_a_propensity_is_a_number_and_may_be_estimated_instead(book: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Or pass --propensity estimate-x or estimate-y"):
         propensity_column(book, "chances", 3)
+    np.savez(tmp_path / "arrays.npz", chance=np.ones(3, np.int64))
+    with pytest.raises(DataError, match=r"a number from 0 to 1 for each .* got values of type int"):
+        propensity_column(str(tmp_path / "arrays.npz"), "chance", 3)

@@ -10,7 +10,7 @@ import torch
 
 from dessl import __version__
 from dessl.cli import fit_run
-from dessl.cli.fit_run import asked_for, fit_data
+from dessl.cli.fit_run import fit_data, run_identity
 from dessl.cli.options import HOLD_OUT
 from dessl.data import DataError, SemiData
 from dessl.results.facts import ModelFacts, read_facts
@@ -31,17 +31,17 @@ def test_a_run_depends_on_its_options_and_the_contents_of_its_files(tmp_path: Pa
     data = tmp_path / "a.csv"
     data.write_text("a,y\n1,b\n")
     given = options(data=str(data), label="y")
-    asked = asked_for(given)
+    asked = run_identity(given)
     assert asked["version"] == __version__
     assert asked["options"]["label"] == "y"
     for name in ("out", "resume", "as_json"):
         assert name not in asked["options"]
     other = options(data=str(data), label="y", out=Path("b"), resume=True, as_json=True)
-    assert asked_for(other) == asked
-    assert asked_for(options(data=str(data), label="y", seed=1)) != asked
+    assert run_identity(other) == asked
+    assert run_identity(options(data=str(data), label="y", seed=1)) != asked
     data.write_text("a,y\n2,b\n")
-    assert asked_for(given)["files"] != asked["files"]
-    assert asked_for(given)["options"] == asked["options"]
+    assert run_identity(given)["files"] != asked["files"]
+    assert run_identity(given)["options"] == asked["options"]
 
 
 @pytest.mark.parametrize(

@@ -103,15 +103,15 @@ def test_rows_keep_the_numbers_that_they_came_with(drawn: np.ndarray, weighted: 
         assert set(rows.ids) == set(range(25)) or (codes >= 0).all()  # all twice is all once
 
 
-def counted(weights: np.ndarray, codes: np.ndarray | None = None, came: int = 0) -> Copies:
+def counted(weights: np.ndarray, codes: np.ndarray | None = None, n_rows: int = 0) -> Copies:
     own = np.zeros(len(weights), np.int64) if codes is None else codes
-    return copies(weights, NONE, codes=own, came=came or len(weights))
+    return copies(weights, NONE, codes=own, n_rows=n_rows or len(weights))
 
 
 @given(arrays(np.int64, st.integers(1, 30), elements=st.integers(1, 9)))
 def test_whole_weights_are_repeated_in_exact_proportion(weights: np.ndarray) -> None:
-    counts, a_row = counted(weights.astype(float) * 0.37)
-    if a_row == 1:
+    counts, per_row = counted(weights.astype(float) * 0.37)
+    if per_row == 1:
         assert (counts * weights.sum() == weights * counts.sum()).all()
     else:
         assert (np.abs(counts - COPIES * len(weights) * weights / weights.sum()) < 1).all()
@@ -126,8 +126,8 @@ def test_rows_and_classes_are_rounded_by_less_than_one_copy(
     weights: np.ndarray, codes: np.ndarray, n: int
 ) -> None:
     weights, codes = weights[:n], codes[:n]
-    counts, a_row = counted(weights, codes)
-    wanted = weights / weights.sum() * (COPIES * n if a_row == COPIES else counts.sum())
+    counts, per_row = counted(weights, codes)
+    wanted = weights / weights.sum() * (COPIES * n if per_row == COPIES else counts.sum())
     assert (np.abs(counts - wanted) < 1 + 1e-6).all()
     assert (np.abs(np.bincount(codes, counts - wanted)) < 1 + 1e-6).all()
     assert set(codes[counts > 0]) == set(codes)
@@ -142,10 +142,10 @@ def test_no_class_is_left_out_whatever_it_weighs(weights: np.ndarray) -> None:
 def test_equal_rows_that_were_merged_leave_room_for_a_rare_class() -> None:
     """A table of few values: four different rows of 4,920, of weights near 1."""
     weights, codes = np.array([4000.6, 900.2, 7.1, 12.1]), np.array([0, 0, 1, 1])
-    counts, a_row = counted(weights, codes, came=4920)
+    counts, per_row = counted(weights, codes, n_rows=4920)
     assert counts.tolist() == [4001, 900, 7, 12]
-    assert a_row == COPIES
-    assert counted(np.array([1.0, 72.0]), np.array([0, 1]), came=25).counts.tolist() == [1, 72]
+    assert per_row == COPIES
+    assert counted(np.array([1.0, 72.0]), np.array([0, 1]), n_rows=25).counts.tolist() == [1, 72]
 
 
 def test_a_share_that_is_met_is_no_cause_for_a_warning() -> None:

@@ -62,7 +62,7 @@ def sure(y: Tensor, confidence: float = 3.0) -> Tensor:
 
 def test_a_model_that_knows_the_classes_has_trained(parts: Parts) -> None:
     _, _, references = parts
-    found = references.judged(sure(references.y))
+    found = references.baseline(sure(references.y))
     assert (found.trained, found.failures, found.n) == (True, (), 60)
     assert found.regression < found.frequencies
     assert found.account == ""
@@ -72,13 +72,13 @@ def test_an_overconfident_model_has_trained_unless_its_step_was_selected(parts: 
     _, _, references = parts
     wrong = torch.arange(60) % 20 == 0
     logits = 40 * sure(torch.where(wrong, 1 - references.y, references.y))
-    assert not references.judged(logits).trained
-    found = references.judged(logits, selected=False)
+    assert not references.baseline(logits).trained
+    found = references.baseline(logits, selected=False)
     assert found.trained
     assert found.cross_entropy > 5  # as it is
-    assert not references.judged(sure(1 - references.y), selected=False).trained
+    assert not references.baseline(sure(1 - references.y), selected=False).trained
     one = torch.tensor([1.0, 0.0]).expand(60, 2)
-    assert not references.judged(one, selected=False).trained
+    assert not references.baseline(one, selected=False).trained
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_an_overconfident_model_has_trained_unless_its_step_was_selected(parts: 
 )
 def test_what_did_not_train_is_named(parts: Parts, logits: object, failure: str) -> None:
     _, _, references = parts
-    found = references.judged(logits(references.y))  # type: ignore[operator]
+    found = references.baseline(logits(references.y))  # type: ignore[operator]
     assert not found.trained
     assert failure in found.failures[0]
 
@@ -104,8 +104,8 @@ def test_one_class_is_right_where_the_regression_predicts_no_other(parts: Parts)
     constant = references.losses["class frequencies"]
     alone = dataclasses.replace(references, classes=1, losses={"class frequencies": constant})
     shares = torch.tensor([0.75, 0.25]).log().expand(60, 2)
-    assert alone.judged(shares).trained
-    assert not dataclasses.replace(alone, classes=2).judged(shares).trained
+    assert alone.baseline(shares).trained
+    assert not dataclasses.replace(alone, classes=2).baseline(shares).trained
 
 
 def test_few_labels_judge_no_baseline() -> None:

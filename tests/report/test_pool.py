@@ -2,7 +2,7 @@ import dataclasses
 import re
 
 from dessl.report.page import report_html
-from dessl.report.pool import brought, pool_section
+from dessl.report.pool import pool_section, unlabelled_effect
 from dessl.results.facts import RunFacts
 from dessl.teachers import Gain, Member, PoolReport
 
@@ -42,7 +42,9 @@ def test_the_gain_is_shown_in_its_two_parts_and_by_member(facts: RunFacts) -> No
 
 
 def test_words_follow_the_interval() -> None:
-    assert "clearly lowered" in brought(POOL)
+    assert "clearly lowered" in unlabelled_effect(POOL)
     worse = dataclasses.replace(POOL, unlabelled=Gain(-0.05, 0.02))
-    assert "clearly raised" in brought(worse)
-    assert "no clear effect" in brought(dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03)))
+    assert "clearly raised" in unlabelled_effect(worse)
+    assert "no clear effect" in unlabelled_effect(
+        dataclasses.replace(POOL, unlabelled=Gain(0.05, 0.03))
+    )

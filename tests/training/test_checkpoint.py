@@ -18,8 +18,8 @@ from dessl.training import CheckpointError, train
 from dessl.training.checkpoint import (
     FORMAT,
     Checkpoint,
-    clear_litter,
     load_checkpoint,
+    remove_unfinished,
     save_checkpoint,
     usable_checkpoints,
 )
@@ -149,7 +149,7 @@ def test_a_link_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
     save_checkpoint(folder, 4, {}, {"done": 4})
     (folder / "step-000000008").symlink_to(precious)
     (folder / ".step-000000009").symlink_to(precious)
-    clear_litter(folder)
+    remove_unfinished(folder)
     save_checkpoint(folder, 8, {}, {"done": 8})
     assert sorted(p.name for p in folder.iterdir()) == ["step-000000004", "step-000000008"]
     assert (precious / "a").exists()

@@ -11,7 +11,7 @@ from dessl.data import LabelDraw
 from dessl.evaluation import evaluate
 from dessl.surrogates import Entropy, MeanTeacher, Surrogate, as_is
 from dessl.training import Event, PopulationRun, train, train_population
-from dessl.training.model_state import put_into, state_of
+from dessl.training.model_state import load_state_into, state_of
 
 
 class StopError(Exception):
@@ -88,9 +88,9 @@ def test_a_resumed_run_has_every_buffer(
 def test_the_state_of_another_model_is_refused() -> None:
     wide, narrow = nn.Linear(4, 2), nn.Linear(4, 1)
     with pytest.raises(ValueError, match=r"does not fit the model: 'bias' of shape \(1,\)"):
-        put_into(wide, state_of(narrow))  # which would broadcast
+        load_state_into(wide, state_of(narrow))  # which would broadcast
     with pytest.raises(ValueError, match=r"'bias' of shape \(2,\) is missing from it"):
-        put_into(wide, {"weight": wide.weight})
+        load_state_into(wide, {"weight": wide.weight})
 
 
 @pytest.mark.parametrize("changes", [{"select": "accuracy"}, {"ema": 0.9}, {"out": True}])

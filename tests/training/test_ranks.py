@@ -30,7 +30,7 @@ from dessl.training import (
 )
 from dessl.training.ranks import (
     LostRankError,
-    check_alike,
+    check_same_on_ranks,
     from_each,
     from_first,
     process_group,
@@ -239,7 +239,7 @@ def _of_rank_0(folder: Path) -> None:
     with pytest.raises(OSError if rank() == 0 else FailedRankError, match="cannot do this"):
         from_first(make)
     with pytest.raises(ValueError, match=r"the data must be the same on every rank \(rows: 0 on"):
-        check_alike({"rows": rank(), "name": "same"}, "the data")
+        check_same_on_ranks({"rows": rank(), "name": "same"}, "the data")
     rows = data()
     rows.x[0, 0] += rank()
     with pytest.raises(ValueError, match=r"must be the same on every rank.*data rows_sha256"):

@@ -9,7 +9,7 @@ from torch import Tensor, distributed, multiprocessing, nn
 
 from dessl.training import train
 from dessl.training.ranks import rank, ranks
-from dessl.training.shared_model import put_norms_back, replace_norms, synchronise_norms
+from dessl.training.shared_model import replace_norms, restore_norms, synchronise_norms
 
 
 def normed() -> nn.Sequential:
@@ -27,7 +27,7 @@ def test_layers_are_replaced_and_put_back_with_what_was_learnt() -> None:
     with torch.no_grad():
         stand_in.weight.fill_(7)
         stand_in.running_mean.fill_(3)
-    put_norms_back(replaced)
+    restore_norms(replaced)
     assert list(model.modules()) == before
     assert model[1].weight.tolist() == [7] * 8
     assert model[1].running_mean.tolist() == [3] * 8

@@ -39,7 +39,7 @@ def value(result: TrainResult) -> float:
 def test_one_process_does_every_job_in_order() -> None:
     made = [job(number) for number in range(3)]
     found = spread_trainings(made, lambda: pytest.fail("nothing is built"), CPU)
-    assert [one.beside for one in found] == ["beside 0", "beside 1", "beside 2"]
+    assert [one.extra for one in found] == ["beside 0", "beside 1", "beside 2"]
     assert [value(one.results[0]) for one in found] == [0, 10, 20]
 
 
@@ -65,7 +65,7 @@ def as_sent(number: int, runs: int) -> tuple[Trained[str], list[dict[str, torch.
         TrainResult(nn.Identity(), (), one.step, one.steps, one.plan, one.mode, one.seconds)
         for one in trained.results
     )
-    return Trained(bare, trained.beside), weights
+    return Trained(bare, trained.extra), weights
 
 
 def test_the_weights_of_another_rank_are_put_into_new_models(two_ranks: list[Any]) -> None:
@@ -78,7 +78,7 @@ def test_the_weights_of_another_rank_are_put_into_new_models(two_ranks: list[Any
 
     jobs = [job(0), lambda: pytest.fail("rank 1 does this one"), job(2)]
     found = spread_trainings(jobs, build, CPU)
-    assert [one.beside for one in found] == ["beside 0", "beside 1", "beside 2"]
+    assert [one.extra for one in found] == ["beside 0", "beside 1", "beside 2"]
     assert [[value(one) for one in each.results] for each in found] == [[0], [10, 11], [20]]
     assert [one.model for one in found[1].results] == built
     for one in found[1].results:

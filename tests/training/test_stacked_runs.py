@@ -80,7 +80,7 @@ def test_a_state_that_is_put_back_goes_on_bit_for_bit() -> None:
             for part, tensors in saved.weights.items()
         },
     )
-    other.put_back(copied)
+    other.restore_from(copied)
     for made in (one, other):
         made.take(1)
     for name, value in one.models.parameters.items():

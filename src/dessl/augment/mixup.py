@@ -46,8 +46,8 @@ def mixup(x: Tensor, alpha: float, generator: torch.Generator) -> Mixed:
     [1.0, 1.0, 1.0]
     """
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.ndim == 0:
-        came = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
-        raise TypeError(f"x must be a floating-point tensor (n, ...); got {came}. Normalise first.")
+        got = f"{x.dtype} {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"x must be a floating-point tensor (n, ...); got {got}. Normalise first.")
     _checks.number("alpha", alpha, low=0, open_low=True)
     checked_generator(generator, x.device)
     lam = symmetric_beta(len(x), alpha, generator, x.device)

@@ -50,8 +50,8 @@ def translated(images: Tensor, pixels: int, generator: torch.Generator) -> Tenso
     torch.Size([1, 1, 4, 4])
     """
     if not isinstance(images, Tensor) or images.ndim != 4:
-        came = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
-        raise ValueError(f"images must have shape (n, channels, height, width); got {came}.")
+        got = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+        raise ValueError(f"images must have shape (n, channels, height, width); got {got}.")
     _checks.whole_number("pixels", pixels, high=min(images.shape[2:]) - 1)
     checked_generator(generator, images.device)
     shape, device = (2, len(images)), images.device

@@ -1,6 +1,6 @@
 """Columns of DATA that are not features: strata, groups, labelling probabilities."""
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.cli.sources import kind_of, nearest
 from dessl.data import DataError, Part
-from dessl.data.errors import did_you_mean, few
-from dessl.data.formats.cells import numbers
+from dessl.data.errors import few
+from dessl.data.formats.cells import Column, numbers
 from dessl.data.formats.tables import open_table
 from dessl.data.formats.zipped import open_npz
 
@@ -19,25 +19,9 @@ def text_column(
     source: str, name: str, rows: Part, *, sheet: str | None = None
 ) -> NDArray[np.str_]:
     """A column of a table, or an array of an .npz file, as text."""
-    kind = kind_of(source)
-    known: list[str] = []
-    values: Any = None
-    if kind == "table":
-        table = open_table(source, sheet=sheet)
-        known = list(table.columns)
-        if column := table.columns.get(name):
-            values = column.cells.to_pylist() if column.numbers is None else column.numbers
-    elif kind == "npz":
-        with open_npz(source) as arrays:
-            known = list(arrays.names)
-            values = arrays.array(name) if name in known else None
-    if values is None or np.shape(values) != (len(rows.y),):
-        raise DataError.of(
-            source,
-            expected=f"a column {name!r} with one value for each of the {len(rows.y)} rows",
-            got=f"the columns {', '.join(known)}" if known else "data without columns",
-            do=f"{did_you_mean(name, known)} Only tables and .npz files have columns.",
-        )
+    values: Any = _column(source, name, len(rows.y), sheet=sheet)
+    if isinstance(values, Column):
+        values = values.cells.to_pylist() if values.numbers is None else values.numbers
     return np.asarray(["" if value is None else str(value) for value in values])
 
 
@@ -53,7 +37,7 @@ def labelled_numbers(
     except ValueError as error:
         raise DataError.of(
             source,
-            expected=f"a number in {name!r} for each labelled row",
+            expected=f"a number in {quoted(name)} for each labelled row",
             got=str(error),
             do="Enter each labelled row's probability of being labelled.",
         ) from error
@@ -68,32 +52,57 @@ def propensity_column(
     Raises:
         DataError: There is no such column, or it is not numeric.
     """
-    kind = kind_of(source)
-    if kind not in ("table", "npz"):
-        raise ValueError(
-            f"--propensity {name} must be a column of a table or an array of an .npz file, but "
-            "DATA is neither. Use estimate-x or estimate-y, or save the data as .npz."
-        )
-    if kind == "table":
-        table = open_table(source, sheet=sheet)
-        there: Sequence[str] = tuple(table.columns)
-        values = numbers(table.source, table.columns[name]) if name in there else None
-    else:
-        with open_npz(source) as arrays:
-            there = arrays.names
-            values = arrays.array(name) if name in there else None
-    if name in there and (values is None or values.dtype.kind != "f" or values.shape != (n_rows,)):
+    instead = "Or pass --propensity estimate-x or estimate-y."
+    column = _column(source, name, n_rows, sheet=sheet, instead=instead)
+    values = numbers(Path(source), column) if isinstance(column, Column) else column
+    if values.dtype.kind != "f":
         raise DataError.of(
             source,
             expected=f"a number from 0 to 1 for each of the {n_rows} rows in {quoted(name)}",
-            got="other values",
+            got=f"values of type {values.dtype}",
             do="Unlabelled rows may have an empty cell or NaN.",
         )
-    if values is None:
+    return values
+
+
+def _column(
+    source: str, name: str, n_rows: int, *, sheet: str | None, instead: str = ""
+) -> Column | NDArray[Any]:
+    """A column of a table, or an array (n,) of an .npz file.
+
+    Args:
+        source: DATA.
+        name: The column's name.
+        n_rows: Rows of DATA, n.
+        sheet: The sheet of a workbook; None for its first.
+        instead: What to do if the data have no such column, added to the error message.
+
+    Raises:
+        DataError: There is no such column, or it has not one value for each row.
+    """
+    kind = kind_of(source)
+    known: tuple[str, ...] = ()
+    found: Column | NDArray[Any] | None = None
+    if kind == "table":
+        table = open_table(source, sheet=sheet)
+        known, found = tuple(table.columns), table.columns.get(name)
+    elif kind == "npz":
+        with open_npz(source) as arrays:
+            known, found = arrays.names, arrays.array(name) if name in arrays.names else None
+    if found is None:
+        do = nearest(name, known, otherwise="Check the name.")
         raise DataError.of(
             source,
-            expected=f"the column {quoted(name)} of --propensity, or estimate-x or estimate-y",
-            got=few([quoted(one) for one in there], most=20),
-            do=nearest(name, there, otherwise="Check the name."),
+            expected=f"a column {quoted(name)}",
+            got=few([quoted(other) for other in known], most=20) or "data without columns",
+            do=f"{do if known else 'Only tables and .npz files have columns.'} {instead}".rstrip(),
         )
-    return values
+    shape = (len(found),) if isinstance(found, Column) else found.shape
+    if shape != (n_rows,):
+        raise DataError.of(
+            source,
+            expected=f"one value in {quoted(name)} for each of the {n_rows} rows",
+            got=f"shape {shape}",
+            do="Pass one value for each row.",
+        )
+    return found

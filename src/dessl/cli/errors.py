@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dessl.cli.stopping import saying
 
-MENDABLE = (OSError, ValueError, RuntimeError, ImportError, MemoryError)
+USER_ERRORS = (OSError, ValueError, RuntimeError, ImportError, MemoryError)
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("what was typed after dessl", default=())
 
 REMEDIES = {

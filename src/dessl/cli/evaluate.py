@@ -110,10 +110,10 @@ def evaluate(
 
     model = run_model(run, complete_case=complete_case)
     rows = _labelled_rows(model, data, labels, label, sheet)
-    asked = tuple(metric or (DEFAULTS if against else Question().metrics))
-    _check_complete(asked, model.class_names, class_name, threshold, against)
+    metrics = tuple(metric or (DEFAULTS if against else Question().metrics))
+    _check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
-        metrics=asked,
+        metrics=metrics,
         positive=_class_number(class_name, model.class_names),
         threshold=threshold,
         propensity=None
@@ -133,7 +133,7 @@ def evaluate(
         if against:
             other = other_probabilities(run, against, model, read)
             how = partial(_options, rows, question, slice(None))
-            measured = measured._replace(differences=compared(p, other, rows, asked, how))
+            measured = measured._replace(differences=compared(p, other, rows, metrics, how))
     if as_json:
         show_json(measured.as_dict())
         return
@@ -317,8 +317,8 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
 
     metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
-    beside = f" and {n_unlabelled} unlabelled" if n_unlabelled else ""
-    table = Table(title=Text(visible(f"{source}: {n} labelled rows{beside}")))
+    more = f" and {n_unlabelled} unlabelled" if n_unlabelled else ""
+    table = Table(title=Text(visible(f"{source}: {n} labelled rows{more}")))
     headings = ("metric", "labelled rows only", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")

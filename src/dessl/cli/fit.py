@@ -185,21 +185,21 @@ def fit(
     Example: dessl fit vectors.npy --labels labels.csv --out runs/vectors
     """
     options = dict(locals())
-    from dessl.cli.fit_run import asked_for, fit_data
+    from dessl.cli.fit_run import fit_data, run_identity
 
     if Path(data).is_dir() and out.resolve().is_relative_to(Path(data).resolve()):
         raise ValueError(
             f"--out {out} lies within {data}, where every folder is a class. Choose a folder "
             "elsewhere."
         )
-    asked = asked_for(options)
+    identity = run_identity(options)
     if teacher or teacher_at_prediction:
-        _fit_taught(options, asked)
+        _fit_taught(options, identity)
     else:
-        fit_data(options, asked)
+        fit_data(options, identity)
 
 
-def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
+def _fit_taught(options: dict[str, Any], identity: dict[str, Any]) -> None:
     from dessl.cli.teaching import check_alone, fit_taught
     from dessl.training.ranks import from_first
 
@@ -207,4 +207,4 @@ def _fit_taught(options: dict[str, Any], asked: dict[str, Any]) -> None:
         raise ValueError("--teacher-at-prediction needs --teacher. Pass --teacher COLUMN.")
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
     check_alone(options, defaults)
-    from_first(lambda: fit_taught(options, asked))  # too short to be worth sharing
+    from_first(lambda: fit_taught(options, identity))  # too short to be worth sharing

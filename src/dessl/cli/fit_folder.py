@@ -42,20 +42,20 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     Raises:
         FileExistsError: It has files of a different run, or of no run.
     """
-    there = _settings_there(out)
-    if there is None:
+    existing = _existing_settings(out)
+    if existing is None:
         _check_free(out)
     else:
-        _check_run(out, there, settings, resume=resume)
+        _check_run(out, existing, settings, resume=resume)
     writable_folder(out)
-    if there is None:
+    if existing is None:
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
     with locked_folder(out / TRAINING):
         sweep(out / TRAINING / FINISHED)
         for left in (out / TRAINING).rglob(DOOMED):
             shutil.rmtree(left, ignore_errors=True)
         for name in (MODEL, TWIN):
-            _settle(out / name)
+            _recover(out / name)
         for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
             sweep(place)
         yield
@@ -63,7 +63,7 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
 
 def is_finished(
     out: Path,
-    asked: Mapping[str, Any],
+    identity: Mapping[str, Any],
     files: Sequence[str] = (FACTS, REPORT),
     models: Sequence[str] = (MODEL, TWIN),
 ) -> bool:
@@ -72,14 +72,14 @@ def is_finished(
         found = json.loads((out / TRAINING / FINISHED).read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    there = all((out / name).is_file() for name in files)
-    there = there and all(_is_model(out / name) for name in models)
-    return bool(there and found == json.loads(json.dumps(asked)))
+    complete = all((out / name).is_file() for name in files)
+    complete = complete and all(_is_model(out / name) for name in models)
+    return bool(complete and found == json.loads(json.dumps(identity)))
 
 
-def mark_finished(out: Path, asked: Mapping[str, Any]) -> None:
+def mark_finished(out: Path, identity: Mapping[str, Any]) -> None:
     """Record that the run with these options is complete."""
-    write_whole(out / TRAINING / FINISHED, json.dumps(dict(asked)) + "\n")
+    write_whole(out / TRAINING / FINISHED, json.dumps(dict(identity)) + "\n")
 
 
 def drop_large_checkpoints(out: Path) -> None:
@@ -98,7 +98,7 @@ def put_model(place: Path, saved: SavedModel) -> None:
     The old model is removed only after the new one is in place. If the process is killed between
     the two renames, both keep hidden names, and the next run in the folder restores the old one.
     """
-    fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
+    fresh, aside = place.with_name(NEW.format(place.name)), old_model_place(place)
     save_model(fresh, saved)
     try:
         pairs = ((fresh / name, place / name) for name in (WEIGHTS, SETTINGS))
@@ -107,12 +107,12 @@ def put_model(place: Path, saved: SavedModel) -> None:
                 place.rename(aside)
             fresh.rename(place)
     finally:
-        _settle(place)
+        _recover(place)
 
 
-def _settle(place: Path) -> None:
+def _recover(place: Path) -> None:
     """Restore a model that a killed process moved aside, and remove its leftovers."""
-    fresh, aside = place.with_name(NEW.format(place.name)), aside_of(place)
+    fresh, aside = place.with_name(NEW.format(place.name)), old_model_place(place)
     if _is_model(aside) and not os.path.lexists(place):
         aside.rename(place)
     unfinished = place.parent.glob(f".{fresh.name}.????????")  # as dessl._files.neighbour names it
@@ -121,7 +121,7 @@ def _settle(place: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _settings_there(out: Path) -> dict[str, Any] | None:
+def _existing_settings(out: Path) -> dict[str, Any] | None:
     """The settings of a folder's run; None if there is no file of settings."""
     place = out / TRAINING / RUN_SETTINGS
     if not place.is_file():
@@ -144,10 +144,10 @@ def _settings_there(out: Path) -> dict[str, Any] | None:
 def _check_free(out: Path) -> None:
     """Refuse a folder if a file that is not ours has one of our names."""
     taken = [name for name in (MODEL, TWIN, FACTS, REPORT) if os.path.lexists(out / name)]
-    training, begun = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed at its start
+    training, temporary = out / TRAINING, f".{RUN_SETTINGS}."  # left by a run killed at its start
     if not training.is_dir():
         taken += [TRAINING] if os.path.lexists(training) else []
-    elif any(not path.name.startswith(begun) for path in training.iterdir()):
+    elif any(not path.name.startswith(temporary) for path in training.iterdir()):
         taken.append(TRAINING)
     if taken:
         raise FileExistsError(
@@ -157,7 +157,7 @@ def _check_free(out: Path) -> None:
 
 
 def _check_run(
-    out: Path, there: Mapping[str, Any], now: Mapping[str, Any], *, resume: bool
+    out: Path, existing: Mapping[str, Any], now: Mapping[str, Any], *, resume: bool
 ) -> None:
     """Refuse if resuming is off, the run differs, or its model is not ours."""
     if not resume:
@@ -165,7 +165,9 @@ def _check_run(
             f"{out} already has a run. Omit --no-resume to resume it, or choose another folder."
         )
     changed = [
-        f"{name}: {there[name]} there, {now[name]} now" for name in now if there[name] != now[name]
+        f"{name}: {existing[name]} there, {now[name]} now"
+        for name in now
+        if existing[name] != now[name]
     ]
     if changed:
         raise FileExistsError(
@@ -187,6 +189,6 @@ def _is_model(place: Path) -> bool:
     return {path.name for path in place.iterdir()} <= {WEIGHTS, SETTINGS} | OF_DESKTOPS
 
 
-def aside_of(place: Path) -> Path:
+def old_model_place(place: Path) -> Path:
     """Temporary name of an old model while it is being replaced."""
     return place.with_name(f".{place.name}.old")

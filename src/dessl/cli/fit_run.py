@@ -55,7 +55,7 @@ from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
 from dessl.teachers.pooling import MOST_UNLABELLED
 from dessl.training.progress import whole_bar
-from dessl.training.ranks import check_alike, from_first, held_by_first, rank, ranks
+from dessl.training.ranks import check_same_on_ranks, from_first, held_by_first, rank, ranks
 
 REFIT = "refit"  # folder of its runs, within that of training
 OF_THIS_CALL = ("out", "resume", "as_json")  # options that a run does not depend on
@@ -72,26 +72,26 @@ class Rows(NamedTuple):
     held_out: dict[str, float]
 
 
-def asked_for(options: Options) -> dict[str, Any]:
+def run_identity(options: Options) -> dict[str, Any]:
     """Everything a run depends on: its options, the contents of its files, and the version."""
-    asked = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
-    texts = {value for value in asked.values() if isinstance(value, str)}
+    kept = {name: value for name, value in options.items() if name not in OF_THIS_CALL}
+    texts = {value for value in kept.values() if isinstance(value, str)}
     files = {text: fingerprint(text) for text in sorted(texts)}
-    return {"version": __version__, "options": asked, "files": files}
+    return {"version": __version__, "options": kept, "files": files}
 
 
-def fit_data(options: Options, asked: dict[str, Any]) -> None:
+def fit_data(options: Options, identity: dict[str, Any]) -> None:
     """Train with and without the unlabelled rows, then write and show which is better.
 
     Args:
         options: Options of ``dessl fit``, by name.
-        asked: Result of :func:`asked_for`; a finished run with the same one is shown, not
+        identity: Result of :func:`run_identity`; a finished run with the same one is shown, not
             retrained.
     """
     started, out = time.perf_counter(), options["out"]
     if ranks() > 1:
-        check_alike({**asked, "out": str(out)}, "the options and files of dessl fit")
-    if options["resume"] and from_first(partial(is_finished, out, asked)):
+        check_same_on_ranks({**identity, "out": str(out)}, "the options and files of dessl fit")
+    if options["resume"] and from_first(partial(is_finished, out, identity)):
         say(FINISHED_ALREADY.format(out=out))
         _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
@@ -122,8 +122,8 @@ def fit_data(options: Options, asked: dict[str, Any]) -> None:
                 seconds = round(time.perf_counter() - started, 2)
                 facts = replace(facts, model=model, seconds=seconds)
             if rank() == 0:
-                _write(out, rows.train, fitted, facts, sha256=asked["files"][options["data"]])
-                mark_finished(out, asked)
+                _write(out, rows.train, fitted, facts, sha256=identity["files"][options["data"]])
+                mark_finished(out, identity)
                 drop_large_checkpoints(out)
                 if isinstance(rows.every.stored, TableRows):
                     rows.every.stored.remove()
@@ -156,11 +156,11 @@ def _facts(
 
 def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
     """The recipe that the options choose for these data."""
-    asked, pool = options["lam"], options["pool"]
+    lam_text, pool = options["lam"], options["pool"]
     try:
-        lam: Lam = "auto" if asked == "auto" else float(asked)
+        lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
-        raise ValueError(f"--lam must be a number or 'auto'; got {asked!r}.") from error
+        raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
@@ -218,7 +218,7 @@ def _rows(options: Options) -> Rows:
     if every.stored is not None:
         _say_stored(every, options)
     if propensity is not None:
-        every = _weighed(every, propensity, options)
+        every = _with_propensity(every, propensity, options)
     test = None if test_file is None else _test_rows(test_file, data, every)
     held_out = _held_out(every, test_file, options["hold_out"])
     divided = split(every, test=test, share=options["hold_out"], labels=keep, seed=seed)
@@ -252,7 +252,7 @@ def _labels(text: str | None) -> tuple[int | None, str | None]:
     return None, text
 
 
-def _weighed(rows: SemiData, propensity: str, options: Options) -> SemiData:
+def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiData:
     """The data with each row's probability of being labelled, known or estimated."""
     given: Any = propensity
     if propensity not in ESTIMATES:
@@ -268,10 +268,10 @@ def _held_out(data: SemiData, test_file: str | None, share: float) -> dict[str, 
     if test_file is None and data.test is None:
         return {"hold_out": share}
     if share != HOLD_OUT:
-        judges = "a test part of their own" if test_file is None else "--test-file"
+        evaluated_on = "a test part of their own" if test_file is None else "--test-file"
         raise ValueError(
             "--hold-out is the share of DATA to hold out, but these models are evaluated on "
-            f"{judges}. Omit it."
+            f"{evaluated_on}. Omit it."
         )
     return {}
 

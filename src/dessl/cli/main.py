@@ -24,9 +24,9 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     import io
 
     from dessl.cli.app import app_for
-    from dessl.cli.errors import MENDABLE, TYPED, complaint, from_home
+    from dessl.cli.errors import TYPED, USER_ERRORS, complaint, from_home
     from dessl.cli.output import say
-    from dessl.cli.together import is_said_here, joined
+    from dessl.cli.together import joined, prints_here
 
     if isinstance(sys.stdout, io.TextIOWrapper):  # few code pages have λ
         sys.stdout.reconfigure(errors="replace")
@@ -35,8 +35,8 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
         TYPED.set(typed)
         with stoppable(), joined(typed):
             app_for(typed)(typed)
-    except MENDABLE as error:
-        if is_said_here(line := complaint(error)):
+    except USER_ERRORS as error:
+        if prints_here(line := complaint(error)):
             say(f"dessl: {line}", style="red")
         sys.exit(2)
     except KeyboardInterrupt:  # as the block was left
@@ -44,6 +44,6 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
         say(farewell())
         sys.exit(code)
     except SystemExit as end:
-        if end.code in CODES and is_said_here("stopped"):
+        if end.code in CODES and prints_here("stopped"):
             say(farewell())
         raise

@@ -135,11 +135,11 @@ def check_labels_present(
     wanted: tuple[str, ...]
     if kind == "table" and model.encoding is not None:
         table = open_table(source, sheet=sheet)
-        wanted, there = (model.encoding.label,), (*table.columns, *table.unread)
+        wanted, available = (model.encoding.label,), (*table.columns, *table.unread)
         what = "column"
     elif kind == "npz":
         with open_npz(source) as arrays:
-            wanted, there = LABEL_NAMES, arrays.names
+            wanted, available = LABEL_NAMES, arrays.names
         what = "array"
     elif kind == "npy":
         raise DataError.of(
@@ -151,11 +151,11 @@ def check_labels_present(
         )
     else:
         return
-    if not set(wanted) & set(there):
+    if not set(wanted) & set(available):
         raise DataError.of(
             source,
             expected=f"the labels in the {what} {' or '.join(map(quoted, wanted))}",
-            got=few([quoted(name) for name in there], most=20),
+            got=few([quoted(name) for name in available], most=20),
             do=f"If one of them has the labels, rename it to {quoted(wanted[0])}. Without labels, "
             "nothing can be evaluated.",
         )

@@ -108,25 +108,25 @@ def predict(
         sys.stdout.flush()
     else:
         write_whole(out, content)
-    _tell(out, columns["prediction"], model.class_names, as_json=as_json)
+    _show_counts(out, columns["prediction"], model.class_names, as_json=as_json)
 
 
-def _tell(
+def _show_counts(
     out: Path, predicted: Sequence[str | None], class_names: tuple[str, ...], *, as_json: bool
 ) -> None:
     counts = {name: predicted.count(name) for name in class_names}
     unsure = predicted.count(None)
-    tell = say if str(out) == "-" else show
-    if as_json and tell is show:
+    print_line = say if str(out) == "-" else show
+    if as_json and print_line is show:
         entries = {"predictions": str(out), "rows": len(predicted), "predicted": counts}
         show_json(entries | {"abstained": unsure})
         return
     for name, count in counts.items():
-        tell(f"{name}: {count}")
+        print_line(f"{name}: {count}")
     if unsure:
-        tell(f"No prediction (confidence below --at-least): {unsure}")
-    if tell is show:
-        tell(f"Predictions: {out}")
+        print_line(f"No prediction (confidence below --at-least): {unsure}")
+    if print_line is show:
+        print_line(f"Predictions: {out}")
 
 
 @contextmanager
@@ -224,7 +224,7 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     Raises:
         DataError: The folder does not contain a finished run.
     """
-    from dessl.cli.fit_folder import aside_of
+    from dessl.cli.fit_folder import old_model_place
     from dessl.data import DataError
     from dessl.results.facts import MODEL, TWIN
     from dessl.saved import SETTINGS, load_model
@@ -232,8 +232,8 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     place = run / (TWIN if complete_case else MODEL)
     if not complete_case and (run / SETTINGS).is_file():  # the folder of a model itself
         place = run
-    if not place.exists() and aside_of(place).is_dir():  # killed while it was being replaced
-        place = aside_of(place)
+    if not place.exists() and old_model_place(place).is_dir():  # killed while it was being replaced
+        place = old_model_place(place)
     try:
         return load_model(place)
     except FileNotFoundError as error:

@@ -88,11 +88,13 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
             "the report of a reproduction is several files in its own folder; got --out "
             f"{out}. Omit --out, and copy the files you want."
         )
-    told = []
+    reports = []
     for folder in folders:
         files, found = written_report(folder)
         sentence = found["summary"]
-        told.append({"folder": str(folder), "summary": sentence, "files": [str(f) for f in files]})
+        reports.append(
+            {"folder": str(folder), "summary": sentence, "files": [str(f) for f in files]}
+        )
         if not as_json:
             show(f"{found['experiment']}: {sentence}")
             for one in found["findings"]:
@@ -100,4 +102,4 @@ def _report_reproductions(folders: list[Path], out: Path | None, *, as_json: boo
             for path in files:
                 show(f"Written: {path}")
     if as_json:
-        show_json(told)
+        show_json(reports)

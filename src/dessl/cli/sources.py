@@ -12,6 +12,7 @@ from typing import Any, Literal
 import typer
 
 from dessl._checks import quoted
+from dessl._files import file_sha256
 from dessl.data import DATASETS, DataError, SemiData, load
 from dessl.data.errors import did_you_mean
 from dessl.data.formats.excel import SUFFIXES as EXCEL
@@ -91,9 +92,9 @@ def fingerprint(source: str) -> str | None:
     if path.is_dir():
         return _folder_sha256(path)
     if path.is_file():
-        return _sha256(path)
+        return file_sha256(path)
     if (files := npy_files(source)) and all(file.is_file() for file in files):
-        return hashlib.sha256("\0".join(map(_sha256, files)).encode()).hexdigest()
+        return hashlib.sha256("\0".join(map(file_sha256, files)).encode()).hexdigest()
     if source in DATASETS and not DATASETS[source].sizes[-1]:
         return hashlib.sha256(f"catalogue\0{source}".encode()).hexdigest()
     return None
@@ -107,14 +108,9 @@ def _folder_sha256(folder: Path) -> str:
     large = len(files) > IMAGES
     for name in sorted(files):
         if files[name].suffix.lower() in SUFFIXES and "/." not in f"/{name}":
-            what = files[name].stat().st_size if large else _sha256(files[name])
+            what = files[name].stat().st_size if large else file_sha256(files[name])
             digest.update(f"{name}\0{what}\0".encode())
     return digest.hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def training_data(
@@ -160,10 +156,10 @@ def training_data(
         missing_label=None if kind == "npy" else missing_labels,
         no_missing_label=kind != "npy" and all_classes,
     )
-    asked: dict[str, Any] = {}
+    read_options: dict[str, Any] = {}
     if kind in ("table", "npy"):
         ask = partial(_missing_among, labels or source, label)
-        asked = {
+        read_options = {
             "label": label,
             "missing_labels": missing_labels,
             "ask": (lambda _: ()) if all_classes else ask,
@@ -173,22 +169,22 @@ def training_data(
             raise ValueError(
                 f"{source} is a table. Which column has the labels? Pass --label NAME."
             )
-        asked |= {"ignore": ignore, "categorical": categorical}
+        read_options |= {"ignore": ignore, "categorical": categorical}
     elif kind == "npy":
-        asked["labels"] = labels
+        read_options["labels"] = labels
     elif kind == "images":
-        asked["size"] = size
+        read_options["size"] = size
     if _is_streamed(source, kind, stream):
-        large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **asked)
+        large = large_data(kind, source, place=place, sample=SAMPLE, seed=seed, **read_options)
         if large is not None:
             return large
     if kind == "catalogue":
         return load(source)
     if kind == "images":
-        return SemiData.from_folder(source, **asked)
+        return SemiData.from_folder(source, **read_options)
     if sheet is not None:
-        asked["sheet"] = sheet
-    return SemiData.from_file(*(npy_files(source) or (source,)), **asked)
+        read_options["sheet"] = sheet
+    return SemiData.from_file(*(npy_files(source) or (source,)), **read_options)
 
 
 def _is_streamed(source: str, kind: Kind, stream: bool | None) -> bool:

@@ -61,12 +61,12 @@ def check_alone(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> None
         )
 
 
-def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     """Train a student on gold labels and a teacher's answers, and report how good both are."""
     started, out, source = time.perf_counter(), options["out"], options["data"]
     if kind_of(source) != "table":
         raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
-    if options["resume"] and is_finished(out, asked, (FACTS, REPORT), (MODEL,)):
+    if options["resume"] and is_finished(out, identity, (FACTS, REPORT), (MODEL,)):
         say(FINISHED_ALREADY.format(out=out))
         _show(out, read_facts(out), as_json=options["as_json"])
         return
@@ -75,7 +75,7 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
         data = _gold_rows(source, options, columns)
         with own_folder(out, SETTINGS, resume=options["resume"]):
             taught = _taught(data, options, out / TRAINING)
-            sha256 = asked["files"][source]
+            sha256 = identity["files"][source]
             put_model(
                 out / MODEL, _saved(taught, data, {"teachers": columns, "data_sha256": sha256})
             )
@@ -90,7 +90,7 @@ def fit_taught(options: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
             )
             write_facts(out, facts)
             write_report(out / REPORT, facts)
-            mark_finished(out, asked)
+            mark_finished(out, identity)
             drop_large_checkpoints(out)
     _show(out, facts, as_json=options["as_json"])
 

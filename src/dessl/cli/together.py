@@ -54,10 +54,10 @@ def joined(typed: Sequence[str]) -> Iterator[None]:
             raise
 
 
-def is_said_here(line: str) -> bool:
+def prints_here(line: str) -> bool:
     """Whether this process should print a line that other ranks may print too."""
     if not is_launched():
         return True
-    from dessl.training.ranks import is_first_to_say
+    from dessl.training.ranks import is_first_to_print
 
-    return is_first_to_say(line)
+    return is_first_to_print(line)

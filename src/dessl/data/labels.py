@@ -108,22 +108,22 @@ def _named(
     """Class numbers as the names that they stand for, None for a missing one."""
     numbers = np.unique(column[~_missing(column)]).tolist()
     if own_names is not None:
-        stand_for = dict(enumerate(own_names))
+        name_of = dict(enumerate(own_names))
         if numbers[-1] >= len(own_names):
             raise ValueError(
                 f"{name} must be class numbers below {len(own_names)}, the number of class "
                 f"names; got {numbers[-1]}."
             )
     else:
-        stand_for = {number: str(number) for number in numbers}
-        unknown = [text for text in stand_for.values() if text not in names]
+        name_of = {number: str(number) for number in numbers}
+        unknown = [text for text in name_of.values() if text not in names]
         if unknown or "-1" in names:  # -1 could be that class, or no label
             raise ValueError(
                 f"{name} must give the class of each row, one of {_listed(names)}; got the number "
                 f"{unknown[0] if unknown else -1}. Save the labels as text, or save class_names "
                 "with them: the classes in the order of your numbers."
             )
-    return np.array([stand_for.get(number) for number in column.tolist()], dtype=object)
+    return np.array([name_of.get(number) for number in column.tolist()], dtype=object)
 
 
 def _column(name: str, y: ArrayLike) -> NDArray[Any]:

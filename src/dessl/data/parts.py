@@ -113,10 +113,10 @@ def labelled_part(name: str, x: Tensor, y: Tensor, like: Tensor) -> Part:
             f"{name} y must label every row; {missing} of {len(y)} labels are missing. "
             "Omit those rows."
         )
-    return Part(x, as_long_as(f"{name} y", y, x))
+    return Part(x, one_label_per_row(f"{name} y", y, x))
 
 
-def like_rows(stored: Any, like: Tensor) -> StoredRows:
+def checked_stored(stored: Any, like: Tensor) -> StoredRows:
     """The stored rows; refuse rows that differ in shape or type from ``like``."""
     if not isinstance(stored, StoredRows):
         raise TypeError(
@@ -132,7 +132,7 @@ def like_rows(stored: Any, like: Tensor) -> StoredRows:
     return stored
 
 
-def as_long_as(name: str, y: Tensor, x: Tensor) -> Tensor:
+def one_label_per_row(name: str, y: Tensor, x: Tensor) -> Tensor:
     """The labels on the features' device; there must be one for each row."""
     if len(y) != len(x):
         raise ValueError(

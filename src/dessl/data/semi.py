@@ -19,13 +19,13 @@ from dessl.data.features import feature_tensor
 from dessl.data.labels import MISSING, label_codes, warn_of_marks
 from dessl.data.parts import (
     Part,
-    as_long_as,
     as_pair,
     check_draw,
+    checked_stored,
     dataset_arrays,
     labelled_part,
-    like_rows,
     named_answers,
+    one_label_per_row,
     row_ids,
     row_propensity,
 )
@@ -95,7 +95,7 @@ class SemiData:
         codes, self.class_names = label_codes(columns, class_names)
         if class_names is None:
             warn_of_marks(self.class_names, where="y", do="pass None in its place")
-        self.y = as_long_as("y", codes["y"], self.x)
+        self.y = one_label_per_row("y", codes["y"], self.x)
         read = {
             key: labelled_part(
                 key, feature_tensor(f"{key} x", pair[0], layout=layout), codes[f"{key} y"], self.x
@@ -105,7 +105,7 @@ class SemiData:
         self.test = read.get("test")
         self._validation = read.get("validation")
         self.ids = row_ids(ids, self.x)
-        self.stored = None if stored is None else like_rows(stored, self.x)
+        self.stored = None if stored is None else checked_stored(stored, self.x)
         self.name = name
         self.row_names: tuple[str, ...] | None = None  # of x's rows, if the files have names
         self.encoding: TableEncoding | None = None  # how a table became x, for new tables
@@ -301,7 +301,7 @@ class SemiData:
     def with_stored(self, stored: "StoredRows | None") -> Self:
         """The same rows in memory, with other unlabelled rows on disk, or none."""
         new = copy.copy(self)
-        new.stored = None if stored is None else like_rows(stored, self.x)
+        new.stored = None if stored is None else checked_stored(stored, self.x)
         return new
 
     def to(self, device: "torch.device | str") -> Self:

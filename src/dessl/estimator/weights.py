@@ -82,19 +82,19 @@ def weighted_rows(
     _, first, merged = np.unique(keys, return_index=True, return_inverse=True)
     totals = np.bincount(merged, weights[labelled]).astype(np.float64)
     rows = np.concatenate([labelled[first], unlabelled])
-    came = np.concatenate([labelled[np.argsort(merged, kind="stable")], unlabelled])
+    originals = np.concatenate([labelled[np.argsort(merged, kind="stable")], unlabelled])
     sizes = np.concatenate([np.bincount(merged), np.ones(len(unlabelled), np.int64)])
     own = codes[labelled[first]]
-    counts, a_row = copies(totals, weights[unlabelled], codes=own, came=len(came))
+    counts, per_row = copies(totals, weights[unlabelled], codes=own, n_rows=len(originals))
     names = np.arange(codes.max() + 1) if classes is None else classes
     warn_of_rounding(counts[: len(own)], totals, own, names)
     groups = np.repeat(np.arange(len(rows)), counts)
-    chosen, ids = rows[groups], _ids(came, sizes, counts, len(codes))
-    return WeightedRows(x[chosen], codes[chosen], groups, ids, a_row)
+    chosen, ids = rows[groups], _ids(originals, sizes, counts, len(codes))
+    return WeightedRows(x[chosen], codes[chosen], groups, ids, per_row)
 
 
 def _ids(
-    came: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64], n: int
+    originals: NDArray[np.int64], sizes: NDArray[np.int64], counts: NDArray[np.int64], n: int
 ) -> NDArray[np.int64]:
     """The numbers of the original rows, ``sizes`` of each, as many as ``counts`` copies need.
 
@@ -103,7 +103,7 @@ def _ids(
     turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     place = np.repeat(np.cumsum(sizes) - sizes, counts) + turn
     extra = turn >= np.repeat(sizes, counts)
-    ids = came[np.where(extra, 0, place)]
+    ids = originals[np.where(extra, 0, place)]
     ids[extra] = n + np.arange(extra.sum())
     return ids
 
@@ -112,7 +112,7 @@ class Copies(NamedTuple):
     """How often each row is repeated, (n_l + n_u,), and the number of copies per row."""
 
     counts: NDArray[np.int64]
-    a_row: int
+    per_row: int
 
 
 def copies(
@@ -120,7 +120,7 @@ def copies(
     unlabelled: NDArray[np.float64],
     *,
     codes: NDArray[np.int64],
-    came: int,
+    n_rows: int,
 ) -> Copies:
     """Return how often each row is repeated, in proportion to positive weights.
 
@@ -130,24 +130,24 @@ def copies(
         labelled: Weights of the merged labelled rows, (n_l,).
         unlabelled: Weights of the unlabelled rows, (n_u,).
         codes: Class numbers of the merged labelled rows, (n_l,).
-        came: How many rows there were before equal ones were merged.
+        n_rows: How many rows there were before equal ones were merged.
 
     >>> none, codes = np.empty(0), np.array([0, 1])
-    >>> copies(np.array([0.5, 1.5]), none, codes=codes, came=2)
-    Copies(counts=array([1, 3]), a_row=1)
-    >>> copies(np.array([1.0, 1.6]), none, codes=codes, came=2)
-    Copies(counts=array([ 8, 12]), a_row=10)
+    >>> copies(np.array([0.5, 1.5]), none, codes=codes, n_rows=2)
+    Copies(counts=array([1, 3]), per_row=1)
+    >>> copies(np.array([1.0, 1.6]), none, codes=codes, n_rows=2)
+    Copies(counts=array([ 8, 12]), per_row=10)
     """
     weights = np.concatenate([labelled, unlabelled])
     with np.errstate(over="ignore"):  # far too many copies are too many
         multiples = weights / _unit(weights)
         whole = np.rint(multiples)
-        small = whole.sum() <= MOST_COPIES * came
+        small = whole.sum() <= MOST_COPIES * n_rows
     if small and np.allclose(multiples, whole, rtol=0, atol=ROUNDING):
         return Copies(whole.astype(np.int64), 1)
-    wanted_l = _wanted(labelled, at_least=came - len(unlabelled))
-    wanted_u = _wanted(unlabelled)
-    counts = [_by_class(wanted_l, codes), _rounded(wanted_u, COPIES * len(unlabelled))]
+    exact_l = _exact_copies(labelled, at_least=n_rows - len(unlabelled))
+    exact_u = _exact_copies(unlabelled)
+    counts = [_by_class(exact_l, codes), _rounded(exact_u, COPIES * len(unlabelled))]
     return Copies(np.concatenate(counts), COPIES)
 
 
@@ -165,26 +165,26 @@ def warn_of_rounding(
         codes: Their class numbers, (n,).
         classes: What the classes are called.
     """
-    asked = np.bincount(codes, weights / weights.max())
-    asked, given = asked / asked.sum(), np.bincount(codes, counts) / counts.sum()
-    told = []
+    expected = np.bincount(codes, weights / weights.max())
+    expected, actual = expected / expected.sum(), np.bincount(codes, counts) / counts.sum()
+    effects = []
     if not counts.all():
-        told.append(
+        effects.append(
             f"{(counts == 0).sum()} of {len(counts)} labelled rows are dropped, and others of "
             "their class count more instead"
         )
-    far = np.flatnonzero(np.abs(given - asked) > FAR_OFF * asked)
-    told += [
-        f"the class {classes[code]} has {given[code]:.2g} of the labelled weight instead of "
-        f"{asked[code]:.2g}"
+    far = np.flatnonzero(np.abs(actual - expected) > FAR_OFF * expected)
+    effects += [
+        f"the class {classes[code]} has {actual[code]:.2g} of the labelled weight instead of "
+        f"{expected[code]:.2g}"
         for code in far[:MOST_NAMES]
     ]
     if len(far) > MOST_NAMES:
-        told.append(f"{len(far) - MOST_NAMES} more classes are affected")
-    if told:
+        effects.append(f"{len(far) - MOST_NAMES} more classes are affected")
+    if effects:
         warnings.warn(
             f"sample_weight is rounded to an average of {COPIES} copies per labelled row, too few "
-            f"for such unequal weights: {'; '.join(told)}. Pass less unequal weights.",
+            f"for such unequal weights: {'; '.join(effects)}. Pass less unequal weights.",
             UserWarning,
             stacklevel=4,  # at the call of fit
         )
@@ -197,29 +197,29 @@ def _unit(weights: NDArray[np.float64]) -> float:
     return float(weights.min())
 
 
-def _wanted(weights: NDArray[np.float64], at_least: int = 0) -> NDArray[np.float64]:
+def _exact_copies(weights: NDArray[np.float64], at_least: int = 0) -> NDArray[np.float64]:
     """The copies of each row before they are rounded."""
     if not len(weights):
         return np.empty(0)
     shares = weights / weights.max()
-    wanted: NDArray[np.float64] = shares * (max(COPIES * len(weights), at_least) / shares.sum())
-    return wanted
+    exact: NDArray[np.float64] = shares * (max(COPIES * len(weights), at_least) / shares.sum())
+    return exact
 
 
-def _by_class(wanted: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _by_class(exact: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round to whole copies, each row and class by less than one, at least one per class."""
     _, number = np.unique(codes, return_inverse=True)
-    in_class = np.bincount(number, wanted).astype(np.float64)
-    totals = np.maximum(_rounded(in_class, round(wanted.sum())), 1)
-    counts = np.empty(len(wanted), np.int64)
+    in_class = np.bincount(number, exact).astype(np.float64)
+    totals = np.maximum(_rounded(in_class, round(exact.sum())), 1)
+    counts = np.empty(len(exact), np.int64)
     for code, total in enumerate(totals):
-        counts[number == code] = _rounded(wanted[number == code], int(total))
+        counts[number == code] = _rounded(exact[number == code], int(total))
     return counts
 
 
-def _rounded(wanted: NDArray[np.float64], total: int) -> NDArray[np.int64]:
+def _rounded(exact: NDArray[np.float64], total: int) -> NDArray[np.int64]:
     """Round so that the sum is ``total``, rounding up the largest remainders."""
-    counts: NDArray[np.int64] = np.floor(wanted).astype(np.int64)
+    counts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     left = max(0, total - int(counts.sum()))
-    counts[np.argsort(counts - wanted, kind="stable")[:left]] += 1
+    counts[np.argsort(counts - exact, kind="stable")[:left]] += 1
     return counts

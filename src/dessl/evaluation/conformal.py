@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from dessl._checks import ArrayLike
-from dessl.evaluation.debiased.inputs import checked_confidence, noticed_shift
+from dessl.evaluation.debiased.inputs import checked_confidence, checked_shift
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.metrics.predictions import checked_pair, checked_probabilities
 from dessl.theory import optimal_lambda
@@ -95,7 +95,7 @@ def prediction_sets(
     given = probabilities_unlabelled
     others = () if given is None else (given,)
     sample = sampled(METRICS["error"], (probabilities_labelled,), y, others)
-    shift = noticed_shift(sample, None, check_shift)
+    shift = checked_shift(sample, None, check_shift)
     p, labels = (one.cpu() for one in checked_pair(probabilities_labelled, y))
     m, unlabelled = len(p), len(sample.unlabelled.h)
     own = 1 - p[torch.arange(m), labels]

@@ -157,13 +157,14 @@ class Comparison:
         )
         points = " points" if metric_named(metric).percent else ""
         direction = "higher" if higher_is_better(metric) else "lower"
+        units = {OVER_SEEDS: "seeds", OVER_LABELS: "labels held out in training"}
         words = metric_named(metric).words
         words = f"the {words}" if words[0].isupper() else words
         method = f"the {self.method}" if self.method in ("pool", "student") else self.method
         return (
             f"{method} changed {words} by {estimate}{points} "
             f"({100 * self.confidence:g} % interval {low} to {high}, {shown_p(self.p_value)}, "
-            f"{self.n} {_unit(self)}; {direction} is better)"
+            f"{self.n} {units.get(self.test, 'held-out labels')}; {direction} is better)"
         )
 
 
@@ -276,12 +277,6 @@ def _undecidable(comparison: Comparison) -> str:
     if math.isnan(comparison.low):
         return "There is no interval: add seeds or labels."
     return "No realistic number of labels would settle it with this margin: set a larger one."
-
-
-def _unit(comparison: Comparison) -> str:
-    return {OVER_SEEDS: "seeds", OVER_LABELS: "labels held out in training"}.get(
-        comparison.test, "held-out labels"
-    )
 
 
 def _rounded_up(count: int) -> int:

@@ -90,8 +90,8 @@ def export_model(
             f"difference of {largest:.2g}. Nothing was written."
         )
     members = exported_members(saved.model, networks_only=networks_only)
-    beside = place.with_name(f"{place.name}.json")
-    found = Exported(place, beside, members, largest, graph.tied_share())
+    details = place.with_name(f"{place.name}.json")
+    found = Exported(place, details, members, largest, graph.tied_share())
     if kind == "onnx" and found.tied > MOST_TIED:
         warnings.warn(
             f"{100 * found.tied:.0f} % of the training rows have a tie for the last neighbour in "

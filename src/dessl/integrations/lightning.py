@@ -177,10 +177,10 @@ class DeSSLModule(lightning.LightningModule):
         unlabelled = RISKS[self.risk].unlabelled
         needed = {"labelled", "unlabelled"} if unlabelled else {"labelled"}
         if not isinstance(batch, dict) or not needed <= batch.keys():
-            came = sorted(batch) if isinstance(batch, dict) else type(batch).__name__
+            got = sorted(batch) if isinstance(batch, dict) else type(batch).__name__
             raise TypeError(
                 'a batch must be {"labelled": (x, ids, y), "unlabelled": (x, ids)}; got '
-                f"{came}. Train on a SemiDataModule, or on a CombinedLoader of two such loaders."
+                f"{got}. Train on a SemiDataModule, or on a CombinedLoader of two such loaders."
             )
         labelled = batch["labelled"]
         return labelled, batch["unlabelled"] if unlabelled else [part[:0] for part in labelled[:2]]

@@ -117,7 +117,7 @@ class References:
             classes = len(torch.unique(log_p.argmax(1)))
         return cls(y, parts.groups, losses, classes, data.class_names)
 
-    def judged(
+    def baseline(
         self, logits: Tensor, failures: tuple[str, ...] = (), *, selected: bool = True
     ) -> Baseline:
         """Evaluate the complete case.

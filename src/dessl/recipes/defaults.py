@@ -171,21 +171,24 @@ def recipe_for(
     ((), ('graph', 'linear', 'trees', 'kernel', 'gaussians'))
     """
     risk_named(risk, propensity=False)  # folds change the labelling probability
-    if lam != "auto":
-        lam = _lam(lam)
+    if isinstance(lam, str):
+        if lam != "auto":
+            raise ValueError(f"lam must be a number or 'auto'; got {lam!r}.")
+    else:
+        lam = _checks.number("lam", lam, low=0, open_high=True)
     if steps is not None:
         steps = _checks.whole_number("steps", steps, low=1)
     _checks.whole_number("copies", copies, low=1)
     _checks.true_or_false("safe", safe)
     if networks is not None:
         _checks.whole_number("networks", networks, low=1, high=NETWORKS)
-    asked = surrogate is not None or lam != "auto" or risk != "debiased"
-    asked = asked or data.propensity is not None  # teachers do not weight labels
-    if not asked and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
+    customised = surrogate is not None or lam != "auto" or risk != "debiased"
+    customised = customised or data.propensity is not None  # teachers do not weight labels
+    if not customised and teachers == "auto" and data.device.type == "cuda" and _suits_strong(data):
         found = strong_recipe(data, steps=steps, seed=seed, model=model, networks=networks)
         return replace(found, safe=safe)
-    pool = _teachers(data, teachers, asked=asked)
-    if pool and not asked:
+    pool = _teachers(data, teachers, customised=customised)
+    if pool and not customised:
         risk = COMPLETE_CASE
     surrogate = DEFAULT_SURROGATE if surrogate is None else surrogate
     scaling = scaling_of(data.x)
@@ -277,7 +280,7 @@ def strong_recipe(
     )
 
 
-def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[object, ...]:
+def _teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> tuple[object, ...]:
     """The teachers to pool; the default ones unless the user chose another use of the rows."""
     if teachers is None:
         return ()
@@ -290,15 +293,9 @@ def _teachers(data: SemiData, teachers: Teachers, *, asked: bool) -> tuple[objec
         side = max(data.x.shape[2:]) if data.x.ndim == 4 else 0
         small = data.x.ndim in (2, 4) and side <= LARGEST_POOLED
         small = small and data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS
-        return DEFAULT if small and not asked else ()
+        return DEFAULT if small and not customised else ()
     check_teachers(teachers)
     return tuple(teachers)
-
-
-def _lam(lam: object) -> float:
-    if isinstance(lam, str):
-        raise ValueError(f"lam must be a number or 'auto'; got {lam!r}.")
-    return _checks.number("lam", lam, low=0, open_high=True)
 
 
 def _architecture(
@@ -388,9 +385,8 @@ def _plan(
         select="cross_entropy",
         patience=PATIENCE * (2 if _small_images(data) else 1),
         patience_after=int(IMPATIENT_AFTER * length),
-        compile="off"
-        if data.x.ndim == 2
-        else "auto",  # compiling takes longer than training on a table
+        # Compiling takes longer than training on a table.
+        compile="off" if data.x.ndim == 2 else "auto",
         seed=seed,
     )
 

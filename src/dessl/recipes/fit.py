@@ -40,7 +40,7 @@ from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
 from dessl.training import Event, TrainResult
 from dessl.training.folder import data_identity
-from dessl.training.ranks import check_alike, from_first, rank, ranks
+from dessl.training.ranks import check_same_on_ranks, from_first, rank, ranks
 from dessl.training.threads import one_thread
 
 LAM_TO_TRY = 0.5  # used if held-out labels give no slope of L on H
@@ -198,7 +198,7 @@ def fit(
     (True, 0.5)
     """
     if ranks() > 1:
-        check_alike(data_identity(data), "the data")
+        check_same_on_ranks(data_identity(data), "the data")
     seen = data
     if not data.is_image:  # floats are standardised once, here; uint8 images by their views
         alone = data.propensity is None and not recipe.trains_unlabelled
@@ -253,9 +253,9 @@ def _complete_case(
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
-    judged = partial(references.judged, selected=training.recipe.plan.select != "last")
+    baseline = partial(references.baseline, selected=training.recipe.plan.select != "last")
     logits = _held_out_logits(complete.results, parts, training.recipe)
-    found = from_first(partial(judged, logits))
+    found = from_first(partial(baseline, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -264,7 +264,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = from_first(partial(judged, logits, found.failures))
+        found = from_first(partial(baseline, logits, found.failures))
     return training, complete, found
 
 

@@ -100,7 +100,7 @@ def probed(
     found = Mirrors(0, 0.0, 0.0, math.inf)
     if len(parts.groups) >= FEWEST:
         with doing("probing mirror images"):
-            found = _judged([_probe(part, recipe, n) for n, part in enumerate(parts.data)])
+            found = _measured([_probe(part, recipe, n) for n, part in enumerate(parts.data)])
     if place is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
         entries = dataclasses.asdict(found) | {"standard_error": min(found.standard_error, 1e9)}
@@ -176,7 +176,7 @@ def _losses(model: nn.Module, part: SemiData, recipe: Recipe) -> tuple[Tensor, T
     return -shares[y].cpu(), plain.cpu(), mirrored.cpu()
 
 
-def _judged(losses: list[tuple[Tensor, Tensor, Tensor]]) -> Mirrors:
+def _measured(losses: list[tuple[Tensor, Tensor, Tensor]]) -> Mirrors:
     shares, plain, mirrored = (torch.cat(part).double() for part in zip(*losses, strict=True))
     cost = mirrored - plain
     error = float(cost.std()) / math.sqrt(len(cost))

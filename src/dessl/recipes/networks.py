@@ -131,7 +131,7 @@ class Training:
             found = [jobs[0]()]
         else:
             found = spread_trainings(jobs, self.recipe.model, self.parts[0].device)
-        logits = tuple(one.beside for one in found if one.beside is not None)
+        logits = tuple(one.extra for one in found if one.extra is not None)
         return Networks(tuple(result for one in found for result in one.results), logits)
 
     def _network(self, risk: RiskKind, lam: float, number: int) -> Trained[Tensor | None]:

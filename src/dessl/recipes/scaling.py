@@ -84,10 +84,10 @@ def standardised_data(data: SemiData, scaling: Scaling) -> SemiData:
 
 def _standardised_rows(stored: StoredRows, scaling: Scaling) -> StoredRows:
     """The rows, standardised when they are read."""
-    there = Scaling(*(part.cpu() for part in scaling))
-    digits = [part.numpy().tobytes() for part in there]
+    on_cpu = Scaling(*(part.cpu() for part in scaling))
+    digits = [part.numpy().tobytes() for part in on_cpu]
     return Changed(
         stored,
-        lambda x: there.standardised(torch.from_numpy(x)).numpy(),
+        lambda x: on_cpu.standardised(torch.from_numpy(x)).numpy(),
         name=hashlib.sha256(b"".join(digits)).hexdigest(),
     )

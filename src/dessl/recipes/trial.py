@@ -36,7 +36,7 @@ from dessl.training.progress import whole_bar
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
 # Limit on held-out unlabelled rows: more of them cost time and do not narrow the interval.
-MOST_BESIDE, BESIDE_EACH = 10_000, 10  # in total, or per labelled row
+MOST_UNLABELLED, UNLABELLED_EACH = 10_000, 10  # in total, or per labelled row
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,17 @@ def split(
         _check_shared(data, known, test)
     elif data.test is not None:
         test = data.test
-    if test is None or data.validation is not None:
-        groups = _groups(data, known, share)
+    grouped = test is None or data.validation is not None
+    groups = _groups(data, known, share) if grouped else torch.arange(len(data))
     if test is None:
-        labelled, beside = _test_rows(data.y.cpu()[known], known, unknown, groups, share, generator)
-        y = torch.cat((data.y.cpu()[known[labelled]], torch.full((int(beside.sum()),), MISSING)))
-        test = Part(data.x[torch.cat((known[labelled], unknown[beside]))], y)
-        _check_judged(data, known, test)
+        known_y = data.y.cpu()[known]
+        test_l, test_u = _test_rows(known_y, known, unknown, groups, share, generator)
+        y = torch.cat((known_y[test_l], torch.full((int(test_u.sum()),), MISSING)))
+        test = Part(data.x[torch.cat((known[test_l], unknown[test_u]))], y)
+        _check_held_out(data, known, test)
         if data.propensity is not None:
-            propensity = data.propensity.cpu()[known[labelled]]
-        known, unknown = known[~labelled], unknown[~beside]
+            propensity = data.propensity.cpu()[known[test_l]]
+        known, unknown = known[~test_l], unknown[~test_u]
     else:
         _check_single(data, known)
     if int(test.labelled.sum()) < LEAST_TEST:
@@ -123,14 +124,7 @@ def split(
             do="Label some of them, or omit --test-file.",
         )
     _check_classes(data, known)
-    # The data's own validation part would exceed the budget of labels: use some of ours instead.
-    watch = torch.zeros(len(known), dtype=torch.bool)
-    if data.validation is not None:
-        watch = whole_groups(known, groups, len(known) // 5)
-        unknown = _beside(data, unknown, watch)
-    parts = (known[~watch], known[watch], unknown)
-    train = data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
-    return Division(train, test, propensity)
+    return Division(_with_labels(data, known, unknown, groups), test, propensity)
 
 
 def _drawn(data: SemiData, labels: int | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -156,8 +150,9 @@ def _thinned(data: SemiData, labels: int) -> SemiData:
 
 def _counts(n_labelled: int, n_unlabelled: int, share: float) -> tuple[int, int]:
     """Numbers of labelled and unlabelled rows to hold out, and the largest group of copies."""
-    judged = max(LEAST_TEST, round(share * n_labelled))
-    return judged, min(round(share * n_unlabelled), max(MOST_BESIDE, BESIDE_EACH * judged))
+    labelled = max(LEAST_TEST, round(share * n_labelled))
+    most = max(MOST_UNLABELLED, UNLABELLED_EACH * labelled)
+    return labelled, min(round(share * n_unlabelled), most)
 
 
 def _groups(data: SemiData, known: Tensor, share: float) -> Tensor:
@@ -177,16 +172,16 @@ def _test_rows(
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """The labelled and the unlabelled rows to hold out; copies stay together."""
-    n_test, n_beside = _counts(len(known), len(unknown), share)
+    n_test, n_unlabelled = _counts(len(known), len(unknown), share)
     labelled = torch.zeros(len(known), dtype=torch.bool)
     for number, n in enumerate(_class_counts(y, groups[known], n_test, generator)):
         own = y == number
         if n:
             labelled[own] = whole_groups(known[own], groups, n)
-    beside = torch.isin(groups[unknown], groups[known[labelled]])
+    unlabelled = torch.isin(groups[unknown], groups[known[labelled]])
     free = ~torch.isin(groups[unknown], groups[known])
-    beside[free] = whole_groups(unknown[free], groups, n_beside - int(beside.sum()))
-    return labelled, beside
+    unlabelled[free] = whole_groups(unknown[free], groups, n_unlabelled - int(unlabelled.sum()))
+    return labelled, unlabelled
 
 
 def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator) -> list[int]:
@@ -214,10 +209,9 @@ def _class_counts(y: Tensor, groups: Tensor, n: int, generator: torch.Generator)
 
 
 def _check_labels(data: SemiData, known: Tensor) -> None:
-    name = data.name or "the data"
     if len(known) < LEAST_LABELS:
         raise DataError.of(
-            name,
+            data.name or "the data",
             expected=f"at least {LEAST_LABELS} labelled rows, for training and evaluation",
             got=f"{len(known)} in {len(data)} rows",
             do="Label more rows.",
@@ -226,10 +220,10 @@ def _check_labels(data: SemiData, known: Tensor) -> None:
 
 def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
     """Warn about test rows that are also labelled training rows."""
-    judged = test.x[test.labelled], test.y[test.labelled]
-    if shared := shared_rows(data.x[known], data.y[known], *judged):
+    tested = test.x[test.labelled], test.y[test.labelled]
+    if shared := shared_rows(data.x[known], data.y[known], *tested):
         warnings.warn(
-            f"{shared} of the {len(judged[1])} labelled test rows are also labelled training rows: "
+            f"{shared} of the {len(tested[1])} labelled test rows are also labelled training rows: "
             "the models know their labels, so these metrics are optimistic. Remove them from one "
             "of the two.",
             UserWarning,
@@ -237,7 +231,7 @@ def _check_shared(data: SemiData, known: Tensor, test: Part) -> None:
         )
 
 
-def _check_judged(data: SemiData, known: Tensor, test: Part) -> None:
+def _check_held_out(data: SemiData, known: Tensor, test: Part) -> None:
     """Warn about classes with labels, none of which could be held out."""
     counts = data.y.cpu()[known].bincount(minlength=data.n_classes)
     held_out = test.y[test.labelled].cpu().bincount(minlength=data.n_classes)
@@ -288,11 +282,20 @@ def _check_classes(data: SemiData, known: Tensor) -> None:
         )
 
 
-def _beside(data: SemiData, unknown: Tensor, watch: Tensor) -> Tensor:
-    """Unlabelled rows in random order, less the share held out for validation, which keeps π."""
-    if data.propensity is None:
-        return unknown
-    return unknown[int(len(unknown) * float(watch.double().mean())) :]
+def _with_labels(data: SemiData, known: Tensor, unknown: Tensor, groups: Tensor) -> SemiData:
+    """The data with these labels for training.
+
+    The data's own validation part would exceed the budget of labels: if it has one, a fifth of the
+    labels is used instead, in whole groups. The same share of the unlabelled rows is then left
+    out, which keeps π.
+    """
+    watch = torch.zeros(len(known), dtype=torch.bool)
+    if data.validation is not None:
+        watch = whole_groups(known, groups, len(known) // FOLDS)
+        if data.propensity is not None:
+            unknown = unknown[int(len(unknown) * float(watch.double().mean())) :]
+    parts = (known[~watch], known[watch], unknown)
+    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
 
 
 def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> SemiData:
@@ -311,12 +314,9 @@ def every_label(data: SemiData, *, labels: int | None = None, seed: int = 0) -> 
     """
     known, unknown = _drawn(data, labels, torch.Generator().manual_seed(seed))
     data = _thinned(data, len(known))
-    watch = torch.zeros(len(known), dtype=torch.bool)
-    if data.validation is not None:
-        watch = whole_groups(known, _groups(data, known, 1 / FOLDS), len(known) // FOLDS)
-        unknown = _beside(data, unknown, watch)
-    parts = (known[~watch], known[watch], unknown)
-    return data.with_labels(LabelDraw(*(rows.sort().values for rows in parts)))
+    grouped = data.validation is not None
+    groups = _groups(data, known, 1 / FOLDS) if grouped else torch.arange(len(data))
+    return _with_labels(data, known, unknown, groups)
 
 
 def run_trial(
@@ -349,9 +349,8 @@ def run_trial(
 
 def parts(recipe: Recipe) -> float:
     """Expected length of a fit, in networks: some may be skipped or stop early."""
-    teachers = (
-        len(recipe.teachers) + 2 if recipe.teachers else 0
-    )  # one is fitted twice, and all on all labels
+    # One teacher is fitted twice, and all of them once more, on all labels.
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0
     return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
 
 

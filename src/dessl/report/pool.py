@@ -20,7 +20,7 @@ def pool_section(facts: RunFacts) -> Markup | None:
         return None
     explained = (
         f"From {pool.n:,} labels, each predicted by networks, teachers and weights that were not "
-        f"trained on it: {brought(pool)}. Lower is better."
+        f"trained on it: {unlabelled_effect(pool)}. Lower is better."
     )
     supervised = "with other predictors trained on the labelled rows"
     steps: list[tuple[Child, ...]] = [
@@ -56,11 +56,12 @@ def shown_name(member: Member) -> str:
     return "networks" if member.name == ANCHOR else member.name
 
 
-def brought(pool: PoolReport) -> str:
+def unlabelled_effect(pool: PoolReport) -> str:
     """The effect of the unlabelled rows, in words; clear means two standard errors from 0.
 
     >>> from dessl.teachers import Gain
-    >>> brought(PoolReport(9, (), 0.5, 0.4, 0.39, Gain(0.1, 0.02), Gain(0.01, 0.02), Gain(0.1, 1)))
+    >>> gains = Gain(0.1, 0.02), Gain(0.01, 0.02), Gain(0.1, 1)
+    >>> unlabelled_effect(PoolReport(9, (), 0.5, 0.4, 0.39, *gains))
     'no clear effect of the unlabelled rows'
     """
     if not pool.unlabelled.clear:

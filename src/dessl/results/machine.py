@@ -43,9 +43,9 @@ def commit() -> str | None:
 def _commit_of_source() -> str | None:
     # Compare this file's blob, so that a repository around an installed package is not ours.
     place = Path(__file__)
-    asked = ["git", "-C", str(place.parent), "rev-parse", "HEAD", f"HEAD:./{place.name}"]
+    command = ["git", "-C", str(place.parent), "rev-parse", "HEAD", f"HEAD:./{place.name}"]
     try:
-        found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
+        found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.split()[0] if found.returncode == 0 else None

@@ -41,7 +41,7 @@ PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for i
 
 
 @dataclass(frozen=True)
-class JudgedRows:
+class EvaluationRows:
     """Rows to compare two models on.
 
     Attributes:
@@ -139,7 +139,7 @@ def trial_facts(
         share: Share of new labels that would be held out for evaluation.
     """
     fitted, test = trial.fitted, trial.test
-    judged = JudgedRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
+    tested = EvaluationRows(test.y.cpu(), trial.twin_logits, trial.logits, trial.propensity)
     plan = fitted.recipe.plan
     term = "none" if fitted.pool and not RISKS[plan.risk].unlabelled else surrogate
     methods = [MethodFacts(TWIN, COMPLETE_CASE, term, 0.0)]
@@ -152,7 +152,7 @@ def trial_facts(
         name, risk = (POOL, "pool") if fitted.pool else (name, plan.risk)
         methods.append(MethodFacts(name, risk, term, fitted.lam))
         runs.append(_record(methods[1], trial.logits[known], *rows, fitted.results[0]))
-        comparisons = tuple(judged.comparisons(name))
+        comparisons = tuple(tested.comparisons(name))
     n_test = len(y)
     found = _verdict(trial, comparisons, margin, share)
     kept = methods[0 if found.outcome == "not used" else -1].name
@@ -177,7 +177,7 @@ def trial_facts(
         },
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(judged.estimates([one.name for one in methods], comparisons)),
+        estimates=tuple(tested.estimates([one.name for one in methods], comparisons)),
         pool=fitted.pool,
         baseline=fitted.baseline,
         warnings=warnings,
@@ -280,23 +280,23 @@ def taught_facts(
     """
     if taught.judged is None:
         raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
-    judged, report = JudgedRows(*taught.judged), taught.report
+    tested, report = EvaluationRows(*taught.judged), taught.report
     methods = (
         MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
         MethodFacts(STUDENT, "taught", "none", 0.0),
     )
-    known = judged.labelled
+    known = tested.labelled
     runs = tuple(
-        _record(method, logits[known], judged.y[known], data, seed)
-        for method, logits in zip(methods, (judged.twin, judged.ours), strict=True)
+        _record(method, logits[known], tested.y[known], data, seed)
+        for method, logits in zip(methods, (tested.twin, tested.ours), strict=True)
     )
-    comparisons = tuple(judged.comparisons(STUDENT))
+    comparisons = tuple(tested.comparisons(STUDENT))
     kept = STUDENT if report.student.kept else TWIN
     n_gold = int(known.sum())
     return RunFacts(
         title=f"{data.name}: do the teachers' answers help?",
         command=command,
-        data=DataFacts.of(data, test=n_gold, test_unlabelled=len(judged.y) - n_gold),
+        data=DataFacts.of(data, test=n_gold, test_unlabelled=len(tested.y) - n_gold),
         methods=methods,
         runs=runs,
         comparisons=comparisons,
@@ -305,7 +305,7 @@ def taught_facts(
         settings={**taught.setting.as_dict(), "seed": seed, **(settings or {})},
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(judged.estimates([TWIN, STUDENT], comparisons)),
+        estimates=tuple(tested.estimates([TWIN, STUDENT], comparisons)),
         warnings=warnings,
         taught=report,
     )

@@ -67,10 +67,10 @@ def fold_answers(
     log_p = torch.empty(len(values), n_classes, dtype=torch.float64)
     x_l = values[torch.from_numpy(labelled)]
     for fold in range(folds):
-        asked = torch.from_numpy(numbers == fold)
-        if bool(asked.any()):
+        held_out = torch.from_numpy(numbers == fold)
+        if bool(held_out.any()):
             trained = torch.from_numpy(own != fold)
             model = copy.deepcopy(teacher)
             model.fit(x_l[trained], y[trained], values[:0], n_classes)
-            log_p[asked] = model.predict_log_proba(values[asked])
+            log_p[held_out] = model.predict_log_proba(values[held_out])
     return FoldAnswers(log_p, numbers)

@@ -188,10 +188,10 @@ def audit(
         seconds=0.0,
         **found,
     )  # fmt: skip
-    grave, mild = _reasons(facts, weighed=data.propensity is not None)
-    outcome: Outcome = "do not use it" if grave else "use it with care" if mild else "use it"
+    serious, minor = _reasons(facts, weighted=data.propensity is not None)
+    outcome: Outcome = "do not use it" if serious else "use it with care" if minor else "use it"
     seconds = time.perf_counter() - began
-    return dataclasses.replace(facts, outcome=outcome, reasons=(*grave, *mild), seconds=seconds)
+    return dataclasses.replace(facts, outcome=outcome, reasons=(*serious, *minor), seconds=seconds)
 
 
 def _missingness(
@@ -263,14 +263,14 @@ def _column_words(shift: ColumnShift) -> str:
     return f"{shift.name} {what}: AUC {shift.auc:.2f}."
 
 
-def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
+def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
     """Reasons against using the unlabelled rows, serious and minor."""
-    grave: list[str] = []
-    mild: list[str] = []
+    serious: list[str] = []
+    minor: list[str] = []
     if not facts.unlabelled:
-        grave.append("All rows are labelled: there are no unlabelled rows to use.")
+        serious.append("All rows are labelled: there are no unlabelled rows to use.")
     if len(facts.labels.counts) - len(facts.labels.absent) < 2:
-        grave.append("All labels are of one class. Label rows of other classes.")
+        serious.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]
     if shifted:
         worst = min(shifted, key=lambda one: one.corrected)
@@ -279,22 +279,22 @@ def _reasons(facts: Audit, *, weighed: bool) -> tuple[list[str], list[str]]:
             f"correction for {len(facts.tests)} tests). {worst.finding} "
         )
         far = facts.auc >= LARGE and worst.corrected <= CLEAR
-        if weighed:
-            mild.append(text + "They are weighted by the given propensities.")
+        if weighted:
+            minor.append(text + "They are weighted by the given propensities.")
         elif far:
-            grave.append(text + "Label a random sample, or pass propensities.")
+            serious.append(text + "Label a random sample, or pass propensities.")
         else:
-            mild.append(text + "Pass propensities (--propensity), or label a random sample.")
-    grave_copies, mild_copies = _copy_reasons(facts)
-    return grave + grave_copies, mild + mild_copies + _label_reasons(facts)
+            minor.append(text + "Pass propensities (--propensity), or label a random sample.")
+    serious_copies, minor_copies = _copy_reasons(facts)
+    return serious + serious_copies, minor + minor_copies + _label_reasons(facts)
 
 
 def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
     copies = facts.copies
     if copies is None or copies.expected:
         return [], []
-    grave: list[str] = []
-    mild: list[str] = []
+    serious: list[str] = []
+    minor: list[str] = []
     leaked = copies.test_labelled + copies.near_test
     if leaked:
         kinds = f"{copies.test_labelled} exact, {copies.near_test} near"
@@ -302,24 +302,24 @@ def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
             f"{leaked} of {facts.test} test rows are duplicates of labelled rows ({kinds}): "
             "metrics on them are optimistic. Remove them from one of the two."
         )
-        (grave if leaked > LEAST_SHARE * facts.test else mild).append(text)
+        (serious if leaked > LEAST_SHARE * facts.test else minor).append(text)
     if copies.conflicts:
-        mild.append(
+        minor.append(
             f"{copies.conflicts} labelled rows equal a row with a different label. "
             "Check these labels."
         )
     same = copies.labelled + copies.near_labelled
     if same > LEAST_SHARE * facts.labelled:
-        mild.append(
+        minor.append(
             f"{same} labelled rows are duplicates of other labelled rows ({copies.labelled} exact, "
             f"{copies.near_labelled} near): there are fewer distinct labels than it seems."
         )
     if copies.unlabelled > LEAST_SHARE * facts.unlabelled:
-        mild.append(
+        minor.append(
             f"{copies.unlabelled} unlabelled rows duplicate a labelled row. Remove them, or give "
             "them that label."
         )
-    return grave, mild
+    return serious, minor
 
 
 def _label_reasons(facts: Audit) -> list[str]:

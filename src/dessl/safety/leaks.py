@@ -20,7 +20,7 @@ from dessl.teachers.neighbours import Index
 from dessl.teachers.space import Space
 
 NEAR = 0.1  # of the usual distance to the nearest row
-MOST_ASKED = 10_000  # rows whose neighbours are looked up
+MOST_QUERIES = 10_000  # rows whose neighbours are looked up
 EXAMPLES = 5
 COMMON = 0.02  # share of rows that equal one in their own part of the data: then it is usual
 
@@ -139,10 +139,10 @@ def _with_near(found: CopyFacts, data: SemiData, test: Tensor, seed: int) -> Cop
     known = data.labelled_rows.cpu()
     generator = torch.Generator().manual_seed(seed)
     unknown = data.unlabelled_rows.cpu()
-    unknown = unknown[torch.randperm(len(unknown), generator=generator)[:MOST_ASKED]]
-    known = known[torch.randperm(len(known), generator=generator)[:MOST_ASKED]]
+    unknown = unknown[torch.randperm(len(unknown), generator=generator)[:MOST_QUERIES]]
+    known = known[torch.randperm(len(known), generator=generator)[:MOST_QUERIES]]
     x, x_u = columns_of(data, known).values, columns_of(data, unknown).values
-    x_test = _test_columns(data, test[:MOST_ASKED])
+    x_test = _test_columns(data, test[:MOST_QUERIES])
     space = Space.of(x, x_u)
     z, z_u, z_test = space(x), space(x_u), space(x_test) if len(x_test) else x_test
     index = Index(z)

@@ -71,20 +71,20 @@ class Average(Protocol):
 
 
 @torch.no_grad()
-def move_average(mine: Sequence[Tensor], theirs: Sequence[Tensor], average: Average) -> None:
+def move_average(averages: Sequence[Tensor], values: Sequence[Tensor], average: Average) -> None:
     """Update an average by one step, without inspecting values, in a few kernels for all tensors.
 
     Integers are copied, and so are untrained tensors in half precision.
 
     Args:
-        mine: The averaged tensors, updated in place.
-        theirs: The tensors to average, in the same order; trained ones are in float32 or float64.
+        averages: The averaged tensors, updated in place.
+        values: The tensors to average, in the same order; trained ones are in float32 or float64.
         average: The average, whose number of steps is increased.
     """
     average.steps += 1
     share = (1 / (average.steps + 1)).clamp(min=1 - average.decay)
     averaged = []
-    for own, other in zip(mine, theirs, strict=True):
+    for own, other in zip(averages, values, strict=True):
         if own.is_floating_point() and (other.requires_grad or own.element_size() >= 4):
             check_fine_enough(own)
             averaged.append((own, other))

@@ -50,10 +50,10 @@ class FromFunction(Surrogate):
         logits = model(x)
         h = self.h(model, x) if self._takes_model else self.h(logits)
         if not isinstance(h, Tensor) or h.shape != logits.shape[:1]:
-            came = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+            got = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
             raise ValueError(
                 f"h must return one value for each row, shape {tuple(logits.shape[:1])}; "
-                f"got {came}. Sum over classes and do not average over rows."
+                f"got {got}. Sum over classes and do not average over rows."
             )
         return Scores(h, logits.unsqueeze(0))
 
@@ -63,10 +63,10 @@ def surrogate_from(h: "Surrogate | Callable[..., Tensor]") -> Surrogate:
     if isinstance(h, Surrogate):
         return h
     if isinstance(h, type) or not callable(h):
-        came = f"the class {h.__name__}: call it" if isinstance(h, type) else type(h).__name__
+        got = f"the class {h.__name__}: call it" if isinstance(h, type) else type(h).__name__
         raise TypeError(
             "a surrogate must be a Surrogate, a name in dessl.SURROGATES, or a function h(logits) "
-            f"or h(model, x); got {came}."
+            f"or h(model, x); got {got}."
         )
     return FromFunction(h)
 

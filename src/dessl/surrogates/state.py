@@ -30,8 +30,8 @@ def checked_ids(ids: Tensor, n: int, n_rows: int) -> Tensor:
 the state prepared for all rows.
     """
     if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
-        came = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
-        raise TypeError(f"ids must be a tensor of whole numbers, one for each row; got {came}.")
+        got = ids.dtype if isinstance(ids, Tensor) else type(ids).__name__
+        raise TypeError(f"ids must be a tensor of whole numbers, one for each row; got {got}.")
     if ids.shape != (n,):
         raise ValueError(
             f"ids must hold one id for each of the {n} rows, shape ({n},); got {tuple(ids.shape)}."

@@ -104,9 +104,9 @@ log-odds; got (2,). For log-odds of shape (n,) let it return logits.unsqueeze(-1
     """
     logits = model(x)
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        came = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+        got = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
         raise TypeError(
-            f"the model's logits must be a floating-point tensor (n, classes); got {came}."
+            f"the model's logits must be a floating-point tensor (n, classes); got {got}."
         )
     n = len(x)
     if logits.ndim != 2 or logits.shape[0] != n or logits.shape[1] == 0:

@@ -37,8 +37,8 @@ def scoring_rule(
     h = _checks.per_sample("h", h)
     for name, value in (("labelled", labelled), ("loss", loss)):
         if not isinstance(value, Tensor) or value.shape != h.shape:
-            came = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"{name} must be a tensor of h's shape {tuple(h.shape)}; got {came}.")
+            got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"{name} must be a tensor of h's shape {tuple(h.shape)}; got {got}.")
     if labelled.dtype != torch.bool:
         raise TypeError(f"labelled must be a boolean tensor; got {labelled.dtype}.")
     known = _checks.per_sample("loss", torch.where(labelled, loss, 0))

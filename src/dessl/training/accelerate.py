@@ -108,11 +108,11 @@ class Accelerated:
 
     def _capture(self) -> None:
         for _ in range(WARM_UP):
-            beside(self._device, self._eager)
+            on_side_stream(self._device, self._eager)
         self._captured = captured(self._eager, _generators(self.step.surrogate, self._device))
 
 
-def beside(device: torch.device, work: Callable[[], None]) -> None:
+def on_side_stream(device: torch.device, work: Callable[[], None]) -> None:
     """Do CUDA work on a stream other than the default one, as needed before a capture."""
     side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream(device))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dessl._files import naming
+from dessl._files import file_sha256, naming
 from dessl.training.ranks import from_first
 from dessl.training.sharded import write_shards
 
@@ -106,7 +106,7 @@ def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
     """Add files and a manifest to a checkpoint, and rename it to its final name."""
     unfinished = _unfinished(folder, step)
     place = folder / f"{PREFIX}{step:09d}"
-    sums = {path.name: _sha256_of_file(path) for path in sorted(unfinished.iterdir())}
+    sums = {path.name: file_sha256(path) for path in sorted(unfinished.iterdir())}
     sums |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = json.dumps({"format": FORMAT, "sha256": sums}, indent=1).encode()
     for name, content in {**files, "manifest.json": manifest}.items():
@@ -120,11 +120,6 @@ def _finish(folder: Path, step: int, files: Mapping[str, bytes]) -> Path:
     _sync_folder(folder)
     keep_newest(folder, place)
     return place
-
-
-def _sha256_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def usable_checkpoints(folder: Path) -> Iterator[tuple[Path, Checkpoint]]:
@@ -164,7 +159,7 @@ def load_checkpoint(place: Path) -> Checkpoint:
     shards = [name for name in sums if SHARD.fullmatch(name)]
     try:
         files = {name: (place / name).read_bytes() for name in sums.keys() - set(shards)}
-        found = {name: _sha256_of_file(place / name) for name in shards}
+        found = {name: file_sha256(place / name) for name in shards}
     except OSError as error:
         raise CheckpointError(f"the checkpoint {place} is damaged: {error}.") from error
     found |= {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -236,7 +231,7 @@ def _manifest(place: Path) -> dict[str, str]:
     return sums
 
 
-def clear_litter(folder: Path) -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what a killed process was writing or removing."""
     for unfinished in folder.glob(f".{PREFIX}*"):
         _delete(unfinished)

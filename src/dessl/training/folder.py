@@ -21,8 +21,8 @@ from dessl.training.checkpoint import (
     FORMAT,
     Checkpoint,
     CheckpointError,
-    clear_litter,
     keep_newest,
+    remove_unfinished,
     usable_checkpoints,
     warn_of_damage,
 )
@@ -30,7 +30,7 @@ from dessl.training.member import Event
 from dessl.training.sharded import is_wrapped
 
 # Errors raised when an intact checkpoint does not match this run.
-UNFIT = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
+MISMATCH_ERRORS = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
 LOCK = "lock"  # in the folder of a run: the process that holds it
 
 
@@ -64,7 +64,7 @@ class RunFolder:
             resume: Whether to resume an existing run.
         """
         place = self.path / "run.json"
-        clear_litter(self.checkpoints)
+        remove_unfinished(self.checkpoints)
         sweep(place)
         sweep(self.history)
         if place.exists():
@@ -81,7 +81,7 @@ class RunFolder:
                 restore(saved)
             except torch.OutOfMemoryError:
                 raise
-            except UNFIT as error:
+            except MISMATCH_ERRORS as error:
                 words = " ".join(str(error).split())[:200].rstrip(".")
                 what = f"it lacks {words}" if isinstance(error, KeyError) else words
                 warn_of_damage(CheckpointError(f"the checkpoint {found} is damaged: {what}."))
@@ -209,18 +209,18 @@ def _read_identity(place: Path) -> dict[str, Any]:
     )
 
 
-def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: Path) -> None:
-    if found.get("format") != wanted["format"]:
+def _check_identity(found: Mapping[str, Any], identity: Mapping[str, Any], path: Path) -> None:
+    if found.get("format") != identity["format"]:
         raise ValueError(
             f"{path} has a run that was started with another version of dessl "
             f"({found.get('dessl', 'unknown')}), which this one ({__version__}) cannot resume. "
             "Choose another folder, or finish it with that version."
         )
-    here, there = flat_identity(wanted), flat_identity(found)
+    now, before = flat_identity(identity), flat_identity(found)
     different = [
-        f"{key}: {_said(there, key)} there, {_said(here, key)} now"
-        for key in sorted(here.keys() | there.keys())
-        if here.get(key) != there.get(key) and key != "dessl"
+        f"{key}: {_text(before, key)} there, {_text(now, key)} now"
+        for key in sorted(now.keys() | before.keys())
+        if now.get(key) != before.get(key) and key != "dessl"
     ]
     if different:
         version = found.get("dessl", "unknown")
@@ -231,7 +231,7 @@ def _check_identity(found: Mapping[str, Any], wanted: Mapping[str, Any], path: P
         )
 
 
-def _said(identity: Mapping[str, Any], key: str) -> str:
+def _text(identity: Mapping[str, Any], key: str) -> str:
     return repr(identity[key]) if key in identity else "missing"
 
 

@@ -15,7 +15,7 @@ from dessl.training.folder import RunFolder, flat_identity
 from dessl.training.guard import DivergenceError
 from dessl.training.member import Callback, Event, Member
 from dessl.training.progress import progress_bar
-from dessl.training.ranks import check_alike, from_each, from_first, lost_ranks, rank, ranks
+from dessl.training.ranks import check_same_on_ranks, from_each, from_first, lost_ranks, rank, ranks
 
 
 class Trainable(ABC):
@@ -60,7 +60,7 @@ class Trainable(ABC):
         """Return the weights and other state that the next step depends on."""
 
     @abstractmethod
-    def put_back(self, saved: Checkpoint) -> None:
+    def restore_from(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
 
     @property
@@ -106,7 +106,7 @@ class Trainable(ABC):
         state = saved.state
         done = _checks.whole_number("done", state["done"], low=1, high=self.steps)
         seconds, random = float(state["seconds"]), state["random"]
-        self.put_back(saved)
+        self.restore_from(saved)
         for member, its in zip(self.members, state["members"], strict=True):
             member.load_state_dict(its)
         # Copies: PyTorch crashes on a state that is a view into another tensor.
@@ -183,7 +183,7 @@ def _resume(trained: Trainable, folder: RunFolder | None, *, resume: bool) -> No
     restore = found.append if trained.is_sharded else trained.restore
     identity = trained.identity() if folder or ranks() > 1 else {}
     if ranks() > 1:
-        check_alike(flat_identity(identity), "the plan, data, surrogate and model")
+        check_same_on_ranks(flat_identity(identity), "the plan, data, surrogate and model")
 
     def begin() -> Checkpoint | None:
         if folder:

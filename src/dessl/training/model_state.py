@@ -22,7 +22,7 @@ def state_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+def load_state_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Copy a whole state into a model, and refuse one of another architecture.
 
     Args:
@@ -30,10 +30,10 @@ def put_into(model: nn.Module, state: Mapping[str, Tensor]) -> None:
         state: Result of :func:`state_of` for a model of the same architecture.
     """
     own = state_of(model)
-    here, there = ({(name, v.shape) for name, v in part.items()} for part in (own, state))
-    if here != there:
-        name, shape = min(here ^ there)
-        where = "missing from it" if (name, shape) in here else "not in the model"
+    expected, given = ({(name, v.shape) for name, v in part.items()} for part in (own, state))
+    if expected != given:
+        name, shape = min(expected ^ given)
+        where = "missing from it" if (name, shape) in expected else "not in the model"
         raise ValueError(
             f"the saved state does not fit the model: {name!r} of shape {tuple(shape)} is {where}. "
             "Build the model as it was when the state was saved, or start over in another folder."

@@ -27,7 +27,7 @@ from dessl.training.folder import RunFolder, data_identity, locked_folder
 from dessl.training.loop import drive
 from dessl.training.member import TrainResult
 from dessl.training.plan import TrainPlan
-from dessl.training.ranks import check_alike, from_first, rank, ranks
+from dessl.training.ranks import check_same_on_ranks, from_first, rank, ranks
 from dessl.training.spreading import Trained, spread_trainings
 from dessl.training.stacked_model import check_stackable
 from dessl.training.stacked_runs import Population, PopulationRun
@@ -94,7 +94,7 @@ def train_population(
     if transform is None and data.is_image:
         transform = levels
     if ranks() > 1:
-        check_alike(data_identity(data), "the data")
+        check_same_on_ranks(data_identity(data), "the data")
 
     place = None if out is None else Path(out)
     training = _Training(model, surrogate, data, runs, plan, transform, place, resume, keep_logits)
@@ -112,9 +112,7 @@ def train_population(
     shown = progress and rank() == 0
     jobs = [partial(training.trained, *group, shown) for group in groups.items()]
     found = spread_trainings(jobs, model, data.device)
-    results = {
-        i: result for one in found for i, result in zip(one.beside, one.results, strict=True)
-    }
+    results = {i: result for one in found for i, result in zip(one.extra, one.results, strict=True)}
     return [results[i] for i in range(len(runs))]
 
 

@@ -21,7 +21,7 @@ from dessl.risk import RISKS, Risk
 from dessl.schedules import schedule_from
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.state import check_fine_enough
-from dessl.training.accelerate import beside, captured
+from dessl.training.accelerate import captured, on_side_stream
 from dessl.training.optimisers import load_memory, stacked_optimiser
 from dessl.training.plan import TrainPlan
 from dessl.training.stacked_model import StackedModel, State
@@ -169,7 +169,7 @@ class PopulationStep:
         self._place.fill_(self.rows.advance())
         self._done.fill_(step)
         if self._graph and self._taken < WARM:
-            beside(self.data.device, self._work)
+            on_side_stream(self.data.device, self._work)
         else:
             self._run()
         self._taken += 1

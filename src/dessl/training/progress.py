@@ -56,8 +56,8 @@ class ProgressLines:
         if self.level < 2:
             return
         found = (event.validation or {}).get("cross_entropy")
-        judged = "" if found is None else f"; held-out {metric_text('cross_entropy')} {found:.4f}"
-        print(f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{judged}", flush=True)
+        held_out = "" if found is None else f"; held-out {metric_text('cross_entropy')} {found:.4f}"
+        print(f"  step {event.step} of {event.steps}: risk {event.risk:.4f}{held_out}", flush=True)
 
     def end(self, verdict: str) -> None:
         """Print how long it took, and the verdict."""

@@ -29,7 +29,7 @@ T = TypeVar("T")
 # Longest wait for another rank: rank 0 may train teachers while the others wait. A process that
 # dies closes its connections, which is noticed at once.
 PATIENCE = timedelta(hours=12)
-COMING = timedelta(minutes=15)  # longest wait for all ranks to start
+JOIN_TIMEOUT = timedelta(minutes=15)  # longest wait for all ranks to start
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _stores: list[Any] = []  # used by ranks without a group
 _apart: ContextVar[bool] = ContextVar("this rank works by itself", default=False)
@@ -113,8 +113,8 @@ def process_group() -> Iterator[torch.device | None]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    store, own, size = _interruptible(lambda: next(rendezvous("env://", timeout=COMING)))
-    store = fresh_store(store, own, size, COMING)
+    store, own, size = _interruptible(lambda: next(rendezvous("env://", timeout=JOIN_TIMEOUT)))
+    store = fresh_store(store, own, size, JOIN_TIMEOUT)
     distributed.init_process_group(
         backend, store=store, rank=own, world_size=size, timeout=PATIENCE
     )
@@ -122,7 +122,7 @@ def process_group() -> Iterator[torch.device | None]:
     # A rank that ended now would cut off ranks that are still connecting.
     if store.add("joined", 1) == size:
         store.set("all joined", "")
-    store.wait(["all joined"], COMING)
+    store.wait(["all joined"], JOIN_TIMEOUT)
     try:
         yield device
     except (LostRankError, FailedRankError):
@@ -136,7 +136,7 @@ def _in_one_line(usual: Callable[..., Any], kind: type, error: BaseException, *r
     """Print errors caused by another rank once, and all others as usual."""
     if not issubclass(kind, LostRankError | FailedRankError):
         usual(kind, error, *rest)
-    elif is_first_to_say(str(error)):
+    elif is_first_to_print(str(error)):
         print(f"dessl: {error}", file=sys.stderr)
 
 
@@ -160,11 +160,11 @@ def _interruptible(make: Callable[[], T]) -> T:
 def _own_device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    local, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if local >= there:
+    local, n_gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if local >= n_gpus:
         raise ValueError(
-            f"process {local + 1} on this host has no GPU of its own: there are {there}. Start at "
-            f"most {there} with --nproc-per-node {there}, or hide the GPUs with "
+            f"process {local + 1} on this host has no GPU of its own: there are {n_gpus}. Start at "
+            f"most {n_gpus} with --nproc-per-node {n_gpus}, or hide the GPUs with "
             "CUDA_VISIBLE_DEVICES='' to train on the CPU."
         )
     return torch.device("cuda", local)
@@ -254,11 +254,11 @@ def spread(jobs: Sequence[Callable[[], T]]) -> list[T]:
             if error is not None:
                 errors[number] = error
                 break
-    said = [str(one.message) for one in noted if issubclass(one.category, UserWarning)]
+    messages = [str(one.message) for one in noted if issubclass(one.category, UserWarning)]
     everything: dict[int, _Outcome] = {}
-    for theirs, words in from_each((own, said)):
-        everything |= theirs
-        for line in words:
+    for outcomes, lines in from_each((own, messages)):
+        everything |= outcomes
+        for line in lines:
             warnings.warn(line, UserWarning, stacklevel=2)
     failed = [number for number, outcome in sorted(everything.items()) if outcome.failure]
     if failed:
@@ -266,7 +266,7 @@ def spread(jobs: Sequence[Callable[[], T]]) -> list[T]:
     return [everything[number].value for number in range(len(jobs))]
 
 
-def check_alike(facts: Mapping[str, object], what: str) -> None:
+def check_same_on_ranks(facts: Mapping[str, object], what: str) -> None:
     """Refuse ranks with different inputs.
 
     Args:
@@ -277,21 +277,21 @@ def check_alike(facts: Mapping[str, object], what: str) -> None:
         ValueError: On every rank, if any rank differs from rank 0.
     """
     found = from_each(dict(facts))
-    for number, theirs in enumerate(found):
-        names = [name for name in found[0] if theirs.get(name) != found[0][name]]
+    for number, other in enumerate(found):
+        names = [name for name in found[0] if other.get(name) != found[0][name]]
         if names:
-            said = "; ".join(
-                f"{name}: {found[0][name]!r:.80} on rank 0, {theirs.get(name)!r:.80} on rank "
+            differences = "; ".join(
+                f"{name}: {found[0][name]!r:.80} on rank 0, {other.get(name)!r:.80} on rank "
                 f"{number}"
                 for name in names[:3]
             )
             raise ValueError(
-                f"{what} must be the same on every rank ({said}). Read the same files with the "
-                "same seeds on all of them."
+                f"{what} must be the same on every rank ({differences}). Read the same files "
+                "with the same seeds on all of them."
             )
 
 
-def is_first_to_say(line: str) -> bool:
+def is_first_to_print(line: str) -> bool:
     """Whether no other rank has printed this line; call it once, on the ranks that would print it.
 
     It works after :func:`process_group` has ended, and needs no other rank alive, only the store

@@ -21,7 +21,7 @@ from dessl.training.member import Callback, Event, Member, TrainResult
 from dessl.training.model_state import (
     check_all_in_tensors,
     check_initialised,
-    put_into,
+    load_state_into,
     state_of,
 )
 from dessl.training.online import last_layer, next_lam
@@ -35,9 +35,9 @@ from dessl.training.sharded import (
     is_wrapped,
     read_shards,
     same_buffers,
-    together_with,
+    with_tensors,
 )
-from dessl.training.shared_model import put_norms_back, synchronise_norms
+from dessl.training.shared_model import restore_norms, synchronise_norms
 from dessl.training.step import Step, check_propensity, plan_for, stored_stream, streams
 from dessl.training.watch import LEAST_ROWS, drawn_ids, id_range, levels, watched
 
@@ -121,7 +121,7 @@ def train(
                 progress=progress and first,
             )
         finally:
-            put_norms_back(run.norms)
+            restore_norms(run.norms)
         return run.result()
 
 
@@ -273,19 +273,19 @@ class Run(Trainable):
             weights["surrogate"] = whole
         return Checkpoint(weights, state)
 
-    def put_back(self, saved: Checkpoint) -> None:
+    def restore_from(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
         step, (weights, state) = self.step, self._gathered(saved)
-        put_into(step.model, weights["model"])
+        load_state_into(step.model, weights["model"])
         if step.average:
-            put_into(step.average.model, weights["average"])
+            load_state_into(step.average.model, weights["average"])
             step.average.steps.copy_(state["average_steps"])
         selected = weights.get("selected")
         self.selected = selected and {k: v.to(self.device) for k, v in selected.items()}
         step.optimiser.load_state_dict(state["optimiser"])
         step.surrogate.load_state_dict(state["surrogate"])
         if "surrogate" in weights:
-            put_into(step.surrogate, weights["surrogate"])
+            load_state_into(step.surrogate, weights["surrogate"])
         self.batches.load_state_dict(state["streams"])
         if self.stored is not None:
             self.stored.load_state_dict(state["stored"])
@@ -305,7 +305,7 @@ class Run(Trainable):
             else:
                 parts[part] = {name: torch.zeros_like(own[name]) for name in names}
         read_shards(Path(state[PLACE]), parts)
-        optimiser = together_with(state["optimiser"], parts.pop("optimiser", {}))
+        optimiser = with_tensors(state["optimiser"], parts.pop("optimiser", {}))
         return Checkpoint({**weights, **parts}, {**state, "optimiser": optimiser})
 
     def result(self) -> TrainResult:
@@ -314,9 +314,9 @@ class Run(Trainable):
         if self.stored is not None:
             self.stored.close()
         if self.selected is not None:
-            put_into(model, self.selected)
+            load_state_into(model, self.selected)
         elif self.step.average:
-            put_into(model, state_of(self.step.average.model))
+            load_state_into(model, state_of(self.step.average.model))
         return self.member.result(model, self.done, self.accelerated.mode, self.seconds)
 
 

@@ -120,17 +120,17 @@ def apart_from_tensors(state: Any, at: str = "") -> tuple[Any, dict[str, Tensor]
     return (entries if isinstance(state, dict) else list(entries.values())), tensors
 
 
-def together_with(state: Any, tensors: Mapping[str, Tensor]) -> Any:
+def with_tensors(state: Any, tensors: Mapping[str, Tensor]) -> Any:
     """Replace marks by their tensors.
 
     >>> import torch
-    >>> together_with({"a": [1, "divided among ranks: a.1"]}, {"a.1": torch.ones(2)})
+    >>> with_tensors({"a": [1, "divided among ranks: a.1"]}, {"a.1": torch.ones(2)})
     {'a': [1, tensor([1., 1.])]}
     """
     if isinstance(state, dict):
-        return {key: together_with(one, tensors) for key, one in state.items()}
+        return {key: with_tensors(one, tensors) for key, one in state.items()}
     if isinstance(state, list):
-        return [together_with(one, tensors) for one in state]
+        return [with_tensors(one, tensors) for one in state]
     if isinstance(state, str) and state.startswith(_MARK):
         return tensors[state.removeprefix(_MARK)]
     return state
@@ -184,14 +184,14 @@ def _named(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
 def _quiet() -> Iterator[None]:
     """Silence PyTorch's warning about a single process, and its log of errors that it raises."""
     root = logging.getLogger()
-    root.addFilter(_is_of_others)
+    root.addFilter(_is_not_of_checkpoints)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")
             yield
     finally:
-        root.removeFilter(_is_of_others)
+        root.removeFilter(_is_not_of_checkpoints)
 
 
-def _is_of_others(record: logging.LogRecord) -> bool:
+def _is_not_of_checkpoints(record: logging.LogRecord) -> bool:
     return "checkpoint" not in Path(record.pathname).parts

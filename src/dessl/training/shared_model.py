@@ -58,7 +58,7 @@ def synchronise_norms(model: nn.Module) -> list[Replaced]:
     """Make BatchNorm layers compute statistics over the rows of all ranks, as in one process.
 
     PyTorch's ``SyncBatchNorm`` takes their place, with the same parameters and buffers. Returns
-    what :func:`put_norms_back` needs; nothing in one process.
+    what :func:`restore_norms` needs; nothing in one process.
 
     Raises:
         ValueError: On the CPU, where it does not run, or after the model was wrapped.
@@ -86,7 +86,7 @@ def replace_norms(model: nn.Module) -> list[Replaced]:
     >>> replaced = replace_norms(model)
     >>> type(model[1]).__name__, model[1].weight is replaced[0].layer.weight
     ('SyncBatchNorm', True)
-    >>> put_norms_back(replaced)
+    >>> restore_norms(replaced)
     >>> type(model[1]).__name__
     'BatchNorm1d'
     """
@@ -106,7 +106,7 @@ def replace_norms(model: nn.Module) -> list[Replaced]:
     return replaced
 
 
-def put_norms_back(replaced: Sequence[Replaced]) -> None:
+def restore_norms(replaced: Sequence[Replaced]) -> None:
     """Undo :func:`replace_norms`; the layers keep what was learnt."""
     for parent, name, layer in replaced:
         layer.train(getattr(parent, name).training)
@@ -136,10 +136,10 @@ def _put_together(logits: Tensor, n: int) -> Tensor:
         parts = [torch.empty_like(sent) for _ in range(size)]
         with lost_ranks():
             distributed.all_gather(parts, sent)
-    mine = logits[: counts[rank()]]
+    own_logits = logits[: counts[rank()]]
     kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
-    kept[rank()] = _ScaledGradient.apply(mine, size)  # type: ignore[no-untyped-call]
-    if not len(mine):  # a rank without rows takes part in the backward pass all the same
+    kept[rank()] = _ScaledGradient.apply(own_logits, size)  # type: ignore[no-untyped-call]
+    if not len(own_logits):  # a rank without rows takes part in the backward pass all the same
         kept[0] = kept[0] + 0 * logits.sum()
     places = torch.cat([torch.arange(first, n, size) for first in range(size)])
     return torch.cat(kept)[places.argsort().to(logits.device)]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl.training.member import TrainResult
-from dessl.training.model_state import put_into, state_of
+from dessl.training.model_state import load_state_into, state_of
 from dessl.training.ranks import ranks, spread
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class Trained(NamedTuple, Generic[T]):
     """The results of a training of one run or many, and its other outputs."""
 
     results: tuple[TrainResult, ...]
-    beside: T
+    extra: T
 
 
 def spread_trainings(
@@ -43,12 +43,12 @@ def spread_trainings(
             for result in found.results
         ]
         bare = tuple(dataclasses.replace(one, model=nn.Identity()) for one in found.results)
-        return Trained(bare, found.beside), weights
+        return Trained(bare, found.extra), weights
 
     found = spread([partial(train_and_send, number) for number in range(len(jobs))])
     return [
-        own[number] if number in own else _received(*theirs, build, device)
-        for number, theirs in enumerate(found)
+        own[number] if number in own else _received(*trained, build, device)
+        for number, trained in enumerate(found)
     ]
 
 
@@ -62,6 +62,6 @@ def _received(
     for result, state in zip(sent.results, weights, strict=True):
         with torch.random.fork_rng(devices=[]):  # these initial weights are discarded
             model = build().to(device)
-        put_into(model, state)
+        load_state_into(model, state)
         results.append(dataclasses.replace(result, model=model.eval()))
-    return Trained(tuple(results), sent.beside)
+    return Trained(tuple(results), sent.extra)

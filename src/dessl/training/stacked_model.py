@@ -47,7 +47,7 @@ class StackedModel:
     """
 
     def __init__(self, models: Sequence[nn.Module], *, fast: bool = False) -> None:
-        _check_alike(models)
+        _check_same_architecture(models)
         self.parameters, self.buffers = stack_module_state(list(models))
         self.size = len(models)
         template = with_mapped_convolutions(models[0]) if fast else copy.deepcopy(models[0])
@@ -133,7 +133,7 @@ def _twins(model: nn.Module) -> dict[str, str]:
     return {name: first[id(p)] for name, p in every if first[id(p)] != name}
 
 
-def _check_alike(models: Sequence[nn.Module]) -> None:
+def _check_same_architecture(models: Sequence[nn.Module]) -> None:
     if not models:
         raise ValueError("models must have at least one model; got none.")
     shapes = [

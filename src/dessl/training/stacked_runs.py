@@ -18,7 +18,7 @@ from dessl.training.checkpoint import Checkpoint
 from dessl.training.folder import parts_identity, sha256_of
 from dessl.training.loop import Trainable
 from dessl.training.member import Event, Member, TrainResult
-from dessl.training.model_state import put_into
+from dessl.training.model_state import load_state_into
 from dessl.training.optimisers import decayed_names
 from dessl.training.plan import TrainPlan
 from dessl.training.population_step import PopulationStep, RowsAhead, Setting
@@ -162,7 +162,7 @@ class Population(Trainable):
         mode += " graph" if self.step.is_graph else ""
         share, found = self.seconds / len(self.members), []
         for k, (model, member) in enumerate(zip(self.originals, self.members, strict=True)):
-            put_into(model, {name: value[k] for name, value in self.kept.items()})
+            load_state_into(model, {name: value[k] for name, value in self.kept.items()})
             result = member.result(model, self.done, mode, share)
             seen = [logits[k] for logits in self.logits[: len(member.history)]]
             found.append(
@@ -211,7 +211,7 @@ class Population(Trainable):
             state["logits"] = torch.stack(self.logits)
         return Checkpoint(self._weights(), state)
 
-    def put_back(self, saved: Checkpoint) -> None:
+    def restore_from(self, saved: Checkpoint) -> None:
         """Resume from what :meth:`own_state` returned."""
         with torch.no_grad():
             for part, tensors in self._weights().items():

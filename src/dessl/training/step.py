@@ -55,9 +55,9 @@ class WeightAverage:
         """Move towards the model after its step."""
         move_average(list(self.model.parameters()), list(model.parameters()), self)
         for dtype in {buffer.dtype for buffer in self.model.buffers()}:
-            ours = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
-            theirs = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
-            torch._foreach_copy_(ours, theirs)
+            averaged = [buffer for buffer in self.model.buffers() if buffer.dtype == dtype]
+            current = [buffer for buffer in model.buffers() if buffer.dtype == dtype]
+            torch._foreach_copy_(averaged, current)
 
 
 class Step:

@@ -15,7 +15,7 @@ from dessl.report.tables import Table
 from dessl.results.averages import average, number, values_of
 from dessl.results.record import Record
 from dessl_paper.figures import DEBIASED, Pictures, drawing, headline, legend_below, panels
-from dessl_paper.findings import Finding, Level, Outcome, gap, judged, level
+from dessl_paper.findings import Finding, Level, Outcome, gap, level, level_outcome
 from dessl_paper.kinds.risk_curves import loss_and_term
 from dessl_paper.results import Block, Results
 from dessl_paper.specification import Experiment
@@ -198,7 +198,7 @@ def lambda_findings(results: Results, block: Block, method: str) -> Iterator[Fin
         if found is None:
             continue
         known.append(found)
-        outcome, why = judged(metric, found)
+        outcome, why = level_outcome(metric, found)
         yield Finding(outcome, f"{name}λ_opt of {found.name}: {gap(metric, found)}; {why}.")
     if len(known) > 1:
         ours = [one.name for one in sorted(known, key=lambda one: one.ours.mean)]

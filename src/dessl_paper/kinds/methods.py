@@ -212,8 +212,8 @@ def dots_figure(results: Results) -> Pictures:
         figure.legend(
             *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2
         )
-        said = [data_title(results, blocks[0])] if len(blocks) == 1 else []
-        headline(figure, title(results), *said)
+        subtitle = [data_title(results, blocks[0])] if len(blocks) == 1 else []
+        headline(figure, title(results), *subtitle)
         return pictures(figure)
 
 

@@ -209,8 +209,8 @@ def curves_figure(results: Results, record: Record) -> Pictures | None:
             draw_risk(axes[0], arrays, number(metrics.get("oracle")))
         least = number(metrics.get("lam_opt")), number(metrics.get("least_ratio"))
         draw_variance_ratio(axes[-1], arrays, least, of="risk" if estimates else "gradient")
-        said = f"{record.data}, {record.title}, split {record.seed}"
-        headline(figure, title(results), said)
+        subtitle = f"{record.data}, {record.title}, split {record.seed}"
+        headline(figure, title(results), subtitle)
         return pictures(figure)
 
 

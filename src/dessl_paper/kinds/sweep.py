@@ -30,9 +30,9 @@ from dessl_paper.findings import (
     agreement_text,
     direction_finding,
     gap,
-    judged,
     level,
     level_findings,
+    level_outcome,
     placed,
     with_paper,
     with_sign,
@@ -307,7 +307,7 @@ def _complete_case(results: Results, block: Block, metric: str) -> Iterator[Find
     found = level(results, block, alone, metric, 0.0, "") if alone else None
     if found is None:
         return
-    outcome, why = judged(metric, found)
+    outcome, why = level_outcome(metric, found)
     text = f"the {plain(metric)} of the complete case is {gap(metric, found)}; {why}."
     yield Finding(outcome, text)
 

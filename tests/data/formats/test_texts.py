@@ -15,7 +15,7 @@ from sklearn.pipeline import make_union
 from dessl.data.errors import DataError
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import read_new_table, read_table
-from dessl.data.formats.texts import weighed
+from dessl.data.formats.texts import tf_idf
 
 SUBJECTS = ["the patient", "my neighbour", "a nurse", "this doctor", "her son"]
 ACTS = ["coughs loudly", "sleeps badly", "walks slowly", "eats nothing", "is Müde"]
@@ -43,7 +43,7 @@ def test_weights_are_those_of_scikit_learn() -> None:
     expected = union.fit_transform(texts).toarray()
     (_, by_word), (_, by_letters) = union.transformer_list
     words, letters = (one.get_feature_names_out().tolist() for one in (by_word, by_letters))
-    found = weighed(notes(), words, letters, np.concatenate([by_word.idf_, by_letters.idf_]))
+    found = tf_idf(notes(), words, letters, np.concatenate([by_word.idf_, by_letters.idf_]))
     np.testing.assert_allclose(found.toarray(), expected, atol=1e-6)
 
 
@@ -52,7 +52,7 @@ def test_texts_become_their_leading_directions(tmp_path: Path, suffix: str) -> N
     path = written(tmp_path / f"a{suffix}", notes())
     data, encoding = read_table(path, label="y")
     column = encoding.columns[0]
-    rows = weighed(notes(), column.words, column.letters, column.rarity)
+    rows = tf_idf(notes(), column.words, column.letters, column.rarity)
     reference = TruncatedSVD(48, algorithm="arpack", random_state=0).fit_transform(rows)
     assert data.feature_names[:2] == ("note: text 1", "note: text 2")
     np.testing.assert_allclose(data.x[:, :20].abs(), np.abs(reference[:, :20]), atol=1e-4)

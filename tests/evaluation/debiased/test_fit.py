@@ -4,7 +4,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 
 from dessl import debiased_risk
-from dessl.evaluation.debiased.fit import bent, cross_fitted, fitted, steepest
+from dessl.evaluation.debiased.fit import cross_fitted, fitted, steepest, with_curve
 from dessl.evaluation.debiased.proxies import METRICS, Proxies, Sample, sampled
 from dessl.theory import optimal_lambda
 
@@ -147,7 +147,7 @@ def test_a_bend_written_out(curved: Sample) -> None:
     mu *= max(0, 1 - error / mu**2) * 400 / 430
     beliefs = straight.lam * every + mu * np.concatenate([g, g_u])
     r = loss - beliefs[:30]
-    fit = bent(curved, straight)
+    fit = with_curve(curved, straight)
     assert mu > 0
     assert (fit.lam, fit.bend) == pytest.approx((straight.lam, mu))
     assert fit.value == pytest.approx(r.mean() + beliefs[30:].mean())
@@ -165,22 +165,22 @@ def test_left_out_variance_is_that_of_rows_left_out(curved: Sample) -> None:
         others = np.arange(30) != i
         left_out[i] = loss[i] - np.polyval(np.polyfit(h[others], loss[others], 2), h[i])
     least_squares = torch.from_numpy(loss - np.polyval(np.polyfit(h, loss, 2), h))
-    fit = bent(curved, fitted(curved))._replace(residuals=least_squares)
+    fit = with_curve(curved, fitted(curved))._replace(residuals=least_squares)
     assert fit.left_out_variance == pytest.approx((left_out**2).mean())
 
 
 def test_nothing_to_bend_by(sample: Sample) -> None:
     unhelpful = fitted(sample, lam=0.0)
-    assert bent(sample, unhelpful) is unhelpful
+    assert with_curve(sample, unhelpful) is unhelpful
     two = (sample.labelled.h > 0.5).double(), (sample.unlabelled.h > 0.5).double()
     steps = sample_of(sample.loss, *(0.3 + 0.1 * h for h in two))
     straight = fitted(steps)
     assert straight.lam > 0
-    assert bent(steps, straight) is straight
+    assert with_curve(steps, straight) is straight
     few = sample_of(sample.loss[:3], sample.labelled.h[:3], sample.unlabelled.h)
     straight = fitted(few)
     assert straight.lam > 0
-    assert bent(few, straight) is straight
+    assert with_curve(few, straight) is straight
 
 
 def test_cross_fitting_written_out(sample: Sample) -> None:

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from dessl.evaluation.debiased.inputs import (
-    Asked,
     HowLabelled,
+    MetricRequest,
     checked_clip,
     checked_confidence,
-    noticed_shift,
+    checked_shift,
     prepared,
 )
 from dessl.evaluation.debiased.proxies import CLIP
@@ -34,7 +34,7 @@ def test_the_loss_of_each_row_is_the_metric_s(predictions: Draw) -> None:
         "cross_entropy": (-truth.log()).clamp(max=CLIP),
     }
     for name, expected in wanted.items():
-        sample, _, design = prepared(Asked(name), (p,), y, (p[:9],), NOTHING)
+        sample, _, design = prepared(MetricRequest(name), (p,), y, (p[:9],), NOTHING)
         torch.testing.assert_close(sample.loss, expected)
         assert len(sample.unlabelled.h) == 9
         assert design is None
@@ -43,32 +43,32 @@ def test_the_loss_of_each_row_is_the_metric_s(predictions: Draw) -> None:
 
 def test_a_cap_of_the_cross_entropy_is_the_user_s(predictions: Draw) -> None:
     p, y = predictions(sharpness=3.0)
-    sample, kind, _ = prepared(Asked("cross_entropy", clip=0.5), (p,), y, (), NOTHING)
+    sample, kind, _ = prepared(MetricRequest("cross_entropy", clip=0.5), (p,), y, (), NOTHING)
     assert float(sample.loss.max()) == kind.high == 0.5
-    uncapped = Asked("cross_entropy", clip=math.inf)
+    uncapped = MetricRequest("cross_entropy", clip=math.inf)
     assert uncapped.uncapped
     assert prepared(uncapped, (p,), y, (), NOTHING)[1].high == CLIP
 
 
 def test_of_two_models_the_one_wins_that_gives_the_label_more(predictions: Draw) -> None:
     (a, y), (b, _) = predictions(seed=0), predictions(seed=1)
-    sample, _, _ = prepared(Asked("wins"), (a, b), y, (), NOTHING)
+    sample, _, _ = prepared(MetricRequest("wins"), (a, b), y, (), NOTHING)
     rows = torch.arange(60)
     assert torch.equal(sample.loss, (a[rows, y] - b[rows, y]).sign())
-    sample, _, _ = prepared(Asked("brier"), (a, b), y, (), NOTHING)
-    one, other = (prepared(Asked("brier"), (p,), y, (), NOTHING)[0].loss for p in (a, b))
+    sample, _, _ = prepared(MetricRequest("brier"), (a, b), y, (), NOTHING)
+    one, other = (prepared(MetricRequest("brier"), (p,), y, (), NOTHING)[0].loss for p in (a, b))
     torch.testing.assert_close(sample.loss, one - other)
     with pytest.raises(ValueError, match="metric must be one of"):
-        prepared(Asked("wins"), (a,), y, (), NOTHING)
+        prepared(MetricRequest("wins"), (a,), y, (), NOTHING)
 
 
 def test_a_rate_rests_on_the_labels_of_its_class(predictions: Draw) -> None:
     p, y = predictions()
-    sample, kind, _ = prepared(Asked("recall", positive=1), (p,), y, (), NOTHING)
+    sample, kind, _ = prepared(MetricRequest("recall", positive=1), (p,), y, (), NOTHING)
     assert sample.n_labels == int((y == 1).sum())
     recall = float((p.argmax(1) == 1)[y == 1].double().mean())
     assert float(sample.loss.mean()) == pytest.approx(recall)
-    both, kind, _ = prepared(Asked("recall", positive=1), (p, p), y, (), NOTHING)
+    both, kind, _ = prepared(MetricRequest("recall", positive=1), (p, p), y, (), NOTHING)
     assert kind.pair is not None
     assert not both.loss.any()  # of a model and itself
 
@@ -78,7 +78,7 @@ def test_a_mean_over_rows_has_no_class_and_no_threshold(
     predictions: Draw, option: str, value: Any
 ) -> None:
     p, y = predictions()
-    asked = Asked("brier")._replace(**{option: value})
+    asked = MetricRequest("brier")._replace(**{option: value})
     with pytest.raises(ValueError, match=f"brier is a mean over all rows; omit {option}, or use"):
         prepared(asked, (p,), y, (), NOTHING)
 
@@ -86,7 +86,7 @@ def test_a_mean_over_rows_has_no_class_and_no_threshold(
 def test_propensities_are_the_design(predictions: Draw) -> None:
     p, y = predictions(n=12)
     _, _, design = prepared(
-        Asked("accuracy"), (p,), y, (p,), HowLabelled(propensity=torch.full((12,), 0.5))
+        MetricRequest("accuracy"), (p,), y, (p,), HowLabelled(propensity=torch.full((12,), 0.5))
     )
     assert design is not None
     assert len(design.weights) == 12
@@ -95,14 +95,14 @@ def test_propensities_are_the_design(predictions: Draw) -> None:
 
 def test_a_shift_is_looked_for_only_where_it_can_be_seen(predictions: Draw) -> None:
     (p, y), (sure, _) = predictions(n=80), predictions(n=400, sharpness=4.0)
-    moved, _, _ = prepared(Asked("accuracy"), (p,), y, (sure,), NOTHING)
+    moved, _, _ = prepared(MetricRequest("accuracy"), (p,), y, (sure,), NOTHING)
     with pytest.warns(ShiftWarning):
-        assert noticed_shift(moved, None, check=True).p_value < 0.01
+        assert checked_shift(moved, None, check=True).p_value < 0.01
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert math.isnan(noticed_shift(moved, None, check=False).p_value)
-        alone, _, _ = prepared(Asked("accuracy"), (p,), y, (), NOTHING)
-        assert math.isnan(noticed_shift(alone, None, check=True).p_value)
+        assert math.isnan(checked_shift(moved, None, check=False).p_value)
+        alone, _, _ = prepared(MetricRequest("accuracy"), (p,), y, (), NOTHING)
+        assert math.isnan(checked_shift(alone, None, check=True).p_value)
 
 
 def test_a_cap_is_checked() -> None:

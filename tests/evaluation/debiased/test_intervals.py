@@ -7,7 +7,7 @@ import torch
 from scipy import optimize, stats
 
 from dessl.evaluation.debiased import intervals
-from dessl.evaluation.debiased.fit import Fit, bent, fitted
+from dessl.evaluation.debiased.fit import Fit, fitted, with_curve
 from dessl.evaluation.debiased.intervals import (
     Bounds,
     bootstrap_bounds,
@@ -162,7 +162,7 @@ def test_ordinary_noise_does_not_pass_its_tail_on() -> None:
 
 
 @pytest.mark.parametrize(("n", "imagined"), [(80, 16), (30, 10)])
-@pytest.mark.parametrize("shape", [fitted, lambda sample: bent(sample, fitted(sample))])
+@pytest.mark.parametrize("shape", [fitted, lambda sample: with_curve(sample, fitted(sample))])
 @pytest.mark.parametrize("metric", ["brier", "cross_entropy"])
 def test_score_bounds_of_a_skewed_loss_solve_their_equation(
     metric, shape, n, imagined, predictions

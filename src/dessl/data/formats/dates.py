@@ -31,7 +31,7 @@ SLASHED = (
 )
 DATE_SHARE = 0.9
 LONGEST = 40  # characters of a date
-NOT_THERE = (math.nan, math.nan)
+MISSING_DATE = (math.nan, math.nan)
 First = Literal["", "day", "month"]
 
 
@@ -143,15 +143,15 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     if right.sum() < DATE_SHARE * full.sum():
         return None
     moments = moments_of(table, column, first)
-    there = ~np.isnan(moments.utc)
-    seen = Moments(moments.utc[there], moments.wall[there])
+    present = ~np.isnan(moments.utc)
+    seen = Moments(moments.utc[present], moments.wall[present])
     values = {name: part(seen) for name, part in PARTS.items()}
     parts = tuple(name for name, value in values.items() if np.ptp(value) > 1e-9)
-    if not parts and there.all():
+    if not parts and present.all():
         return "constant"
     means = tuple(float(values[name].mean()) for name in parts)
     median = float(np.median(seen.utc))
-    return DateColumn(column.name, median, parts, means, not there.all(), first)
+    return DateColumn(column.name, median, parts, means, not present.all(), first)
 
 
 def moments_of(table: Table, column: Column, first: First) -> Moments:
@@ -166,7 +166,7 @@ def moments_of(table: Table, column: Column, first: First) -> Moments:
         DataError: A cell is not a date; the message names its row, column and value.
     """
     texts = [] if column.numbers is not None else column.texts.to_pylist()
-    found = [NOT_THERE if text in MISSING_NUMBERS else _moment(text, first) for text in texts]
+    found = [MISSING_DATE if text in MISSING_NUMBERS else _moment(text, first) for text in texts]
     wrong = np.array([moment is None for moment in found])
     if column.numbers is not None or wrong.any():
         bad = np.zeros(len(column), np.int64) if not texts else wrong[column.codes]

@@ -122,8 +122,8 @@ def sparse_labels(
         names = names_in_column(table, column, missing=marks, asked=ask is not None)
         y = TableEncoding(column, names, (), missing_labels=marks).labels(table)
         rows = _places(table, n_rows)
-    there = y != MISSING
-    return SparseLabels(rows[there], y[there], names)
+    labelled = y != MISSING
+    return SparseLabels(rows[labelled], y[labelled], names)
 
 
 def read_new_embeddings(

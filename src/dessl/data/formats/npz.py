@@ -130,7 +130,7 @@ def _features(path: Path, features: NDArray[Any], layout: str | None) -> NDArray
     try:
         tensor = feature_tensor("the features", features, layout=layout)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise _unfit(path, "uint8 images or a table of numbers", error) from error
+        raise _wrong_array(path, "uint8 images or a table of numbers", error) from error
     return np.ascontiguousarray(tensor.numpy())
 
 
@@ -141,7 +141,7 @@ def coded_labels(
     try:
         codes, class_names = label_codes({"the labels": _flat(labels)}, names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise _unfit(path, "one class for each row", error) from error
+        raise _wrong_array(path, "one class for each row", error) from error
     return codes["the labels"].numpy(), class_names
 
 
@@ -152,7 +152,7 @@ def new_coded_labels(
     try:
         codes = codes_by_name("the labels", _flat(labels), names, own_names)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise _unfit(path, "one class of the model for each row", error) from error
+        raise _wrong_array(path, "one class of the model for each row", error) from error
     return codes.numpy()
 
 
@@ -160,5 +160,5 @@ def _flat(labels: NDArray[Any]) -> NDArray[Any]:
     return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
 
-def _unfit(path: Path, expected: str, error: Exception) -> DataError:
+def _wrong_array(path: Path, expected: str, error: Exception) -> DataError:
     return DataError(f"{path}: expected {expected}; {error}")

@@ -33,7 +33,7 @@ def reading(
     *errors: type[Exception],
     do: str = FETCH_AGAIN,
     refused: str = "Check the path and its permissions.",
-    gone: str | None = None,
+    if_missing: str | None = None,
 ) -> Iterator[None]:
     """Turn the given errors, and those of the file system, into a DataError about ``path``.
 
@@ -43,7 +43,7 @@ def reading(
         errors: Errors of the reader.
         do: Advice on errors of the reader.
         refused: Advice on errors of the file system.
-        gone: Advice on a missing file; ``refused`` by default.
+        if_missing: Advice on a missing file; ``refused`` by default.
     """
     caught: tuple[type[Exception], ...] = (OSError, EOFError, *errors)
     try:
@@ -51,12 +51,12 @@ def reading(
     except DataError:
         raise
     except caught as error:
-        came = " ".join(str(error).split())[:200] or type(error).__name__
+        got = " ".join(str(error).split())[:200] or type(error).__name__
         if isinstance(error, OSError) and error.errno is not None:  # from the file system
             do = refused
-        if gone is not None and isinstance(error, FileNotFoundError):
-            came, do = "no such file", gone
-        raise DataError.of(path, expected=expected, got=came, do=do) from error
+        if if_missing is not None and isinstance(error, FileNotFoundError):
+            got, do = "no such file", if_missing
+        raise DataError.of(path, expected=expected, got=got, do=do) from error
 
 
 def file_size(path: Path, expected: str) -> int:
@@ -205,5 +205,5 @@ def same_count(path: Path, x: NDArray[Any], y: NDArray[Any]) -> None:
         )
 
 
-def _truncated(path: Path, promised: int, came: int) -> DataError:
-    return DataError.of(path, expected=f"{promised:,} bytes", got=f"only {came:,}", do=FETCH_AGAIN)
+def _truncated(path: Path, promised: int, got: int) -> DataError:
+    return DataError.of(path, expected=f"{promised:,} bytes", got=f"only {got:,}", do=FETCH_AGAIN)

@@ -65,7 +65,7 @@ class TextColumn:
         texts, codes = _texts(column)
         z = np.zeros((len(texts), self.directions.shape[1]), np.float32)
         for rows in _blocks(len(texts)):
-            z[rows] = weighed(texts[rows], self.words, self.letters, self.rarity) @ self.directions
+            z[rows] = tf_idf(texts[rows], self.words, self.letters, self.rarity) @ self.directions
         missing = np.array([not text for text in texts])[codes]
         if self.indicator:
             return ColumnFeatures(np.column_stack([z[codes], missing]), 0)
@@ -134,12 +134,12 @@ def fitted_text(column: Column) -> TextColumn | None:
         return None
     counts = [in_texts[0][word] for word in words] + [in_texts[1][run] for run in letters]
     rarity = (np.log((1 + len(shown)) / (1 + np.array(counts))) + 1).astype(np.float32)
-    directions = _leading(weighed(shown, words, letters, rarity))
+    directions = _leading(tf_idf(shown, words, letters, rarity))
     empty = any(not text for text in texts)
     return TextColumn(column.name, words, letters, rarity, directions, empty)
 
 
-def weighed(
+def tf_idf(
     texts: Sequence[str], words: Sequence[str], letters: Sequence[str], rarity: NDArray[Any]
 ) -> "csr_array":
     """Counts times rarity (texts, terms), the words and the letters of a text each of length 1."""

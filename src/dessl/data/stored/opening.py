@@ -121,7 +121,7 @@ def _is_image_folder(address: str) -> bool:
     if "://" not in address:
         path = Path(address)
         return path.is_dir() and not any(one.suffix.lower() in known for one in path.iterdir())
-    system, path_there = file_system(address)
-    if any(mark in address for mark in WILD) or not system.isdir(path_there):
+    system, remote_path = file_system(address)
+    if any(mark in address for mark in WILD) or not system.isdir(remote_path):
         return False
-    return not any(n.lower().endswith(known) for n in system.ls(path_there, detail=False))
+    return not any(n.lower().endswith(known) for n in system.ls(remote_path, detail=False))

@@ -87,16 +87,16 @@ class StoredFile:
         """Turn read errors into one that names the file."""
         do = "Check the file, its disk and its permissions."
         expected = "a file that can be read while the run lasts"
-        return reading(self.name, expected, *errors, do=do, refused=do, gone=CHANGED)
+        return reading(self.name, expected, *errors, do=do, refused=do, if_missing=CHANGED)
 
 
 def _filled(file: Any, view: memoryview) -> int:
     done = 0
     while done < len(view):
-        came = file.readinto(view[done:])
-        if not came:
+        n_read = file.readinto(view[done:])
+        if not n_read:
             break
-        done += came
+        done += n_read
     return done
 
 

@@ -14,7 +14,7 @@ from dessl.data.errors import DataError, few
 BLOCK = 2**19  # bytes of rows read at once
 MOST_BLOCKS = 2**20  # beyond that, blocks grow: their list is kept in memory
 SPARSE = 8  # if fewer than one row in so many is needed, each is read alone
-LOOKED_AT = 16  # rows that identify a store
+SAMPLED_ROWS = 16  # rows that identify a store
 
 Numbers = NDArray[np.int64]
 
@@ -87,7 +87,7 @@ class StoredRows(ABC):
     def identity(self) -> str:
         """Return a sha256 of names, sizes and sixteen rows spread over the store."""
         digest = hashlib.sha256(f"{self.described()}\0{self.shape}\0{self.dtype}".encode())
-        some = np.unique(np.linspace(0, len(self) - 1, LOOKED_AT).astype(np.int64))
+        some = np.unique(np.linspace(0, len(self) - 1, SAMPLED_ROWS).astype(np.int64))
         digest.update(np.ascontiguousarray(self.rows(some)).view(np.uint8).data)
         return digest.hexdigest()
 
@@ -153,8 +153,8 @@ class Without(StoredRows):
         self.stored = stored
         self.left_out = np.unique(np.asarray(left_out, np.int64))
         self.source, self.shape, self.dtype = stored.source, stored.shape, stored.dtype
-        gone = np.searchsorted(self.left_out, stored.ends, side="left")
-        self.ends = np.unique(stored.ends - gone)
+        removed = np.searchsorted(self.left_out, stored.ends, side="left")
+        self.ends = np.unique(stored.ends - removed)
         self.ends = self.ends[self.ends > 0]
         self._before = self.left_out - np.arange(len(self.left_out))  # rows that remain before each
 

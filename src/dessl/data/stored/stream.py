@@ -225,7 +225,7 @@ class _Reader:
         if self._device.type != "cuda":
             return found[0].to(self._device), found[1].to(self._device)
         x, ids = (part.to(self._device, non_blocking=True) for part in found)
-        self._buffers.give_back(found)
+        self._buffers.release(found)
         return x, ids
 
 
@@ -269,7 +269,7 @@ class _Buffers:
             return buffer
         return None
 
-    def give_back(self, buffer: tuple[Tensor, Tensor]) -> None:
+    def release(self, buffer: tuple[Tensor, Tensor]) -> None:
         """Let the buffer be filled again once the copy that was just started is done."""
         copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
         copied.record()

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dessl._checks import quoted
-from dessl._files import alone, naming, neighbour, sweep, write_whole
+from dessl._files import alone, file_sha256, naming, neighbour, sweep, write_whole
 from dessl.data.errors import DataError, did_you_mean, few
 from dessl.data.formats.cells import arrow_module, numeric_share
 from dessl.data.formats.columns import MAX_CLASSES, NO_CLASSES, as_text, missing_marks
@@ -297,8 +297,7 @@ class TableRows(StoredRows):
         """Whether the file is there, and of this table to the last byte."""
         try:
             noted = json.loads(self._sum.read_bytes())
-            with self.place.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+            found = file_sha256(self.place)
         except (OSError, ValueError, RecursionError):
             return False
         return bool(noted == {"of": self.identity(), "sha256": found})
@@ -350,7 +349,7 @@ class TableRows(StoredRows):
         """The features of the rows, block by block, with one warning in place of many."""
         missing = {"", *self.encoding.missing_labels}
         row = done = count = 0
-        said: list[str] = []
+        messages: list[str] = []
         for block, table in _blocks(self.path, self._delimiter):
             unlabelled = _without_label(table, self.encoding.label, missing)
             n = int(unlabelled.sum())
@@ -362,15 +361,15 @@ class TableRows(StoredRows):
                     warnings.simplefilter("always")
                     x = self._features(part, row)
                 yield x
-                said += [str(one.message) for one in caught]
+                messages += [str(one.message) for one in caught]
                 count += part.num_rows
             row += block.num_rows
         _checked(self.path, self._left_out, done)
-        if said:
+        if messages:
             warnings.warn(
-                f"{said[0]} {len(said) - 1} more such notes on {count:,} rows are left out."
-                if len(said) > 1
-                else said[0],
+                f"{messages[0]} {len(messages) - 1} more such notes on {count:,} rows are left out."
+                if len(messages) > 1
+                else messages[0],
                 UserWarning,
                 stacklevel=2,
             )

@@ -43,11 +43,11 @@ from dessl.evaluation.debiased.estimate import LabelledOnly
 from dessl.evaluation.debiased.fit import Fit, fitted
 from dessl.evaluation.debiased.inputs import (
     ALTERNATIVES,
-    Asked,
     HowLabelled,
+    MetricRequest,
     checked_clip,
     checked_confidence,
-    noticed_shift,
+    checked_shift,
     prepared,
 )
 from dessl.evaluation.debiased.intervals import (
@@ -177,11 +177,11 @@ def compare_models(
         )
     both = (probabilities_a_unlabelled, probabilities_b_unlabelled)
     unlabelled = tuple(matrix for matrix in both if matrix is not None)
-    asked = Asked(metric, positive, threshold, checked_clip(metric, clip))
+    request = MetricRequest(metric, positive, threshold, checked_clip(metric, clip))
     how = HowLabelled(propensity, strata, strata_unlabelled)
     labelled = (probabilities_a_labelled, probabilities_b_labelled)
-    sample, kind, design = prepared(asked, labelled, y, unlabelled, how)
-    shift = noticed_shift(sample, design, check_shift)
+    sample, kind, design = prepared(request, labelled, y, unlabelled, how)
+    shift = checked_shift(sample, design, check_shift)
     tail = tail_of(confidence, alternative)
     fit, alone = compared_fit(sample, design), compared_fit(sample.alone, design)
     reach = _reach(kind, tail, sample)
@@ -197,7 +197,7 @@ def compare_models(
         metric,
         confidence,
         alternative,
-        asked.clip if metric == "cross_entropy" else None,
+        request.clip if metric == "cross_entropy" else None,
         fit.labels,
         shift.p_value,
     )

@@ -17,14 +17,14 @@ from torch import Tensor
 from dessl import _checks
 from dessl._checks import ArrayLike
 from dessl.evaluation.debiased.design import Design, best_design, designed
-from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, bent, cross_fitted, fitted, steepest
+from dessl.evaluation.debiased.fit import LAM_RANGE, Fit, cross_fitted, fitted, steepest, with_curve
 from dessl.evaluation.debiased.inputs import (
     ALTERNATIVES,
-    Asked,
     HowLabelled,
+    MetricRequest,
     checked_clip,
     checked_confidence,
-    noticed_shift,
+    checked_shift,
     prepared,
 )
 from dessl.evaluation.debiased.intervals import (
@@ -170,12 +170,12 @@ def estimate_metric(
     _checks.one_of("method", method, METHODS)
     _checks.whole_number("draws", draws, low=99)
     unlabelled = () if probabilities_unlabelled is None else (probabilities_unlabelled,)
-    asked = Asked(metric, positive, threshold, checked_clip(metric, clip))
+    request = MetricRequest(metric, positive, threshold, checked_clip(metric, clip))
     how = HowLabelled(propensity, strata, strata_unlabelled)
-    sample, kind, design = prepared(asked, (probabilities_labelled,), y, unlabelled, how)
+    sample, kind, design = prepared(request, (probabilities_labelled,), y, unlabelled, how)
     if design is not None and method == "cross_fit":
         raise ValueError("method='cross_fit' takes no propensity or strata. Use method='score'.")
-    shift = noticed_shift(sample, design, check_shift)
+    shift = checked_shift(sample, design, check_shift)
     source = torch.Generator().manual_seed(0) if generator is None else generator
     tail = tail_of(confidence, alternative)
     if design is None:
@@ -185,7 +185,7 @@ def estimate_metric(
     bounds = bounds_of(fit, sample, kind, tail, method, draws, source)
     alone_bounds = bounds_of(alone, sample.alone, kind, tail, method, draws, source)
     beyond = 0.0
-    if asked.uncapped:
+    if request.uncapped:
         beyond = beyond_cap(probabilities_labelled, y, design)
         bounds, alone_bounds = (Bounds(one.low, math.inf) for one in (bounds, alone_bounds))
     return MetricEstimate(
@@ -201,7 +201,7 @@ def estimate_metric(
         confidence,
         alternative,
         method,
-        asked.clip if metric == "cross_entropy" else None,
+        request.clip if metric == "cross_entropy" else None,
         fit.labels,
         shift.p_value,
     )
@@ -230,7 +230,9 @@ def chosen_fit(sample: Sample, metric: Metric, method: Method) -> Fit:
     best = fit if error(fit) < error(alone) and not few else alone
     if metric.binary or method != "score":
         return best
-    return min(best, bent(sample, best), key=lambda one: one.standard_error(one.left_out_variance))
+    return min(
+        best, with_curve(sample, best), key=lambda one: one.standard_error(one.left_out_variance)
+    )
 
 
 def bounds_of(
@@ -243,7 +245,7 @@ def bounds_of(
     generator: torch.Generator,
 ) -> Bounds:
     """Bounds by the chosen method, clipped to the metric's range."""
-    if method == "score" or _alike(sample.loss):
+    if method == "score" or _all_equal(sample.loss):
         bounds = score_bounds(fit, sample, metric, tail)
     elif method == "bootstrap":
         bounds = bootstrap_bounds(fit, tail, draws, generator)
@@ -252,7 +254,7 @@ def bounds_of(
     return within(bounds, tail, metric.low, metric.high)
 
 
-def _alike(loss: Tensor) -> bool:
+def _all_equal(loss: Tensor) -> bool:
     """Whether all labelled rows have the same loss, up to rounding of sums over classes."""
     return float(loss.max() - loss.min()) <= ROUNDING * max(1.0, float(loss.max()))
 

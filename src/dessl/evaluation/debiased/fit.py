@@ -181,7 +181,7 @@ def steepest(sample: Sample) -> float:
     return max(LAM_RANGE[1], share * pooled * (slope - ONE_SIDED_95 * error))
 
 
-def bent(sample: Sample, fit: Fit) -> Fit:
+def with_curve(sample: Sample, fit: Fit) -> Fit:
     """Add the curve term μ G to a fit with λ > 0, if H allows one."""
     h, h_u = sample.labelled.h, sample.unlabelled.h
     if not fit.lam or fit.degrees < 2:

@@ -33,7 +33,7 @@ PAIRWISE_WINS = Metric(
 )
 
 
-class Asked(NamedTuple):
+class MetricRequest(NamedTuple):
     """A metric with its options."""
 
     name: str
@@ -56,37 +56,41 @@ class HowLabelled(NamedTuple):
 
 
 def prepared(
-    asked: Asked, labelled: Matrices, y: ArrayLike, unlabelled: Matrices, how: HowLabelled
+    request: MetricRequest, labelled: Matrices, y: ArrayLike, unlabelled: Matrices, how: HowLabelled
 ) -> tuple[Sample, Metric, Design | None]:
     """L and proxies of the rows, the metric, and the design of the labels, all checked."""
     names = (*METRICS, *RATES, *(WINS if len(labelled) == 2 else ()))
-    _checks.one_of("metric", asked.name, names)
-    rows, others = (_rows(matrices) for matrices in (labelled, unlabelled))
+    _checks.one_of("metric", request.name, names)
+    rows, others = (
+        int(_checks.numbers("probabilities", matrices[0]).shape[0]) if matrices else 0
+        for matrices in (labelled, unlabelled)
+    )
     design = design_of(rows, others, *how) if rows else None
     counted: float | None = None
-    if asked.name in RATES:
-        kind, counted = _rate(asked, labelled, y, design)
+    if request.name in RATES:
+        kind, counted = _rate(request, labelled, y, design)
     else:
-        _refuse_options(asked)
-        kind = METRICS.get(asked.name, PAIRWISE_WINS)
-        if asked.name == "cross_entropy":
-            kind = capped_cross_entropy(CLIP if asked.uncapped else asked.clip)
+        _refuse_options(request)
+        kind = METRICS.get(request.name, PAIRWISE_WINS)
+        if request.name == "cross_entropy":
+            kind = capped_cross_entropy(CLIP if request.uncapped else request.clip)
     sample = sampled(kind, labelled, y, unlabelled)
     return sample._replace(labels=counted), kind, design
 
 
-def _rows(matrices: Matrices) -> int:
-    return int(_checks.numbers("probabilities", matrices[0]).shape[0]) if matrices else 0
-
-
 def _rate(
-    asked: Asked, labelled: Matrices, y: ArrayLike, design: Design | None
+    request: MetricRequest, labelled: Matrices, y: ArrayLike, design: Design | None
 ) -> tuple[Metric, float]:
     """A rate, or the difference of two models' rates, and the number of labels it is based on."""
     weights = None if design is None else design.weights
     found = [
         rate_metric(
-            asked.name, p, y, weights=weights, positive=asked.positive, threshold=asked.threshold
+            request.name,
+            p,
+            y,
+            weights=weights,
+            positive=request.positive,
+            threshold=request.threshold,
         )
         for p in labelled
     ]
@@ -99,17 +103,17 @@ def _rate(
     return kind._replace(pair=lambda a, b: first(a) - second(b), left_out=left_out), counted
 
 
-def _refuse_options(asked: Asked) -> None:
+def _refuse_options(request: MetricRequest) -> None:
     """Reject options that a mean over rows does not have."""
     for option in ("positive", "threshold"):
-        if getattr(asked, option) is not None:
+        if getattr(request, option) is not None:
             raise ValueError(
-                f"{asked.name} is a mean over all rows; omit {option}, or use one of "
+                f"{request.name} is a mean over all rows; omit {option}, or use one of "
                 f"{', '.join(RATES)}."
             )
 
 
-def noticed_shift(sample: Sample, design: Design | None, check: bool) -> ShiftTest:
+def checked_shift(sample: Sample, design: Design | None, check: bool) -> ShiftTest:
     """Test whether unlabelled rows look like labelled ones, and warn if not."""
     if not check or not len(sample.unlabelled.h):
         return ShiftTest(math.nan, 0.0, 0.0)

@@ -240,15 +240,13 @@ def _proxies(metric: Metric, name: str, arrays: list[Matrix]) -> Proxies:
         surprised = (1 - metric.surprise) * law + metric.surprise / law.shape[1]
         filled = slice(start, start + len(values))
         h[filled] = _believed(metric, block, law, values)
-        predicted[filled] = _predicted(block)
+        first = block[0].argmax(dim=1)
+        predicted[filled] = (
+            first if len(block) == 1 else 2 * first + (block[1].argmax(dim=1) == first)
+        )
         for k in (1, 2, 3):
             moments[k - 1, filled] = _expected(surprised, values**k)
     return Proxies(h, moments, predicted)
-
-
-def _predicted(block: tuple[Tensor, ...]) -> Tensor:
-    first = block[0].argmax(dim=1)
-    return first if len(block) == 1 else 2 * first + (block[1].argmax(dim=1) == first)
 
 
 def _believed(metric: Metric, block: tuple[Tensor, ...], law: Tensor, values: Tensor) -> Tensor:
@@ -274,18 +272,17 @@ def _blocks(name: str, arrays: list[Matrix]) -> Iterator[tuple[int, tuple[Tensor
     rows, classes = arrays[0].shape if arrays else (0, 1)
     step = max(1, ENTRIES_AT_A_TIME // max(1, classes))
     for start in range(0, rows, step):
+        parts = (array[start : start + step] for array in arrays)
         try:
-            block = tuple(checked_probabilities(_rows(a, start, start + step)) for a in arrays)
+            # Arrays are copied: they may be read-only, reversed or memory-mapped.
+            block = tuple(
+                checked_probabilities(part if isinstance(part, Tensor) else np.array(part))
+                for part in parts
+            )
         except (TypeError, ValueError) as error:
             place = f", counted from row {start}" if start else ""
             raise type(error)(f"{name}{place}: {error}") from error
         yield start, block
-
-
-def _rows(array: Matrix, start: int, stop: int) -> Matrix:
-    """Some rows; arrays are copied: they may be read-only, reversed or memory-mapped."""
-    rows = array[start:stop]
-    return rows if isinstance(rows, Tensor) else np.array(rows)
 
 
 def _matrices(name: str, matrices: Matrices) -> list[Matrix]:

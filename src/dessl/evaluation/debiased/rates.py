@@ -191,16 +191,16 @@ def _precision(rows: _Labelled, c: int) -> Rate:
 
 
 def _f1(rows: _Labelled, c: int) -> Rate:
-    is_c, said_c = rows.y == c, rows.p.argmax(dim=1) == c
+    is_c, predicted_c = rows.y == c, rows.p.argmax(dim=1) == c
     counted = _counted(is_c, f"of class {c}", "macro_f1")
-    total = float((rows.weights * (is_c.double() + said_c.double())).sum())
-    value = 2 * float(rows.weights[is_c & said_c].sum()) / total
+    total = float((rows.weights * (is_c.double() + predicted_c.double())).sum())
+    value = 2 * float(rows.weights[is_c & predicted_c].sum()) / total
 
     def influence(p: Tensor) -> Tensor:
-        said = (p.argmax(dim=1) == c).to(p)[:, None]
+        predicted = (p.argmax(dim=1) == c).to(p)[:, None]
         truth = torch.zeros_like(p)
         truth[:, c] = 1.0
-        return (2 * truth * said - value * (truth + said)) / total
+        return (2 * truth * predicted - value * (truth + predicted)) / total
 
     return Rate(value, influence, counted)
 

@@ -274,7 +274,9 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
         below = _Side(-1, counted, extra, v, gamma, share, rate=centre, degrees=degrees)
         return below, below._replace(sign=1)
     own, growth = _growth(fit, sample)
-    v = fit.leverage_variance + _unseen_variance(fit, sample)
+    # Rows whose H is outside that of the labelled rows add to V(r).
+    unseen = max(0.0, float(sample.every_h.var()) - fit.seen_variance)
+    v = fit.leverage_variance + (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen
     below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
     if metric.heavy:
         rare = _rare_share(fit)
@@ -329,9 +331,3 @@ def _rare_share(fit: Fit) -> float:
     """(Σ r³)²/(Σ r² Σ r⁴), 1 if all of V(r) comes from losses of one size."""
     second, third, fourth = (float((fit.scaled_residuals**k).sum()) for k in (2, 3, 4))
     return third**2 / (second * fourth) if second * fourth else 1.0
-
-
-def _unseen_variance(fit: Fit, sample: Sample) -> float:
-    """The extra V(r) from rows whose H is outside that of the labelled rows."""
-    unseen = max(0.0, float(sample.every_h.var()) - fit.seen_variance)
-    return (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen

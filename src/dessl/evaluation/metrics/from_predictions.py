@@ -133,10 +133,10 @@ def predicted_logits(
             batch = x[first : first + batch_size].to(device)
             logits: object = model(transform(batch) if transform else batch)
             if not isinstance(logits, Tensor) or logits.shape[:1] != (len(batch),):
-                came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+                got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
                 raise ValueError(
                     "the model must return logits, a tensor with one row for each of the "
-                    f"{len(batch)} input rows; got {came}. Wrap it in a function that does."
+                    f"{len(batch)} input rows; got {got}. Wrap it in a function that does."
                 )
             outputs.append(logits)
         return torch.cat(outputs)

@@ -18,16 +18,16 @@ def checked_probabilities(probabilities: ArrayLike) -> Tensor:
     Each row must lie in [0, 1] and sum to one, within 1e-6 (float64), 1e-5 (float32),
     2e-3 (float16) or 2e-2 (bfloat16). Rows are not renormalised; values rounded above 1 become 1.
     """
-    came = _checks.numbers("probabilities", probabilities)
-    values = _checks.float64("probabilities", came, ndim=(1, 2))
+    raw = _checks.numbers("probabilities", probabilities)
+    values = _checks.float64("probabilities", raw, ndim=(1, 2))
     if values.ndim == 1 or values.shape[1] == 1:
         raise ValueError(
             f"probabilities must have shape (n, classes) with two classes or more; "
             f"got {tuple(values.shape)}. For a binary model stack them: "
             "torch.stack([1 - p, p], dim=1)."
         )
-    came_in = str(came.dtype).removeprefix("torch.")
-    tolerance = SUM_TOLERANCE.get(came_in, SUM_TOLERANCE_OTHERWISE)
+    dtype_name = str(raw.dtype).removeprefix("torch.")
+    tolerance = SUM_TOLERANCE.get(dtype_name, SUM_TOLERANCE_OTHERWISE)
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1 + tolerance:
         raise ValueError(
