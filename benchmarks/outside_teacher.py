@@ -60,7 +60,7 @@ from dessl.teachers.fold_networks import (
     trained_networks,
 )
 from dessl.teachers.school import Parts, School
-from dessl.teachers.student import judged, taught_by
+from dessl.teachers.student import evaluated, taught_by
 from outside_teacher_gaps import LISTENING, OURS
 from outside_teacher_report import page, summary
 
@@ -233,7 +233,7 @@ def earlier_verdict(school: School, taught: Taught) -> dict[str, float]:
     names = taught.report.student.members[1:]
     imitators = [taught.networks["imitators"]]
     parts = Parts([at_kept(kind) for kind in kinds_of(taught)], imitators, (), names)
-    verdict, _ = judged(dataclasses.replace(school, networks=networks), parts)
+    verdict, _ = evaluated(dataclasses.replace(school, networks=networks), parts)
     return {
         "gold_only_loss": verdict.gold_only_loss,
         "without_loss": verdict.without_loss,

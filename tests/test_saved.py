@@ -224,7 +224,7 @@ class TestPool:
         x = torch.randn(700, 3)
         assert torch.equal(again.predict_proba(x), pooled.predict_proba(x))
         assert again.model.pool.report == pooled.model.pool.report
-        assert len(again.model.pool.members) == 4
+        assert len(again.model.pool.members) == len(DEFAULT)
         assert not torch.equal(
             again.predict_proba(x),
             dataclasses.replace(pooled, model=pooled.model.networks).predict_proba(x),

@@ -20,11 +20,11 @@ def with_other_labels(networks: CompleteCase, fold: int) -> CompleteCase:
 def test_no_label_of_a_fold_enters_what_the_fold_judges() -> None:
     """With the networks held fixed: calibration and corrections are of other folds."""
     one = school("good")
-    heard = one.heard(one.pool_rows)
+    teacher_answers = one.answers_for(one.pool_rows)
     for fold in range(FOLDS):
         other = with_other_labels(one.networks, fold)
         found = [
-            student_targets(n, fold, one.x_pool, heard, torch.Generator().manual_seed(0))
+            student_targets(n, fold, one.x_pool, teacher_answers, torch.Generator().manual_seed(0))
             for n in (one.networks, other)
         ]
         assert torch.equal(found[0].unlabelled, found[1].unlabelled)
@@ -36,11 +36,11 @@ def test_no_label_of_a_fold_enters_what_the_fold_judges() -> None:
 
 def test_a_gold_rows_own_label_does_not_enter_its_target() -> None:
     one = school("good")
-    heard, generator = one.heard(one.pool_rows), torch.Generator()
+    teacher_answers, generator = one.answers_for(one.pool_rows), torch.Generator()
     other = with_other_labels(one.networks, 1)
     rows_of_one = one.networks.gold.inside(1)
     first, second = (
-        student_targets(n, 0, one.x_pool, heard, generator).gold[rows_of_one]
+        student_targets(n, 0, one.x_pool, teacher_answers, generator).gold[rows_of_one]
         for n in (one.networks, other)
     )
     assert torch.equal(first, second)
@@ -84,11 +84,13 @@ def test_a_hard_teacher_s_answers_are_its_confusion_without_the_row_s_fold() -> 
 
 def test_targets_are_probabilities_with_and_without_a_teacher() -> None:
     one = school("good")
-    for networks, heard in (
-        (one.networks, one.heard(one.pool_rows)),
+    for networks, teacher_answers in (
+        (one.networks, one.answers_for(one.pool_rows)),
         (one.networks.without_answers(), ()),
     ):
-        found = student_targets(networks, 2, one.x_pool, heard, torch.Generator().manual_seed(0))
+        found = student_targets(
+            networks, 2, one.x_pool, teacher_answers, torch.Generator().manual_seed(0)
+        )
         assert found.unlabelled.shape == (len(one.x_pool), 3)
         for part in (found.gold, found.unlabelled):
             torch.testing.assert_close(part.sum(1), torch.ones(len(part)))

@@ -18,7 +18,7 @@ def test_networks_never_train_on_what_they_leave_out() -> None:
     for fold in range(FOLDS):
         assert set(gold.inside(fold).tolist()).isdisjoint(gold.outside(fold).tolist())
     one = school("good")
-    assert set(one.pool_rows.tolist()).isdisjoint(one.judged_rows.tolist())
+    assert set(one.pool_rows.tolist()).isdisjoint(one.evaluation_rows.tolist())
     assert len(one.networks.pairs) == 20
 
 
@@ -26,13 +26,13 @@ def test_a_tenth_of_the_unlabelled_rows_is_kept_out_of_training() -> None:
     one, every = school("good"), data()
     assert one.gold_rows.tolist() == list(range(60))
     assert torch.equal(one.gold_y, every.y[:60])
-    assert (len(one.judged_rows), len(one.pool_rows), one.n_unlabelled) == (54, 486, 540)
-    assert sorted([*one.judged_rows.tolist(), *one.pool_rows.tolist()]) == list(range(60, 600))
+    assert (len(one.evaluation_rows), len(one.pool_rows), one.n_unlabelled) == (54, 486, 540)
+    assert sorted([*one.evaluation_rows.tolist(), *one.pool_rows.tolist()]) == list(range(60, 600))
     torch.testing.assert_close(one.x_pool, one.space(every.x[one.pool_rows]))
-    torch.testing.assert_close(one.x_judged, one.space(every.x[one.judged_rows]))
-    (heard,) = one.heard(one.judged_rows)
-    expected = answers("good")[one.judged_rows].argmax(1)
-    assert torch.equal(heard.probabilities.argmax(1), expected)
+    torch.testing.assert_close(one.x_evaluation, one.space(every.x[one.evaluation_rows]))
+    (teacher_answers,) = one.answers_for(one.evaluation_rows)
+    expected = answers("good")[one.evaluation_rows].argmax(1)
+    assert torch.equal(teacher_answers.probabilities.argmax(1), expected)
 
 
 def test_members_are_in_the_order_of_the_rows() -> None:

@@ -278,9 +278,9 @@ def taught_facts(
         warnings: Warnings shown during the run.
         seed: Seed of the run.
     """
-    if taught.judged is None:
+    if taught.evaluated is None:
         raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
-    tested, report = EvaluationRows(*taught.judged), taught.report
+    tested, report = EvaluationRows(*taught.evaluated), taught.report
     methods = (
         MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
         MethodFacts(STUDENT, "taught", "none", 0.0),

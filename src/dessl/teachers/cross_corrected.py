@@ -176,8 +176,8 @@ def student_targets(
         rows = (drawn == place).nonzero().flatten()
         believed = network_log_p(networks.pairs[other, fold].network, x_unlabelled[rows])
         taken = tuple(one.taken(rows) for one in answers)
-        heard = gold.log_answers_to(taken, len(rows), {fold, other})
-        on_rest[rows] = correction(believed, heard).exp()
+        teacher_answers = gold.log_answers_to(taken, len(rows), {fold, other})
+        on_rest[rows] = correction(believed, teacher_answers).exp()
     return StudentTargets(on_gold.float(), on_rest.float())
 
 
@@ -198,8 +198,8 @@ def fold_corrections(networks: CompleteCase, *, matrix: bool) -> tuple[Correctio
     gold, corrections = networks.gold, []
     for fold in range(FOLDS):
         rows = gold.outside(fold)
-        log_p, heard = networks.out_of_fold_without(fold), gold.log_answers({fold})
+        log_p, teacher_answers = networks.out_of_fold_without(fold), gold.log_answers({fold})
         corrections.append(
-            fitted_correction(log_p[rows], heard[:, rows], gold.y[rows], matrix=matrix)
+            fitted_correction(log_p[rows], teacher_answers[:, rows], gold.y[rows], matrix=matrix)
         )
     return tuple(corrections)

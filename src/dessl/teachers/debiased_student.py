@@ -78,12 +78,17 @@ def debiased_lessons(
     """
     gold, lessons, lams = school.networks.gold, [], []
     said = torch.stack([one.probabilities for one in gold.answers])
-    heard = torch.stack([one.probabilities for one in school.heard(school.pool_rows)])
+    teacher_answers = torch.stack(
+        [one.probabilities for one in school.answers_for(school.pool_rows)]
+    )
     for fold in range(FOLDS):
         rows = gold.outside(fold)
         if corrected is not None:
             lesson = corrected[fold]
-            heard, said = _table(lesson.targets)[None], _table(lesson.targets_labelled)[None]
+            teacher_answers, said = (
+                _table(lesson.targets)[None],
+                _table(lesson.targets_labelled)[None],
+            )
         p = school.networks.out_of_fold_without(fold)[rows].exp()
         if lam is None:
             n_unlabelled = len(school.x_pool)
@@ -91,7 +96,9 @@ def debiased_lessons(
         else:
             its = torch.full((len(said),), _checks.number("lam", lam, low=0) / len(said)).double()
         share = (its / its.sum() if its.sum() > 0 else torch.full_like(its, 1 / len(its))).float()
-        on_rest, on_gold = (torch.einsum("m,mnc->nc", share, part) for part in (heard, said))
+        on_rest, on_gold = (
+            torch.einsum("m,mnc->nc", share, part) for part in (teacher_answers, said)
+        )
         lam_of_all = float(its.sum())
         held_out = gold.inside(fold)
         lessons.append(Lesson(rows, held_out, on_rest, on_gold, lam_of_all, "debiased"))

@@ -143,17 +143,17 @@ def pooled(
         seed: Seed of the trees and of the draw of unlabelled rows.
     """
     columns = columns or as_columns
-    rows = _judged_rows(data, folds, anchor_oof, groups, columns, seed)
-    judged = rows.judged
-    if int(judged.sum()) < FEWEST_LABELS:
+    rows = _evaluated_rows(data, folds, anchor_oof, groups, columns, seed)
+    evaluated = rows.evaluated
+    if int(evaluated.sum()) < FEWEST_LABELS:
         alone = PoolWeights({ANCHOR: 1.0}, {ANCHOR: 1.0}, ANCHOR)
         return Pooled(alone, {}, anchor_predict, columns, None)
     families = named_families(teachers, Space.of(rows.x, rows.x_u), seed)
     scores = _scores(families, rows, rows.x_u)
     without = _without_unlabelled(families, scores, rows)
-    y, labels = rows.y[judged], len(torch.unique(rows.groups[judged]))
+    y, labels = rows.y[evaluated], len(torch.unique(rows.groups[evaluated]))
     chosen = _chosen(scores, y, labels)
-    candidates = {ANCHOR: rows.anchor[judged]}
+    candidates = {ANCHOR: rows.anchor[evaluated]}
     candidates |= {name: scores[family][name] for family, name in chosen.items()}
     weights = fit_pool(candidates, y, n=labels)
     report = _report(candidates, weights, scores, without, rows, families)
@@ -163,7 +163,7 @@ def pooled(
 
 
 def _fitted(
-    families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: "_Judged"
+    families: Mapping[str, Sequence[Teacher]], weights: PoolWeights, rows: "_EvaluatedRows"
 ) -> dict[str, Teacher]:
     """Fit the candidates with a weight on all labels, and release what they shared."""
     teachers = [teacher for family in families.values() for teacher in family]
@@ -182,7 +182,7 @@ def _fitted(
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _EvaluatedRows:
     """Labelled rows, and which of them are used for training and for evaluation."""
 
     x: Tensor
@@ -195,18 +195,18 @@ class _Judged:
     trained: Tensor  # whether the final members are trained on a row
 
     @property
-    def judged(self) -> Tensor:
+    def evaluated(self) -> Tensor:
         return (self.folds >= 0) & torch.isfinite(self.anchor).all(1)
 
 
-def _judged_rows(
+def _evaluated_rows(
     data: SemiData,
     folds: Tensor,
     anchor: Tensor,
     groups: Tensor | None,
     columns: Predict,
     seed: int,
-) -> _Judged:
+) -> _EvaluatedRows:
     x, y = columns(data.x[data.labelled_rows]).cpu(), data.y[data.labelled_rows].cpu()
     x_u: Tensor | SomeRows = x[:0]
     if len(data.unlabelled_rows):  # rows on disk are not loaded at once
@@ -228,7 +228,7 @@ def _judged_rows(
             f"and ({len(y)}, {data.n_classes}); got {tuple(folds.shape)} and "
             f"{tuple(anchor.shape)}."
         )
-    return _Judged(x, y, x_u, data.n_classes, folds, anchor, groups, trained)
+    return _EvaluatedRows(x, y, x_u, data.n_classes, folds, anchor, groups, trained)
 
 
 def _seen(numbers: Tensor, seed: int) -> Tensor:
@@ -241,19 +241,19 @@ def _seen(numbers: Tensor, seed: int) -> Tensor:
 
 
 def _scores(
-    families: Mapping[str, Sequence[Teacher]], rows: _Judged, x_u: Tensor | SomeRows
+    families: Mapping[str, Sequence[Teacher]], rows: _EvaluatedRows, x_u: Tensor | SomeRows
 ) -> dict[str, dict[str, Tensor]]:
     """Out-of-fold log-probabilities of the evaluated rows, by family and candidate."""
     found = {}
     for family, teachers in families.items():
         with doing(f"pool, {family}", POOL_PARTS):
             each = each_out_of_fold(teachers, rows.x, rows.y, x_u, rows.folds, rows.n_classes)
-        found[family] = {name: log_p[rows.judged] for name, log_p in each.items()}
+        found[family] = {name: log_p[rows.evaluated] for name, log_p in each.items()}
     return found
 
 
 def _without_unlabelled(
-    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: _Judged
+    families: Mapping[str, Sequence[Teacher]], scores: Scores, rows: _EvaluatedRows
 ) -> Scores:
     """The same from labelled rows alone, recomputed only for teachers that use unlabelled rows."""
     if not len(rows.x_u):
@@ -271,11 +271,11 @@ def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
     return {family: best_of(candidates, y, n) for family, candidates in scores.items()}
 
 
-def _judged_losses(scores: Scores, rows: _Judged) -> Tensor:
+def _evaluated_losses(scores: Scores, rows: _EvaluatedRows) -> Tensor:
     """Losses of the evaluated rows by pools that were chosen and fitted without their fold."""
-    judged = rows.judged
-    y, anchor, groups = rows.y[judged], rows.anchor[judged], rows.groups[judged]
-    turns = rows.folds[judged]
+    evaluated = rows.evaluated
+    y, anchor, groups = rows.y[evaluated], rows.anchor[evaluated], rows.groups[evaluated]
+    turns = rows.folds[evaluated]
     if len(torch.unique(turns)) < 2:
         turns = torch.unique(groups, return_inverse=True)[1] % TURNS
     found = torch.empty(len(y), dtype=torch.float64)
@@ -296,10 +296,10 @@ def _report(
     weights: PoolWeights,
     scores: Scores,
     without: Scores,
-    rows: _Judged,
+    rows: _EvaluatedRows,
     families: Mapping[str, Sequence[Teacher]],
 ) -> PoolReport:
-    y, groups = rows.y[rows.judged], rows.groups[rows.judged]
+    y, groups = rows.y[rows.evaluated], rows.groups[rows.evaluated]
     using = {
         teacher.name: getattr(teacher, "uses_unlabelled", True)
         for teachers in families.values()
@@ -316,8 +316,8 @@ def _report(
         )
         for name, loss in alone.items()
     )
-    both = _judged_losses(scores, rows)
-    labelled = both if without is scores else _judged_losses(without, rows)
+    both = _evaluated_losses(scores, rows)
+    labelled = both if without is scores else _evaluated_losses(without, rows)
     return PoolReport(
         n=len(torch.unique(groups)),
         members=members,

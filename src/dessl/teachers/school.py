@@ -32,8 +32,8 @@ from dessl.training.progress import doing
 
 FEWEST_GOLD = 10
 FEWEST_UNLABELLED = 10
-JUDGED_SHARE = 0.1  # share of unlabelled rows kept out of training, for an unbiased accuracy
-MOST_JUDGED = 20_000
+EVALUATED_SHARE = 0.1  # share of unlabelled rows kept out of training, for an unbiased accuracy
+MOST_EVALUATED = 20_000
 IMITATORS = 2  # networks that imitate one teacher
 IMITATION = 3.0  # weight of soft answers against drawn ones: a row counts the same in both streams
 
@@ -56,8 +56,8 @@ class School:
     gold_y: Tensor
     x_pool: Tensor  # standardised unlabelled rows for students
     pool_rows: Tensor
-    x_judged: Tensor  # those kept out of training
-    judged_rows: Tensor
+    x_evaluation: Tensor  # those kept out of training
+    evaluation_rows: Tensor
     space: Space
     setting: NetworkSetting
     seed: int
@@ -93,8 +93,8 @@ class School:
         space = Space.of(data.x)
         generator = torch.Generator().manual_seed(seed)
         order = data.unlabelled_rows[torch.randperm(len(data.unlabelled_rows), generator=generator)]
-        judged = max(1, min(MOST_JUDGED, round(JUDGED_SHARE * len(order))))
-        pool = order[judged : judged + setting.most_rows(data.x.shape[1])]
+        evaluated = max(1, min(MOST_EVALUATED, round(EVALUATED_SHARE * len(order))))
+        pool = order[evaluated : evaluated + setting.most_rows(data.x.shape[1])]
         with doing("gold-only networks"):
             networks = complete_case(
                 space(data.x[gold]),
@@ -105,11 +105,11 @@ class School:
                 seed=seed,
                 out=None if out is None else out / "gold-only",
             )
-        rest, seen = (space(data.x[rows]) for rows in (pool, order[:judged]))
-        parts = (read, gold, y, rest, pool, seen, order[:judged], space)
+        rest, seen = (space(data.x[rows]) for rows in (pool, order[:evaluated]))
+        parts = (read, gold, y, rest, pool, seen, order[:evaluated], space)
         return cls(*parts, setting, seed, data.class_names, data.n_unlabelled, networks, out)
 
-    def heard(self, rows: Tensor) -> tuple[Answers, ...]:
+    def answers_for(self, rows: Tensor) -> tuple[Answers, ...]:
         """All teachers' answers to some rows of the data."""
         return tuple(one.taken(rows) for one in self.answers)
 
@@ -122,10 +122,10 @@ class School:
         """
         networks = self.networks if answers else self.networks.without_answers()
         gold, generator = networks.gold, torch.Generator().manual_seed(self.seed + 1)
-        heard = self.heard(self.pool_rows) if answers else ()
+        teacher_answers = self.answers_for(self.pool_rows) if answers else ()
         found = []
         for fold in range(FOLDS):
-            targets = student_targets(networks, fold, self.x_pool, heard, generator)
+            targets = student_targets(networks, fold, self.x_pool, teacher_answers, generator)
             rows = (gold.outside(fold), gold.inside(fold))
             found.append(Lesson(*rows, targets.unlabelled, targets.gold, risk="ssl"))
         return found
@@ -154,7 +154,7 @@ class School:
                 seed=self.seed + 200 + IMITATORS * number,
                 out=None if self.out is None else self.out / f"imitators-{number}",
             )
-            for number, one in enumerate(self.heard(self.pool_rows))
+            for number, one in enumerate(self.answers_for(self.pool_rows))
         ]
 
     def members(self, fold: int, parts: Parts, rows: Tensor | None = None) -> Tensor:
@@ -170,15 +170,18 @@ class School:
         trained = [self.networks.singles[fold], *(kind[fold] for kind in parts.students)]
         if rows is None:
             its = gold.inside(fold)
-            x, heard = gold.x[its], tuple(one.taken(its) for one in gold.answers)
+            x, teacher_answers = gold.x[its], tuple(one.taken(its) for one in gold.answers)
             found = [one.held_out for one in trained]
         else:
-            x, heard = self.x_judged[rows], self.heard(self.judged_rows[rows])
+            x, teacher_answers = (
+                self.x_evaluation[rows],
+                self.answers_for(self.evaluation_rows[rows]),
+            )
             found = [network_log_p(one.network, x) for one in trained]
         cc = found[0]
         found += [ensemble_log_p(pair, x) for pair in parts.imitators]
         if parts.corrections:
-            said = gold.log_answers_to(heard, len(x), {fold})
+            said = gold.log_answers_to(teacher_answers, len(x), {fold})
             found += [kind[fold](cc, said) for kind in parts.corrections]
         return torch.stack(found)
 
@@ -194,7 +197,7 @@ class School:
         A mean of five networks would be more confident than the network that predicts a gold row.
         """
         generator = torch.Generator().manual_seed(self.seed + 2)
-        folds = torch.randint(FOLDS, (len(self.judged_rows),), generator=generator)
+        folds = torch.randint(FOLDS, (len(self.evaluation_rows),), generator=generator)
         rows = [(folds == fold).nonzero().flatten() for fold in range(FOLDS)]
         found = [self.members(fold, parts, its) for fold, its in enumerate(rows)]
         return torch.cat(found, dim=1)[:, torch.cat(rows).argsort()], folds

@@ -33,7 +33,7 @@ from dessl.teachers.debiased_student import debiased_lessons
 from dessl.teachers.fold_networks import NetworkSetting, Trained
 from dessl.teachers.pool import least_cross_entropy, losses
 from dessl.teachers.school import Parts, School
-from dessl.teachers.taught import Judged, Listening, Taught
+from dessl.teachers.taught import Evaluated, Listening, Taught
 from dessl.teachers.taught_report import Choice, Interval, TaughtReport, TeacherQuality, passes
 from dessl.training.progress import doing
 from dessl.training.threads import one_thread
@@ -113,12 +113,12 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
         imitators = school.imitators()
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
-    student, rows = judged(school, Parts(kinds, imitators, (), names))
+    student, rows = evaluated(school, Parts(kinds, imitators, (), names))
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
-        with_answers, _ = judged(school, Parts(kinds, (), (full, plain), names))
+        with_answers, _ = evaluated(school, Parts(kinds, (), (full, plain), names))
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
@@ -145,7 +145,7 @@ def students_of(school: School) -> dict[str, list[Trained]]:
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
+def evaluated(school: School, parts: Parts) -> tuple[Choice, Evaluated]:
     """Pool the members with and without the answers; return what gold rows decide, and why."""
     gold, logs = school.networks.gold, school.out_of_fold(parts)
     ways = (1, WITHOUT, len(logs))  # numbers of members: gold only, without answers, all
@@ -183,7 +183,7 @@ def judged(school: School, parts: Parts) -> tuple[Choice, Judged]:
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
     y = torch.cat([gold.y, gold.y.new_full((len(folds),), MISSING)])
-    return choice, Judged(y, without, taught)
+    return choice, Evaluated(y, without, taught)
 
 
 def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:
@@ -198,11 +198,11 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     there = answers.answered
     gold = school.gold_rows[there[school.gold_rows]]
     y = school.gold_y[there[school.gold_rows]]
-    rest = school.judged_rows[there[school.judged_rows]]
-    said, heard = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
+    rest = school.evaluation_rows[there[school.evaluation_rows]]
+    said, teacher_answers = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
     accuracy = None
     if len(gold) >= 3:
-        found = estimate_metric("accuracy", said, y, heard if len(rest) else None)
+        found = estimate_metric("accuracy", said, y, teacher_answers if len(rest) else None)
         accuracy = Interval(found.value, found.low, found.high)
     soft = not answers.is_hard and len(gold) >= 3
     return TeacherQuality(

@@ -36,7 +36,7 @@ class Listening:
     confusions: tuple[Tensor | None, ...]
 
 
-class Judged(NamedTuple):
+class Evaluated(NamedTuple):
     """Log-probabilities of rows that their networks have not seen.
 
     Attributes:
@@ -64,7 +64,7 @@ class Taught:
             fold, kind after kind; ``"imitators"``, two per teacher.
         listening: The parts that use answers at prediction time; None if not requested.
         report: The findings and the decision.
-        judged: Evaluation rows for reports; None after loading.
+        evaluated: Evaluation rows for reports; None after loading.
     """
 
     class_names: tuple[str, ...]
@@ -73,7 +73,7 @@ class Taught:
     networks: Mapping[str, Sequence[nn.Module]]
     listening: Listening | None
     report: TaughtReport
-    judged: Judged | None = None
+    evaluated: Evaluated | None = None
 
     def predict_log_proba(self, x: ArrayLike, answers: Any = None) -> Tensor:
         """Return log-probabilities (n, classes), float64.
@@ -96,8 +96,8 @@ class Taught:
             choice = self.report.with_answers
         if not any(choice.used[1:]) and choice.used[0] == 1:
             return cc
-        heard = answers if choice is self.report.with_answers else None
-        members = [cc, *self._others(rows, gold, heard)]
+        teacher_answers = answers if choice is self.report.with_answers else None
+        members = [cc, *self._others(rows, gold, teacher_answers)]
         weights = torch.tensor(choice.used, dtype=torch.float64)
         return torch.einsum("m,mnc->nc", weights, torch.stack(members)).log_softmax(-1)
 
@@ -115,7 +115,7 @@ class Taught:
                 f"training; got {len(read)}."
             )
         tables = self.listening.confusions
-        heard = [
+        teacher_answers = [
             torch.stack(
                 [
                     centred_log(one.calibrated(None if table is None else table[fold]))
@@ -126,7 +126,7 @@ class Taught:
         ]
         both = (self.listening.full, self.listening.plain)
         corrected = [
-            torch.stack([c(p, q) for c, p, q in zip(kind, gold, heard, strict=True)])
+            torch.stack([c(p, q) for c, p, q in zip(kind, gold, teacher_answers, strict=True)])
             for kind in both
         ]
         return [*students, *(part.mean(0).log_softmax(-1) for part in corrected)]
