@@ -66,25 +66,33 @@ def measured(name: str, n: int, draw: int, device: str, steps: int | None = None
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each set, number of labels and device."""
+    """A line for each set, number of labels and device; differences are paired over draws."""
     grouped: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
         grouped[record["set"], record["labels"], record["device"]].append(record)
-    lines = ["| set | labels | device | runs | accuracy, % | complete case, % | cross-entropy | "]
-    lines[0] += "complete case | mirrors | seconds |"
-    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|"]
+    lines = ["| set | labels | device | runs | accuracy, % | complete case, % | accuracy gained | "]
+    lines[0] += "cross-entropy | complete case | cross-entropy added | mirrors | seconds |"
+    lines += ["|---|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for (name, labels, device), its in sorted(grouped.items()):
         cells = [name, f"{labels:,}", device, str(len(its))]
         for metric, scale, digits in (("accuracy", 100, 1), ("cross_entropy", 1, 3)):
-            for method in ("default", "complete case"):
-                values = [scale * record["scores"][method][metric] for record in its]
-                spread = f" ± {mean_interval(values).half_width:.{digits}f}" if its[1:] else ""
-                cells += [f"{sum(values) / len(values):.{digits}f}{spread}"]
+            ours, theirs = (
+                [scale * record["scores"][method][metric] for record in its]
+                for method in ("default", "complete case")
+            )
+            cells += [spread(ours, digits), spread(theirs, digits)]
+            cells += [spread([a - b for a, b in zip(ours, theirs, strict=True)], digits, "+")]
         shown = sum("are shown" in (record["mirrors"] or "") for record in its)
         seconds = sum(record["seconds"] for record in its) / len(its)
         cells += [f"{shown} of {len(its)}", f"{seconds:.0f}"]
         lines += [f"| {' | '.join(cells)} |"]
     return "\n".join(lines) + "\n"
+
+
+def spread(values: Sequence[float], digits: int, sign: str = "") -> str:
+    """A mean with its 95 % interval, where there are two values or more."""
+    half = f" ± {mean_interval(values).half_width:.{digits}f}" if len(values) > 1 else ""
+    return f"{sum(values) / len(values):{sign}.{digits}f}{half}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

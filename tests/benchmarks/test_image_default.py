@@ -17,6 +17,7 @@ def test_the_table_has_a_line_for_each_set_and_device(
         {**one, "device": "cpu", "mirrors": None},
     ]
     lines = default.table(records).splitlines()
-    assert lines[2] == "| cifar10 | 250 | cpu | 1 | 90.0 | 50.0 | 0.300 | 1.200 | 0 of 1 | 60 |"
-    assert lines[3].startswith("| cifar10 | 250 | cuda | 2 | 90.0 ± 0.0 | 50.0 ± 0.0 |")
+    cells = "90.0 | 50.0 | +40.0 | 0.300 | 1.200 | -0.900"
+    assert lines[2] == f"| cifar10 | 250 | cpu | 1 | {cells} | 0 of 1 | 60 |"
+    assert lines[3].startswith("| cifar10 | 250 | cuda | 2 | 90.0 ± 0.0 | 50.0 ± 0.0 | +40.0 ± 0.0")
     assert "| 1 of 2 | 60 |" in lines[3]

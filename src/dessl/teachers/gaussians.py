@@ -65,7 +65,7 @@ class Gaussians:
     ) -> None:
         self.covariance: Covariance = covariance
         self.mass = mass
-        self.name = f"gaussians {covariance} {'all rows' if math.isinf(mass) else f'u={mass:g}'}"
+        self.name = f"gaussians {covariance}" + ("" if math.isinf(mass) else f" mass={mass:g}")
         self._given = space
         self._space: Space | None = None
 
