@@ -148,17 +148,21 @@ class LinearMember(nn.Module):
 
     def scores(self, features: Tensor) -> Tensor:
         """Return log-probabilities by the weights."""
+        return self.classes.log_p(self.log_odds(features))
+
+    def log_odds(self, features: Tensor) -> Tensor:
+        """Return them up to a constant of each row, (n, classes seen)."""
         weights = self.get_buffer("weights")
-        return self.classes.log_p(features @ weights[:-1] + weights[-1])
+        odds: Tensor = features @ weights[:-1] + weights[-1]
+        return odds
 
 
 class GaussiansMember(LinearMember):
     """Gaussians of one shape, whose log-odds are linear until they are bounded."""
 
-    def scores(self, features: Tensor) -> Tensor:
-        """Return log-probabilities by the weights."""
-        weights = self.get_buffer("weights")
-        return self.classes.log_p(bounded(features @ weights[:-1] + weights[-1]))
+    def log_odds(self, features: Tensor) -> Tensor:
+        """Return them bounded."""
+        return bounded(super().log_odds(features))
 
 
 class KernelMember(LinearMember):

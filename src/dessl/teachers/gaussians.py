@@ -71,8 +71,7 @@ class Gaussians:
 
     def fit(self, x_l: Tensor, y_l: Tensor, x_u: Tensor | SomeRows, n_classes: int) -> Self:
         """Fit to labelled rows and at most 20,000 unlabelled ones, evenly spaced."""
-        some = _some(x_u)
-        rows = checked_rows(x_l, y_l, some, n_classes)
+        rows = checked_rows(x_l, y_l, _some(x_u), n_classes)
         self._space = self._given or Space.of(rows.x_l, rows.x_u)
         z_l, z_u = (self._space(part).double() for part in (rows.x_l, rows.x_u))
         self._classes = Classes.of(rows.y_l, n_classes)
@@ -129,11 +128,11 @@ class Gaussians:
         share = one_hot(torch.unique(y, return_inverse=True)[1]).double()
         weight = min(1.0, self.mass * len(z_l) / max(1, len(z_u)))
         seen = _Moments.of(z_l, share)
+        clouds = _clouds(seen, self.covariance)
         if not len(z_u) or not weight:
-            return _clouds(seen, self.covariance).weights()
+            return clouds.weights()
         # What unlabelled rows add to the moments of z zᵀ does not depend on their classes.
         squares = seen.squares + weight * (z_u.T @ z_u)
-        clouds = _clouds(seen, self.covariance)
         for _ in range(MOST_STEPS):
             w, before = clouds.weights(), clouds.means
             share = weight * (z_u @ w[:-1] + w[-1]).softmax(1)
