@@ -68,6 +68,30 @@ def test_chances_by_x_are_estimated_out_of_fold_and_bounded() -> None:
     assert float(tight.values[data.labelled_rows].min()) == pytest.approx(share / 2)
 
 
+def test_labels_missing_at_random_get_nearly_equal_weights() -> None:
+    """50 columns of noise: the regression overfits, and calibration notices."""
+    generator = np.random.default_rng(1)
+    x, labelled = generator.normal(size=(1500, 50)), generator.random(1500) < 0.1
+    data = SemiData(torch.from_numpy(x).float(), np.where(labelled, x[:, 0] > 0, -1).astype(int))
+    found = propensity_from_x(data)
+    assert found.effective_labels > 0.97 * found.labels
+    assert float((1 / found.values[data.labelled_rows]).sum()) == pytest.approx(1500, rel=0.02)
+
+
+def test_weights_from_x_stand_for_all_rows() -> None:
+    """Σ 1/π over labelled rows is the number of rows; a classifier that says 0 or 1 is no harm."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    generator = np.random.default_rng(2)
+    x = generator.normal(size=(3000, 4))
+    labelled = generator.random(3000) < 1 / (1 + np.exp(2 - x[:, 0]))
+    data = SemiData(torch.from_numpy(x).float(), np.where(labelled, x[:, 1] > 0, -1).astype(int))
+    for classifier in (None, DecisionTreeClassifier(random_state=0)):
+        found = propensity_from_x(data, classifier=classifier)
+        total = float((1 / found.values[data.labelled_rows]).sum())
+        assert total == pytest.approx(3000, rel=0.05)
+
+
 def test_a_classifier_of_the_user_s_own_is_used() -> None:
     from sklearn.naive_bayes import GaussianNB
 

@@ -25,6 +25,7 @@ from dessl.safety.class_test import class_test
 from dessl.safety.columns import columns_of
 from dessl.safety.two_samples import Floats, auc
 from dessl.teachers import FromClassifier, Linear, Teacher
+from dessl.teachers.linear import logistic_weights
 from dessl.teachers.pooling import as_columns
 from dessl.teachers.space import Space
 
@@ -155,7 +156,9 @@ def propensity_from_x(
         classifier: Your own classifier, with ``fit`` and ``predict_proba``, to predict from the
             columns which rows are labelled. Logistic regression if not given.
         most_weight: Largest weight of a label, as a multiple of the average.
-        seed: Seed of the five folds: a row's π comes from a model that was not fitted on it.
+        seed: Seed of the five folds: a row's π comes from a model that was not fitted on it. The
+            π of all rows are then calibrated by logistic regression on their log-odds: a model that
+            overfits would otherwise give too unequal weights, even to labels missing at random.
     """
     _check_both(data)
     rows = torch.cat([data.labelled_rows, data.unlabelled_rows]).cpu()
@@ -174,7 +177,7 @@ def propensity_from_x(
         own = copy.deepcopy(teacher).fit(values[~held], marks[~held], values[:0], 2)
         found[held] = own.predict_log_proba(values[held])[:, 1].exp()
     everywhere = torch.full((len(data),), torch.nan, dtype=torch.float64)
-    everywhere[rows] = found
+    everywhere[rows] = _calibrated(found, marks)
     known, unknown = found[: data.n_labelled].numpy(), found[data.n_labelled :].numpy()
     return _bounded(
         data,
@@ -331,6 +334,20 @@ def _bounded(
         largest_weight=float(weights.max() / weights.mean()),
         **more,
     )
+
+
+def _calibrated(chances: Tensor, labelled: Tensor) -> Tensor:
+    """Calibrate out-of-fold chances (n,); all are equal if they do not predict ``labelled``.
+
+    >>> _calibrated(torch.tensor([0.9, 0.9, 0.9, 0.1, 0.1, 0.1]), torch.tensor([0, 1, 0, 1, 0, 0]))
+    tensor([0.3333, 0.3333, 0.3333, 0.3333, 0.3333, 0.3333], dtype=torch.float64)
+    """
+    odds = torch.logit(chances.double(), eps=1 / (len(chances) + 2))
+    weights = logistic_weights(odds[:, None], labelled, STRENGTH)
+    slope, intercept = (weights[:, 1] - weights[:, 0]).tolist()
+    if slope <= 0:
+        return labelled.double().mean().expand(len(chances))
+    return torch.sigmoid(slope * odds + intercept)
 
 
 def _columns(data: SemiData, rows: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ def test_ordinary_noise_does_not_pass_its_tail_on() -> None:
     none = Proxies(torch.zeros(5000).double(), torch.zeros(3, 5000).double())
 
     def share(loss: torch.Tensor) -> float:
-        return _rare_share(fitted(Sample(loss, none, none)))
+        return _rare_share(fitted(Sample(loss, none, none)).scaled_residuals)
 
     assert share(jumps) == pytest.approx(1, abs=0.03)
     assert share(jumps + noise) == pytest.approx(2 / 3, abs=0.05)

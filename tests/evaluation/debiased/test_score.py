@@ -106,3 +106,24 @@ def test_intervals_of_a_rarely_wrong_model_miss_as_often_as_they_say() -> None:
         )
         missed += not estimate.low <= truth <= estimate.high
     assert missed / 600 == pytest.approx(0.1, abs=0.03)
+
+
+def weighted_brier(confidence: float, alternative: str = "two-sided") -> tuple[float, float]:
+    """Two heavy rows of 120 are wrong: samples without any such row are common."""
+    p = np.tile([0.9, 0.1], (120, 1))
+    y = (np.arange(120) < 2).astype(int)
+    chances = np.where(np.arange(120) < 12, 0.03, 0.3)
+    found = estimate_metric(
+        "brier", p, y, np.tile([0.9, 0.1], (880, 1)), propensity=chances,
+        confidence=confidence, alternative=alternative, check_shift=False,
+    )  # fmt: skip
+    return found.low, found.high
+
+
+def test_a_weighted_bound_gets_the_tail_of_one_that_cannot_miss_from_95_percent_up() -> None:
+    for confidence, shared in ((0.9, False), (0.95, True), (0.99, True)):
+        low, high = weighted_brier(confidence)
+        one_sided = weighted_brier((1 + confidence) / 2, "larger")[0]
+        assert (low > one_sided) == shared
+        assert high == pytest.approx(weighted_brier((1 + confidence) / 2, "smaller")[1])
+    assert weighted_brier(0.95)[0] <= weighted_brier(0.9)[0]  # nested

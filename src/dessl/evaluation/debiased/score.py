@@ -55,7 +55,9 @@ much ordinary noise. θ̂ then deviates from θ for reasons that do not change V
 the labelled rows' share of θ̂'s variance goes with a larger V(θ), so γ of the lower bound is
 multiplied by that share. And ordinary noise misses on both sides: a jump of size j with rate ν adds
 νj², νj³ and νj⁴ to the moments, so (Σ r³)²/(Σ r² Σ r⁴) is the share of V(r) that is due to jumps,
-and only that share of the other tail's probability is passed on.
+and only that share of the other tail's probability is passed on. With weights, which spread the
+sizes of jumps, the same holds with c for r, but from a confidence of 95 % only: below that, the
+other bound can miss, and how many jumps are expected is estimated too roughly to tell when.
 """
 
 import math
@@ -73,7 +75,8 @@ UNSEEN_SLOPE = 0.5  # assumed slope where there are no labelled rows, as a fract
 IMAGINED_WEIGHTED = 0.15  # pseudo-rows per labelled row if rows have weights
 LOWER_SKEW = 0.75  # fraction of the skewness shift applied to a lower bound, L not 0 or 1
 SHORT_SKEW = 0.5  # the same if rows have weights, which make the large losses fewer
-LARGEST_TAIL = 0.15  # of one bound; with a larger one, a single count matters
+LARGEST_TAIL = 0.15  # of one bound; with a larger one, a single count matters,
+LARGEST_WEIGHTED = 0.05  # or a single heavy row
 FEW_LABELS = 50  # with fewer, V(r) of 0–1 losses is too uncertain for a normal quantile
 ROUNDING = 1e-12  # fraction of a squared loss that may be rounding
 
@@ -205,12 +208,16 @@ def _weighted_bounds(fit: Fit, sample: Sample, metric: Metric, tail: Tail) -> Bo
         moved = _moved(fit)
         own = float((moved**3).sum() / moved.square().sum())
         gamma = long.gamma if own * long.gamma > 0 else own
-        short = long._replace(gamma=gamma, skew=SHORT_SKEW)
+        short = long._replace(gamma=gamma, skew=SHORT_SKEW, rare=_rare_share(moved))
     below, above = (short, long) if long.gamma >= 0 else (long, short)
     below, above = below._replace(sign=-1), above._replace(sign=1)
     if p > 0.5:
         return Bounds(fit.value + above.at(1 - p), fit.value + below.at(1 - p))
-    return Bounds(fit.value + below.at(p), fit.value + above.at(p))
+    sharing = tail.low and tail.high and not metric.binary
+    low, high = (
+        _shared(side, p, LARGEST_WEIGHTED) if sharing else side.at(p) for side in (below, above)
+    )
+    return Bounds(fit.value + low, fit.value + high)
 
 
 def _logit_bounds(fit: Fit, sample: Sample, tail: Tail) -> Bounds | None:
@@ -243,7 +250,7 @@ def _most_unseen(probability: float, labels: float) -> float:
     return -math.expm1(math.log(probability) / labels)
 
 
-def _shared(side: _Side, probability: float) -> float:
+def _shared(side: _Side, probability: float, largest: float = LARGEST_TAIL) -> float:
     """Return one of two bounds whose tails have this probability each.
 
     For θ that the other bound cannot miss, this one may miss with the probability of both tails,
@@ -253,8 +260,8 @@ def _shared(side: _Side, probability: float) -> float:
     """
     own = side.at(probability)
     both_tails = (1 + side.share * side.rare) * probability
-    # Not if the rare losses are on this side, nor for confidences so low that one count matters.
-    if side.long or side.gamma == 0 or both_tails > LARGEST_TAIL:
+    # Not if the rare losses are on this side, nor for confidences so low that one row matters.
+    if side.long or side.gamma == 0 or both_tails > largest:
         return own
     turn, both = side.turn(probability), side.at(both_tails)
     return side.sign * max(side.sign * both, min(side.sign * own, side.sign * turn))
@@ -279,7 +286,7 @@ def _sides(fit: Fit, sample: Sample, metric: Metric, centre: float) -> tuple[_Si
     v = fit.leverage_variance + (UNSEEN_SLOPE * (1 - fit.lam)) ** 2 * unseen
     below = _Side(-1, m, extra, v, min(own, growth), 0.0, LOWER_SKEW)
     if metric.heavy:
-        rare = _rare_share(fit)
+        rare = _rare_share(fit.scaled_residuals)
         below = below._replace(gamma=below.share * below.gamma, rare=rare)
     return below, below._replace(sign=1, gamma=growth, skew=1.0, degrees=max(1.0, m - 2))
 
@@ -327,7 +334,7 @@ def _growth(fit: Fit, sample: Sample) -> tuple[float, float]:
     return own, (cubes + third) / (squares + second) if squares + second else 0.0
 
 
-def _rare_share(fit: Fit) -> float:
+def _rare_share(residuals: Tensor) -> float:
     """(Σ r³)²/(Σ r² Σ r⁴), 1 if all of V(r) comes from losses of one size."""
-    second, third, fourth = (float((fit.scaled_residuals**k).sum()) for k in (2, 3, 4))
+    second, third, fourth = (float((residuals**k).sum()) for k in (2, 3, 4))
     return third**2 / (second * fourth) if second * fourth else 1.0
