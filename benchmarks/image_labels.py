@@ -13,10 +13,12 @@ DeFixMatch*, smooth debiased, every probability in H mixed with 10 % of the unif
 DeFixMatch, smooth  L on both views, λ = 1, smoothed likewise
 DeFreeMatch         debiased, with an adaptive threshold per class, λ = ½
 
-Writes one JSON file per run in --runs; a run that already has its file is skipped. Runs go draw by
-draw, the middle numbers of labels first; with --part 0/2 and 1/2 two processes share the work.
+Writes one JSON file per run in --runs; a run that already has its file, or is in
+results/image_labels.json, is skipped. Runs go draw by draw, the middle numbers of labels first;
+with --part 0/2 and 1/2 two processes share the work. --collect adds the runs to the results.
 
     PYTHONPATH=src python benchmarks/image_labels.py --device cuda --runs RUNS --minutes 9
+    PYTHONPATH=src python benchmarks/image_labels.py --runs RUNS --collect
     PYTHONPATH=src python benchmarks/image_labels.py --smoke     # a tiny run of each, anywhere
 """
 
@@ -25,7 +27,7 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -49,6 +51,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "wrn_28_2": {"name": "wrn_28_2"},
 }
 EPSILON, TAU = 0.1, 0.95
+RESULTS = Path(__file__).parent / "results" / "image_labels.json"
 KEPT = ("accuracy", "worst_class_accuracy", "cross_entropy", "brier", "ece")
 Views = Mapping[str, Any]
 
@@ -187,7 +190,22 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
             cells += [spread([100 * one["accuracy"] for one in ended], 1)]
             cells += [spread([one[metric] for one in ended], 3) for metric in KEPT[2:4]]
             lines += [f"| {' | '.join(cells)} | {len(its) - len(ended)} of {len(its)} |"]
+        lines += ["", *differences(forms)]
     return "\n".join(lines) + "\n"
+
+
+def differences(forms: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """DeFixMatch minus each other form, paired over the draws that both have."""
+    accuracy = {
+        key: {one["draw"]: 100 * one["metrics"]["accuracy"] for one in its if not one["diverged"]}
+        for key, its in forms.items()
+    }
+    ours = accuracy.get("de_fixmatch", {})
+    for key in (key for key in FORMS if key in accuracy and key != "de_fixmatch"):
+        both = sorted(ours.keys() & accuracy[key].keys())
+        if both:
+            found = spread([ours[draw] - accuracy[key][draw] for draw in both], 1)
+            yield f"- accuracy of DeFixMatch minus {FORMS[key].title}: {found} ({len(both)} draws)"
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -204,7 +222,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="a tiny run of each form")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--runs", type=Path, help="folder with one file per run")
-    parser.add_argument("--out", type=Path, help="Markdown file of the table")
+    parser.add_argument("--collect", action="store_true", help="train nothing, write the results")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start none later")
     parser.add_argument("--part", default="0/1", help="which share of the runs: 0/2, 1/2")
     parser.add_argument("--steps", type=int, default=STEPS)
@@ -219,23 +237,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Train what has no file yet, then print all that there is."""
     options = arguments(argv)
     end = time.monotonic() + 60 * options.minutes
+    earlier = {} if options.smoke else read_results()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.runs or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        for run in runs_of(options):
-            if (folder / run.file).exists() or time.monotonic() >= end:
+        for run in [] if options.collect else runs_of(options):
+            done = run.file in earlier or (folder / run.file).exists()
+            if done or time.monotonic() >= end:
                 continue
             found = measured(run, options)
             write_whole(folder / run.file, json.dumps(found) + "\n")
             said = found["metrics"]["accuracy"] if not found["diverged"] else "diverged"
             print(f"{run.file} {said} {found['seconds']:.0f} s", flush=True)
-        records = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-    text = table(records)
+        added = {file.name: json.loads(file.read_text()) for file in folder.glob("*.json")}
+    records = dict(sorted((earlier | added).items()))
+    text = table(list(records.values()))
     print(text)
-    if options.out:
-        seconds = sum(record["seconds"] for record in records)
+    if options.collect:
+        lines = (f"{json.dumps(name)}: {json.dumps(found)}" for name, found in records.items())
+        write_whole(RESULTS, "{\n" + ",\n".join(lines) + "\n}\n")
+        seconds = sum(found["seconds"] for found in records.values())
         head = f"# FixMatch's family with few labels\n\n{len(records)} runs, {seconds:.0f} s.\n"
-        write_whole(options.out, head + text)
+        write_whole(RESULTS.with_suffix(".md"), head + text)
+
+
+def read_results() -> dict[str, Any]:
+    """The records that are committed, by file name."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
 
 
 if __name__ == "__main__":

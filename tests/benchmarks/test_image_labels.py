@@ -22,6 +22,17 @@ def test_the_table_has_each_draw_the_mean_and_what_diverged(labels: ModuleType) 
     text = labels.table(records)
     assert "| DeFixMatch | 80.0, 90.0 | 85.0 ± 63.5 | 0.500 ± 0.000 |" in text
     assert "| DeFixMatch*, bound |  |  |  |  | 1 of 1 |" in text
+    assert "minus" not in text
+
+
+def test_differences_are_paired_over_draws(labels: ModuleType) -> None:
+    pairs = [(0, 0.8, 0.7), (1, 0.9, 0.7), (2, 0.9, None)]
+    records = [
+        record(form, draw, value)
+        for draw, *values in pairs
+        for form, value in zip(("de_fixmatch", "fixmatch"), values, strict=True)
+    ]
+    assert "- accuracy of DeFixMatch minus FixMatch: 15.0 ± 63.5 (2 draws)" in labels.table(records)
 
 
 def test_two_processes_share_the_runs(labels: ModuleType) -> None:
@@ -34,12 +45,19 @@ def test_two_processes_share_the_runs(labels: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_is_measured_once(
-    labels: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_is_measured_once_and_collected(
+    labels: ModuleType,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = ["--smoke", "--forms", "smooth_star", "--runs", str(tmp_path)]
-    labels.main([*command, "--out", str(tmp_path / "table.md")])
+    monkeypatch.setattr(labels, "RESULTS", tmp_path / "results" / "found.json")
+    (tmp_path / "results").mkdir()
+    command = ["--smoke", "--forms", "smooth_star", "--runs", str(tmp_path / "runs")]
+    labels.main(command)
     assert "smooth_star-fast_cifar-40-0.json" in capsys.readouterr().out
-    assert "1 runs," in (tmp_path / "table.md").read_text()
     labels.main(command)
     assert "smooth_star-fast_cifar" not in capsys.readouterr().out
+    labels.main(["--runs", str(tmp_path / "runs"), "--collect"])
+    assert "1 runs," in (tmp_path / "results" / "found.md").read_text()
+    assert list(labels.read_results()) == ["smooth_star-fast_cifar-40-0.json"]
