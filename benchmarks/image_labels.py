@@ -178,7 +178,9 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for (name, labels), forms in sorted(grouped.items()):
         lines += [f"\n## {name}, {labels:,} labels\n"]
-        lines += ["| form | accuracy of each draw, % | mean | cross-entropy | Brier | diverged |"]
+        lines += [
+            "| form | accuracy of each draw, % | accuracy, % | cross-entropy | Brier | diverged |"
+        ]
         lines += ["|---|---|---:|---:|---:|---:|"]
         for key in FORMS:
             its = sorted(forms.get(key, []), key=lambda record: record["draw"])
@@ -190,7 +192,8 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
             cells += [spread([100 * one["accuracy"] for one in ended], 1)]
             cells += [spread([one[metric] for one in ended], 3) for metric in KEPT[2:4]]
             lines += [f"| {' | '.join(cells)} | {len(its) - len(ended)} of {len(its)} |"]
-        lines += ["", *differences(forms)]
+        if found := list(differences(forms)):
+            lines += ["", *found]
     return "\n".join(lines) + "\n"
 
 
