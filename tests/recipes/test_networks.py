@@ -247,7 +247,9 @@ def test_a_pool_that_held_out_labels_show_to_be_worse_is_left_out(
     def worse(*given: object) -> PooledPredictor:
         found = real(*given)
         report = dataclasses.replace(found.pool.report, total=Gain(-0.2, 0.03))
-        return PooledPredictor(found.networks, dataclasses.replace(found.pool, report=report))
+        compared = dataclasses.replace(found.pool.compared, difference=0.2, low=0.1, high=0.3)
+        pool = dataclasses.replace(found.pool, report=report, compared=compared)
+        return PooledPredictor(found.networks, pool)
 
     monkeypatch.setattr(module, "with_teachers", worse)
     data, _, _ = moons()

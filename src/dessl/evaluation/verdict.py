@@ -158,12 +158,14 @@ class Comparison:
         points = " points" if metric_named(metric).percent else ""
         direction = "higher" if higher_is_better(metric) else "lower"
         units = {OVER_SEEDS: "seeds", OVER_LABELS: "labels held out in training"}
+        about = "approximate " if self.test == OVER_LABELS else ""
         words = metric_named(metric).words
         words = f"the {words}" if words[0].isupper() else words
         method = f"the {self.method}" if self.method in ("pool", "student") else self.method
         return (
             f"{method} changed {words} by {estimate}{points} "
-            f"({100 * self.confidence:g} % interval {low} to {high}, {shown_p(self.p_value)}, "
+            f"({about}{100 * self.confidence:g} % interval {low} to {high}, "
+            f"{shown_p(self.p_value)}, "
             f"{self.n} {units.get(self.test, 'held-out labels')}; {direction} is better)"
         )
 

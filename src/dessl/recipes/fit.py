@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from dessl._html import card
 from dessl.data import SemiData
+from dessl.evaluation.debiased.compare import held_out_comparison
 from dessl.evaluation.metrics import predicted_logits
 from dessl.evaluation.metrics.vocabulary import interval_text, with_error
 from dessl.evaluation.verdict import OUTCOMES, Comparison, Verdict, no_verdict, not_used, verdict
@@ -19,6 +20,8 @@ from dessl.functional import cross_entropy
 from dessl.recipes.baseline import RESTARTS, Baseline, References, restarted
 from dessl.recipes.defaults import Architecture, Recipe
 from dessl.recipes.held_out import (
+    LEAST_LABELS,
+    METHOD,
     HeldOutCheck,
     HeldOutParts,
     held_out_check,
@@ -35,6 +38,7 @@ from dessl.recipes.predictor import PooledPredictor, Predictor
 from dessl.recipes.scaling import standardised_data
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import PoolReport
+from dessl.teachers.crossfit import first_of_groups
 from dessl.teachers.neighbours import EXACT_UP_TO
 from dessl.teachers.pooling import FEWEST_LABELS
 from dessl.theory import LambdaEstimate
@@ -96,9 +100,9 @@ class Fitted:
             return no_verdict(self.baseline.account)
         if self.model is self.complete_case:
             return not_used(self.account)
-        compared = None if self.check is None else self.check.comparison
-        if self.pool and not self.lam:  # otherwise its anchor is not the complete case
-            compared = _pool_comparison(self.pool)
+        compared = None if self.check is None else self.check.compared
+        if isinstance(self.model, PooledPredictor) and not self.lam:
+            compared = self.model.pool.compared  # its anchor is the complete case
         if compared is None:
             return Verdict("cannot tell yet", f"{OUTCOMES['cannot tell yet']}: {self.account}")
         found = verdict(compared)
@@ -358,10 +362,19 @@ def _check(
     recipe: Recipe,
 ) -> HeldOutCheck:
     y = torch.cat([part.validation.y for part in parts.data if part.validation is not None])
-    first, second = (
-        cross_entropy(_held_out_logits(results, parts, recipe), y) for results in (complete, ours)
+    logits = [_held_out_logits(results, parts, recipe) for results in (complete, ours)]
+    propensity = held_out_propensity(parts.data)
+    first, second = (cross_entropy(one, y) for one in logits)
+    check = held_out_check(first, second, parts.groups, propensity=propensity)
+    rows = first_of_groups(parts.groups.to(y.device))
+    if len(rows) < LEAST_LABELS:
+        return check
+    before, after = (one[rows].softmax(-1) for one in logits)
+    chances = None if propensity is None else propensity[rows]
+    compared = held_out_comparison(
+        METHOD, after, before, y[rows], splits=len(parts.data), propensity=chances
     )
-    return held_out_check(first, second, parts.groups, propensity=held_out_propensity(parts.data))
+    return dataclasses.replace(check, compared=compared)
 
 
 def _held_out_logits(results: Sequence[TrainResult], parts: HeldOutParts, recipe: Recipe) -> Tensor:

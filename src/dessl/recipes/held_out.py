@@ -39,6 +39,7 @@ class HeldOutCheck:
         with_unlabelled: Mean cross-entropy with the unlabelled rows.
         difference: Mean of the second minus the first; negative if unlabelled rows helped.
         standard_error: Standard error of the difference over the n labels.
+        compared: The difference of Brier scores, for a verdict; None with fewer than three labels.
     """
 
     n: int
@@ -46,6 +47,7 @@ class HeldOutCheck:
     with_unlabelled: float
     difference: float
     standard_error: float
+    compared: Comparison | None = None
 
     @property
     def helped(self) -> bool:
@@ -54,7 +56,7 @@ class HeldOutCheck:
 
     @property
     def comparison(self) -> Comparison:
-        """The difference with its t-interval, for a verdict; with one label there is no interval.
+        """The difference with its t-interval; with one label there is no interval.
 
         >>> HeldOutCheck(60, 0.546, 0.539, -0.007, 0.005).comparison.outcome()
         'cannot tell yet'

@@ -211,6 +211,7 @@ def with_teachers(
         teachers=recipe.teachers,
         columns=networks.features if recipe.strong else None,
         groups=parts.all_groups,
+        each_anchor=networks.each,
         seed=recipe.plan.seed,
     )
     # Every rank already has the networks: send only the rest.

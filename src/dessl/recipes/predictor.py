@@ -65,9 +65,16 @@ class Predictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Log-probabilities (n, classes) of raw rows."""
+        return self.doubted(log_probabilities(self._each(x).mean(0)))
+
+    @torch.no_grad()
+    def each(self, x: Tensor) -> Tensor:
+        """Log-probabilities (members, n, classes) of raw rows by each member alone."""
+        return self.doubted(self._each(x.to(self.mean.device)))
+
+    def _each(self, x: Tensor) -> Tensor:
         rows = self._seen(x)
-        log_p = torch.stack([log_probabilities(member(rows)) for member in self.members])
-        return self.doubted(log_probabilities(log_p.mean(0)))
+        return torch.stack([log_probabilities(member(rows)) for member in self.members])
 
     def doubted(self, log_p: Tensor) -> Tensor:
         """Mix log-probabilities (n, classes) with the uniform distribution, weighted by the doubt.

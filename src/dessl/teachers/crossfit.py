@@ -34,6 +34,18 @@ def stratified_folds(y: Tensor, *, folds: int = FOLDS, seed: int = 0) -> Tensor:
     return numbers
 
 
+def first_of_groups(groups: Tensor) -> Tensor:
+    """Return the first row of each group, for numbers (n,).
+
+    >>> first_of_groups(torch.tensor([5, 3, 5, 3, 9])).tolist()
+    [1, 0, 4]
+    """
+    present, number = torch.unique(groups, return_inverse=True)
+    rows = torch.arange(len(groups), device=groups.device)
+    first = torch.full_like(present, len(groups), dtype=torch.long)
+    return first.scatter_reduce(0, number, rows, "amin")
+
+
 def rows_for(teacher: Teacher, x_l: Tensor, x_u: Tensor | SomeRows) -> Tensor:
     """Return unlabelled rows in the form a teacher needs; none if it does not use them.
 

@@ -1,15 +1,17 @@
 """Fit a pool from data, folds and the networks' predictions; use it and save it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from dessl.data import SemiData
+from dessl.evaluation.debiased.compare import held_out_comparison
+from dessl.evaluation.verdict import Comparison
 from dessl.teachers.base import Saveable, State, Teacher
-from dessl.teachers.crossfit import each_out_of_fold, rows_for
+from dessl.teachers.crossfit import each_out_of_fold, first_of_groups, rows_for
 from dessl.teachers.families import DEFAULT, KINDS, named_families
 from dessl.teachers.graph import Graph
 from dessl.teachers.pool import ANCHOR, PoolWeights, best_of, fit_pool, losses
@@ -22,6 +24,7 @@ FEWEST_LABELS = 10  # held out; with fewer, no weights are fitted
 ROWS_AT_ONCE = 50_000  # rows predicted at a time
 MOST_UNLABELLED = 200_000  # seen by teachers: a graph's time grows faster than its rows
 TURNS = 5  # folds in which the weights are evaluated
+SPREAD_ROWS = 2000  # unlabelled rows on which networks are compared with their mean
 POOL_PARTS = 0.5  # time of one kind of teacher in units of a network's, for a progress bar
 
 Predict = Callable[[Tensor], Tensor]
@@ -39,6 +42,7 @@ class Pooled:
         columns: Function from rows of the data to the teachers' columns (n, d).
         report: Results on held-out labels; None if there were too few.
         on_features: Whether the columns are features of the anchor's network.
+        compared: The Brier score against the anchor's, on held-out labels; not saved.
     """
 
     weights: PoolWeights
@@ -47,6 +51,7 @@ class Pooled:
     columns: Predict
     report: PoolReport | None
     on_features: bool = False
+    compared: Comparison | None = None
 
     def predict_log_proba(self, x: Tensor) -> Tensor:
         """Return log-probabilities (n, classes), float64, for rows of the data."""
@@ -124,6 +129,7 @@ def pooled(
     teachers: Sequence[object] = DEFAULT,
     columns: Predict | None = None,
     groups: Tensor | None = None,
+    each_anchor: Predict | None = None,
     seed: int = 0,
 ) -> Pooled:
     """Cross-fit teachers on the anchor's folds, fit their weights, and refit those with a weight.
@@ -140,6 +146,9 @@ def pooled(
         columns: Function from rows of the data to the teachers' columns (n, d). By default the
             flattened rows; for large images, pass a network's features.
         groups: (n_labelled,) numbers; rows of one group, such as copies, count as one label.
+        each_anchor: Function from rows of the data to log-probabilities (members, n, classes) of
+            the networks whose mean ``anchor_predict`` is; ``anchor_oof`` has one of them for each
+            row, which the comparison with the anchor then takes into account.
         seed: Seed of the trees and of the draw of unlabelled rows.
     """
     columns = columns or as_columns
@@ -156,10 +165,14 @@ def pooled(
     candidates = {ANCHOR: rows.anchor[evaluated]}
     candidates |= {name: scores[family][name] for family, name in chosen.items()}
     weights = fit_pool(candidates, y, n=labels)
-    report = _report(candidates, weights, scores, without, rows, families)
+    log_p = _evaluated_log_proba(scores, rows)
+    labelled = log_p if without is scores else _evaluated_log_proba(without, rows)
+    report = _report(candidates, weights, log_p, labelled, rows, families)
     with doing("pool, on all labels", POOL_PARTS):
         members = _fitted(families, weights, rows)
-    return Pooled(weights, members, anchor_predict, columns, report)
+    pool = Pooled(weights, members, anchor_predict, columns, report)
+    gain = 0.0 if each_anchor is None else _ensembling(pool, each_anchor, data)
+    return replace(pool, compared=_compared(log_p, rows, gain))
 
 
 def _fitted(
@@ -271,14 +284,14 @@ def _chosen(scores: Scores, y: Tensor, n: int) -> dict[str, str]:
     return {family: best_of(candidates, y, n) for family, candidates in scores.items()}
 
 
-def _evaluated_losses(scores: Scores, rows: _EvaluatedRows) -> Tensor:
-    """Losses of the evaluated rows by pools that were chosen and fitted without their fold."""
+def _evaluated_log_proba(scores: Scores, rows: _EvaluatedRows) -> Tensor:
+    """Log-probabilities of the evaluated rows by pools chosen and fitted without their fold."""
     evaluated = rows.evaluated
     y, anchor, groups = rows.y[evaluated], rows.anchor[evaluated], rows.groups[evaluated]
     turns = rows.folds[evaluated]
     if len(torch.unique(turns)) < 2:
         turns = torch.unique(groups, return_inverse=True)[1] % TURNS
-    found = torch.empty(len(y), dtype=torch.float64)
+    found = torch.empty_like(anchor)
     for turn in torch.unique(turns).tolist():
         held = turns == turn
         labels = len(torch.unique(groups[~held]))
@@ -287,15 +300,45 @@ def _evaluated_losses(scores: Scores, rows: _EvaluatedRows) -> Tensor:
         learnt = {ANCHOR: anchor[~held]} | {name: others[f][name] for f, name in chosen.items()}
         pool = fit_pool(learnt, y[~held], n=labels)
         asked = {ANCHOR: anchor[held]} | {n: scores[f][n][held] for f, n in chosen.items()}
-        found[held] = losses(pool.combine(asked), y[held])
+        found[held] = pool.combine(asked)
     return found
+
+
+def _compared(log_p: Tensor, rows: _EvaluatedRows, gain: float) -> Comparison:
+    """The pool against the anchor, on one row of each group."""
+    evaluated = rows.evaluated
+    first = first_of_groups(rows.groups[evaluated])
+    pool, anchor = (part[first].softmax(-1) for part in (log_p, rows.anchor[evaluated]))
+    y = rows.y[evaluated][first]
+    return held_out_comparison("the pool", pool, anchor, y, gain=gain, splits=TURNS)
+
+
+@torch.no_grad()
+def _ensembling(pool: Pooled, each_anchor: Predict, data: SemiData) -> float:
+    """How much more the anchor's Brier score gains than the pool's by averaging its networks.
+
+    A predictor's score is lower than that of its members by their mean squared distance from it, on
+    average over labels that follow it. It is measured on unlabelled rows, which no network learnt.
+    """
+    numbers = data.unlabelled_rows if data.n_unlabelled else data.labelled_rows
+    x = data.x[numbers[:: -(-len(numbers) // SPREAD_ROWS)]]
+    columns, each = pool.columns(x).cpu(), each_anchor(x).double().cpu()
+    found = {name: one.predict_log_proba(columns) for name, one in pool.members.items()}
+    weights, together = pool.weights, pool.anchor_predict(x).double().cpu()
+    pools = torch.stack([weights.combine({**found, weights.anchor: one}) for one in each])
+    pooled_together = weights.combine({**found, weights.anchor: together})
+    return _spread(each, together) - _spread(pools, pooled_together)
+
+
+def _spread(each: Tensor, together: Tensor) -> float:
+    return float((each.exp() - together.exp()).square().sum(-1).mean())
 
 
 def _report(
     candidates: Mapping[str, Tensor],
     weights: PoolWeights,
-    scores: Scores,
-    without: Scores,
+    log_p: Tensor,
+    labelled_log_p: Tensor,
     rows: _EvaluatedRows,
     families: Mapping[str, Sequence[Teacher]],
 ) -> PoolReport:
@@ -316,8 +359,7 @@ def _report(
         )
         for name, loss in alone.items()
     )
-    both = _evaluated_losses(scores, rows)
-    labelled = both if without is scores else _evaluated_losses(without, rows)
+    both, labelled = (losses(part, y) for part in (log_p, labelled_log_p))
     return PoolReport(
         n=len(torch.unique(groups)),
         members=members,

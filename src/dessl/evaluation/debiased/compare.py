@@ -65,9 +65,12 @@ from dessl.evaluation.debiased.proxies import (
     Sample,
     moments_about,
 )
+from dessl.evaluation.verdict import OVER_LABELS, Comparison
 
 ComparedName = MetricName | Literal["wins"]
 
+CONFIDENCE = 0.95  # of verdicts
+OTHER_FOLDS = 4  # that are not held out
 IMAGINED_ROWS = 2
 RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share
 RATIO_ROWS_WEIGHTED = 2  # the same if rows have weights, whose ratio hardly depends on λ
@@ -201,6 +204,51 @@ def compare_models(
         fit.labels,
         shift.p_value,
     )
+
+
+def held_out_comparison(
+    method: str,
+    probabilities: ArrayLike,
+    complete_case: ArrayLike,
+    y: ArrayLike,
+    *,
+    gain: float = 0.0,
+    splits: int = 1,
+    propensity: "ArrayLike | None" = None,
+) -> Comparison:
+    """Compare a method's Brier score with the complete case's on labels held out in training.
+
+    The models of different folds share most of their training rows, so that their errors are
+    correlated: V(r) is multiplied by 1 + splits/4, a fold being a quarter of the other rows (the
+    corrected resampled t-test of Nadeau and Bengio, Machine Learning 52, 2003).
+
+    Args:
+        method: Its name.
+        probabilities: Its probabilities of rows that it was not trained on, (m, classes), m ≥ 3.
+        complete_case: The complete case's probabilities of the same rows.
+        y: Their labels, (m,).
+        gain: By how much the Brier score of the complete case is lower than that of
+            ``complete_case``: these come from its members one at a time.
+        splits: Number of folds that were held out in turn.
+        propensity: The probability with which each row was chosen for labelling, (m,).
+
+    >>> sure, unsure = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]] * 10, [[0.6, 0.4]] * 30
+    >>> found = held_out_comparison("a", sure, unsure, [0, 1, 0] * 10)
+    >>> round(found.difference, 2), found.clear, found.n
+    (-0.37, True, 30)
+    """
+    request = MetricRequest("brier", None, None, checked_clip("brier", CLIP))
+    how = HowLabelled(propensity, None, None)
+    sample, kind, design = prepared(request, (probabilities, complete_case), y, (), how)
+    fit = compared_fit(sample, design)
+    fit = fit._replace(value=fit.value + gain)
+    variance = (1 + splits / OTHER_FOLDS) * row_variance(fit, sample, kind)
+    bounds = student_bounds(fit, variance, tail_of(CONFIDENCE, "two-sided"))
+    p_value = _p_value(fit, variance, "two-sided")
+    return Comparison(
+        "brier", method, "complete case", fit.value, *bounds, p_value, CONFIDENCE, OVER_LABELS,
+        len(sample.loss),
+    )  # fmt: skip
 
 
 def compared_fit(sample: Sample, design: Design | None) -> Fit:
