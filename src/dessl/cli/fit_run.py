@@ -36,7 +36,7 @@ from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
-from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
+from dessl.recipes.trial import Trial, every_label, parts, refit_failure, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import (
     MODEL,
@@ -117,10 +117,10 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             seconds = time.perf_counter() - started
             facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
-            if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
-                fitted, model = last
+            if again:
+                fitted, model = _refitted(trial, facts, rows, options, recipe_of)
                 seconds = round(time.perf_counter() - started, 2)
-                facts = replace(facts, model=model, seconds=seconds)
+                facts = replace(facts, model=model, seconds=seconds, warnings=tuple(notes))
             if rank() == 0:
                 _write(out, rows.train, fitted, facts, sha256=identity["files"][options["data"]])
                 mark_finished(out, identity)
@@ -180,8 +180,8 @@ def _refitted(
     rows: Rows,
     options: Options,
     recipe_of: Callable[[SemiData], Recipe],
-) -> tuple[Fitted, ModelFacts] | None:
-    """Retrain the winner on all labels; None if that failed and the trial's model is kept."""
+) -> tuple[Fitted, ModelFacts]:
+    """Retrain the winner on all labels; if that fails, keep the trial's model and say why."""
     if facts.model is None:
         raise TypeError("the facts of a trial say which model is saved.")
     keep, _ = _labels(options["labels"])
@@ -189,8 +189,14 @@ def _refitted(
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
-    if found is None:
-        return None
+    if why := refit_failure(trial, found):
+        warnings.warn(
+            f"the model trained on {facts.model.labels:,} labels is kept, because the complete "
+            f"case failed to train on all {whole.n_labelled:,} of them. {why}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return trial.fitted, facts.model
     return found, replace(facts.model, labels=whole.n_labelled, refitted=True)
 
 

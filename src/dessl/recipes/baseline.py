@@ -9,8 +9,8 @@ if
 - its cross-entropy exceeds that of the frequencies by more than one standard error, or
   that of the regression by more than three.
 
-A network without a selected step may be overconfident, which is not a failure to train: then the
-cross-entropy is that of p^T, with T fitted on the held-out labels.
+A single network may be overconfident, which is not a failure to train, and which averaging the
+networks mends: the cross-entropy is that of p^T, with T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence
@@ -117,19 +117,16 @@ class References:
             classes = len(torch.unique(log_p.argmax(1)))
         return cls(y, parts.groups, losses, classes, data.class_names)
 
-    def baseline(
-        self, logits: Tensor, failures: tuple[str, ...] = (), *, selected: bool = True
-    ) -> Baseline:
+    def baseline(self, logits: Tensor, failures: tuple[str, ...] = ()) -> Baseline:
         """Evaluate the complete case.
 
         Args:
             logits: Logits (n, classes) of the held-out rows, each by the network that held it out.
             failures: Failures of earlier trainings.
-            selected: Whether held-out rows selected the networks' steps.
         """
         log_p = logits.double().cpu().log_softmax(1)
         own = cross_entropy(log_p, self.y)
-        power = 1.0 if selected else exponent(log_p, self.y, len(torch.unique(self.groups)))
+        power = exponent(log_p, self.y, len(torch.unique(self.groups)))
         failure = self._failure(log_p.argmax(1), cross_entropy(power * log_p, self.y))
         regression = self.losses.get("a logistic regression")
         return Baseline(
@@ -153,8 +150,8 @@ class References:
             check = held_out_check(losses, own, self.groups)
             if check.difference > ERRORS[name] * check.standard_error:
                 return (
-                    f"its cross-entropy on {n} held-out rows, {float(own.mean()):.2f}, is higher "
-                    f"than that of {name}, {float(losses.mean()):.2f}"
+                    f"its cross-entropy on {n} held-out rows, {float(own.mean()):.2f} even if "
+                    f"calibrated, is higher than that of {name}, {float(losses.mean()):.2f}"
                 )
         return ""
 
