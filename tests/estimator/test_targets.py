@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dessl import DeSSLClassifier
 from dessl.estimator.targets import codes_and_classes
 
 
@@ -77,3 +78,53 @@ def test_dates_are_no_labels() -> None:
 def test_infinity_is_no_label() -> None:
     with pytest.raises(ValueError, match="contains infinity"):
         codes_and_classes(np.array([0.0, 1.0, np.inf]))
+
+
+class TestPropensity:
+    """60 rows, every third labelled."""
+
+    CODES = np.where(np.arange(60) % 3 == 0, np.arange(60) % 2, -1)
+    PHI = np.linspace(0.2, 0.8, 60)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+
+    def fit(self, propensity: object, **more: object) -> DeSSLClassifier:
+        clf = DeSSLClassifier(steps=2, networks=1, random_state=0)
+        return clf.fit(self.X, self.CODES, propensity=propensity, **more)
+
+    @pytest.mark.parametrize(
+        ("propensity", "message"),
+        [
+            (PHI[1:], r"each row of X, shape \(60,\); got \(59,\)\. Pass NaN for unlabelled"),
+            (PHI[CODES >= 0], r"shape \(60,\); got \(20,\)\. That is one for each label: pass one"),
+            (PHI[:30], r"got \(30,\)"),
+            (np.append(PHI, 0.5), r"got \(61,\)"),
+            (PHI[:, None], r"got \(60, 1\)"),
+            (0.3, r"got \(\)"),
+        ],
+    )
+    def test_it_has_one_value_for_each_row(self, propensity: object, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            self.fit(propensity)
+
+    def test_those_of_more_rows_may_follow(self) -> None:
+        more = self.X[:5] + 1
+        short = self.fit(self.PHI, X_unlabelled=more)
+        whole = self.fit(np.append(self.PHI, [0.5] * 5), X_unlabelled=more)
+        assert np.array_equal(short.predict_proba(self.X), whole.predict_proba(self.X))
+        assert short.propensity_.values.isnan().sum() == 5
+        with pytest.raises(
+            ValueError, match=r"\(60,\), or also of X_unlabelled, shape \(65,\); got \(62,\)"
+        ):
+            self.fit(np.append(self.PHI, [0.5] * 2), X_unlabelled=more)
+
+    def test_a_bad_one_is_named_by_its_row_in_x(self) -> None:
+        for row, value in ((40, 0.0), (45, np.nan), (45, 1.5)):
+            with pytest.raises(ValueError, match=f"1 of 60 rows do not, the first is row {row}: "):
+                self.fit(np.where(np.arange(60) == row, value, self.PHI))
+
+    def test_each_value_stays_with_its_row(self) -> None:
+        order = np.random.default_rng(1).permutation(60)
+        clf = DeSSLClassifier(steps=2, networks=1, random_state=0)
+        clf.fit(self.X[order], self.CODES[order], propensity=self.PHI[order])
+        same = self.fit(self.PHI).propensity_.values[:20]
+        assert np.array_equal(clf.propensity_.values[:20], same)  # labelled rows come first, sorted

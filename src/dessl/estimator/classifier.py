@@ -160,9 +160,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, of the same kind as X, each of weight 1.
             propensity: For labels that are not missing completely at random, the probability that
-                each row is labelled, (n,), NaN if unknown for an unlabelled row; or
-                ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
-                then weighted by 1/π (:mod:`dessl.safety.propensity`).
+                each row is labelled, (n,), NaN if unknown for an unlabelled row; those of
+                X_unlabelled may follow. Or ``"estimate-x"`` (it depends on X) or ``"estimate-y"``
+                (on the class). Labels are then weighted by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
                 classes) in the order of the sorted classes; a list with one entry for each
@@ -197,6 +197,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
                 "are weighted by 1/π."
             )
+        if propensity is not None:
+            propensity = given_propensity(propensity, codes, given.n_more)
         weighted = weighted_rows(rows, codes, weights, self.classes_)
         return self._fit(weighted, encoding, propensity)
 
@@ -205,7 +207,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
         self.propensity_: Propensity | None = None
         if propensity is not None:
-            given = given_propensity(propensity, rows.ids, (rows.codes < 0).sum())
+            given = propensity if isinstance(propensity, str) else propensity[rows.ids]
             self.propensity_ = propensity_of(data, given)
             data = self.propensity_.on(data)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU

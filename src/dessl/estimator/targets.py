@@ -5,6 +5,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,6 +17,7 @@ from sklearn.utils.validation import (
 
 from dessl import _checks
 from dessl.data.labels import is_missing, texts, warn_of_marks
+from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 
 UNLABELLED = -1
@@ -158,18 +160,33 @@ def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]
     ]
 
 
-def given_propensity(propensity: Any, ids: NDArray[np.int64], unlabelled: int) -> Any:
-    """Propensities in the order of the training rows; a name is returned unchanged.
+def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> Any:
+    """Return the propensities of all rows, checked; a name is returned unchanged.
 
-    Those of X_unlabelled may be omitted: NaN is used for them.
+    Args:
+        propensity: (n,) of X, or (n + n_more,) of X and then X_unlabelled; NaN is used for those of
+            X_unlabelled if they are not given.
+        codes: (n + n_more,) class numbers, -1 for unlabelled.
+        n_more: Number of rows of X_unlabelled.
+
+    >>> given_propensity([0.5, 0.25], np.array([0, 1, -1]), n_more=1)
+    array([0.5 , 0.25,  nan])
     """
     if isinstance(propensity, str):
         return propensity
     given = np.asarray(_checks.numbers("propensity", propensity), np.float64)
-    n = int(ids.max()) + 1
-    if given.ndim != 1 or not n - unlabelled <= len(given) <= n:
+    every, n, labels = len(codes), len(codes) - n_more, int((codes != UNLABELLED).sum())
+    if given.shape not in ((n,), (every,)):
+        both = f", or also of X_unlabelled, shape ({every},)" if n_more else ""
         raise ValueError(
-            f"propensity must have one probability for each row of X, optionally followed by those "
-            f"of X_unlabelled, shape ({n},); got {given.shape}."
+            f"propensity must have one probability for each row of X, shape ({n},){both}; got "
+            f"{given.shape}. "
+            + (
+                "That is one for each label: pass one for each row, NaN for unlabelled rows."
+                if given.shape == (labels,)
+                else "Pass NaN for unlabelled rows where it is unknown."
+            )
         )
-    return np.concatenate([given, np.full(n - len(given), np.nan)])[ids]
+    whole = np.pad(given, (0, every - len(given)), constant_values=np.nan)
+    check_probabilities(torch.from_numpy(whole), torch.from_numpy(codes != UNLABELLED))
+    return whole
