@@ -12,8 +12,12 @@ from dessl.estimator.targets import codes_and_classes
     ("y", "codes", "classes"),
     [
         ([5, -1, 7, 5], [0, -1, 1, 0], [5, 7]),
-        (np.array([1.0, np.nan, 0.0, -1.0]), [1, -1, 0, -1], [0.0, 1.0]),
-        (np.array([2, None, -1, 0], dtype=object), [1, -1, -1, 0], [0, 2]),
+        (np.array([1.0, np.nan, 0.0]), [1, -1, 0], [0.0, 1.0]),
+        (np.array([1.0, 0.0, -1.0]), [1, 0, -1], [0.0, 1.0]),
+        (np.array([2, None, 0], dtype=object), [1, -1, 0], [0, 2]),
+        (np.array([2, -1.0, 0], dtype=object), [1, -1, 0], [0, 2]),
+        (np.array([True, -1, False], dtype=object), [1, -1, 0], [False, True]),
+        (pd.Series([np.True_, -1, False]), [1, -1, 0], [False, True]),
         (np.array([True, False]), [1, 0], [False, True]),
         (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
         (["no", float("nan"), "yes"], [0, -1, 1], ["no", "yes"]),  # NumPy makes "nan" of it
@@ -22,7 +26,7 @@ from dessl.estimator.targets import codes_and_classes
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
         (pd.Series([True, None, False], dtype="boolean"), [1, -1, 0], [False, True]),
         (pd.Series([True, False], dtype="boolean"), [1, 0], [False, True]),
-        (pd.Series([7, None, -1, 5], dtype="Int64"), [1, -1, -1, 0], [5, 7]),
+        (pd.Series([7, None, 5], dtype="Int64"), [1, -1, 0], [5, 7]),
         (pd.array([1.0, None, 0.0], dtype="Float64"), [1, -1, 0], [0.0, 1.0]),
         (pd.Series([2, None, 3]).astype("category"), [0, -1, 1], [2.0, 3.0]),
         (pd.Series(["b", None, "a"], dtype="category"), [1, -1, 0], ["a", "b"]),
@@ -68,6 +72,65 @@ def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
     with pytest.warns(UserWarning, match=f"y: {marks} is treated as a class"):
         _, classes = codes_and_classes(y)
     assert set(classes) >= set(marks.replace("'", "").split(", "))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([1.0, np.nan, 0.0, -1.0]),
+        np.array([1, None, 0, -1], dtype=object),
+        pd.Series([1, None, 0, -1], dtype="Int64"),
+        np.ma.masked_array([1, 5, 0, -1], mask=[0, 1, 0, 0]),
+        np.array([True, None, False, -1], dtype=object),
+    ],
+)
+def test_minus_one_next_to_another_mark_is_warned_of(y: object) -> None:
+    with pytest.warns(UserWarning, match=r"y: -1 and NaN \(or None\) both .*recode it") as seen:
+        codes, classes = codes_and_classes(y)
+    assert len(seen) == 1
+    assert codes.tolist() == [1, -1, 0, -1]
+    assert classes.tolist() == [0, 1]
+
+
+def test_the_warning_points_at_the_call_of_fit() -> None:
+    y = np.where(np.arange(60) % 5 == 0, np.nan, np.arange(60) % 3 - 1.0)
+    clf = DeSSLClassifier(steps=2, networks=1, teachers=None, random_state=0)
+    with pytest.warns(UserWarning, match="both occur") as seen:
+        clf.fit(np.random.default_rng(0).normal(size=(60, 2)), y)
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1, -1], [0.0, -1.0, 0.0], np.array([1, -1], dtype=object)])
+def test_minus_one_as_a_class_is_explained(y: object) -> None:
+    with pytest.raises(ValueError, match=r"only 1 class, [01].*\. -1 means unlabelled: .* recode"):
+        codes_and_classes(y)
+
+
+def test_plus_minus_one_and_nan_are_explained() -> None:
+    with (
+        pytest.warns(UserWarning, match="both occur"),
+        pytest.raises(ValueError, match=r"only 1 class, 1\.0\. -1 means unlabelled"),
+    ):
+        codes_and_classes(np.array([1.0, -1.0, np.nan]))
+    with pytest.raises(ValueError, match=r"y has only 1 class, 1\.0\.$"):
+        codes_and_classes(np.array([1.0, 1.0, np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("y", "kinds"),
+    [([True, 2, False], "bool and int"), ([(0, 1), None], "tuple"), ([b"a", b"b"], "bytes")],
+)
+def test_labels_of_several_kinds_are_refused(y: list, kinds: str) -> None:
+    column = np.empty(len(y), dtype=object)
+    column[:] = y
+    with pytest.raises(ValueError, match=f"only numbers, only text or only booleans; got {kinds}"):
+        codes_and_classes(column)
+
+
+def test_labels_are_required() -> None:
+    X = np.zeros((4, 2))
+    with pytest.raises(ValueError, match=r"y is None\. Pass one label for each row, -1 "):
+        DeSSLClassifier().fit(X, None)
 
 
 def test_dates_are_no_labels() -> None:
