@@ -180,6 +180,13 @@ class TestPropensity:
         ):
             self.fit(np.append(self.PHI, [0.5] * 2), X_unlabelled=more)
 
+    def test_teachers_that_would_ignore_it_are_refused(self) -> None:
+        clf = DeSSLClassifier(teachers=["linear"], steps=2, networks=1)
+        for propensity in (self.PHI, "estimate-x"):
+            with pytest.raises(ValueError, match="teachers cannot be used with propensities"):
+                clf.fit(self.X, self.CODES, propensity=propensity)
+        assert self.fit(self.PHI).pool_ is None
+
     def test_a_bad_one_is_named_by_its_row_in_x(self) -> None:
         for row, value in ((40, 0.0), (45, np.nan), (45, 1.5)):
             with pytest.raises(ValueError, match=f"1 of 60 rows do not, the first is row {row}: "):

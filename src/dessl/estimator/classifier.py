@@ -65,7 +65,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
             scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
             ``dessl.teachers.DEFAULT`` for tables, embeddings and images of up to 32 pixels a side,
-            unless ``surrogate``, ``risk`` or ``lam`` is given; None for no pool.
+            unless ``surrogate``, ``risk``, ``lam`` or propensities are given; None for no pool.
+            A list cannot be used with propensities.
         module: Your own network, from standardised rows (or images as transformed by the views of
             your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
             function that builds one. By default an MLP for tables and a convolutional network for
@@ -188,7 +189,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.pad(weights, (0, given.n_more), constant_values=1.0)
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
-            check_alone(self, sample_weight)
+            check_alone(self, sample_weight=sample_weight, propensity=propensity)
             return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
@@ -365,10 +366,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
 
 
-def check_alone(classifier: Any, sample_weight: Any) -> None:
+def check_alone(classifier: Any, **weights: Any) -> None:
     """Reject arguments that learning from a teacher's answers does not use."""
-    if sample_weight is not None:
-        raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
+    given = [name for name, value in weights.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "
+            f"Omit {given[0]}, or omit teachers."
+        )
     defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}
     odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
            and getattr(classifier, name) != value]  # fmt: skip
