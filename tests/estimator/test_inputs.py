@@ -143,8 +143,11 @@ def test_a_run_of_the_command_line_is_read(
     X, _, y = people
     run = {"lam": 0.5, "verdict": "It helped.", "surrogate": "entropy"}
     save_model(tmp_path / "run" / "model", dataclasses.replace(fitted._saved, details=run))
-    for place in (tmp_path / "run", tmp_path / "run" / "model"):
+    first = DeSSLClassifier.from_pretrained(tmp_path / "run")
+    for place in (tmp_path / "run" / "model", first.save(tmp_path / "again")):
         clf = DeSSLClassifier.from_pretrained(place)
+        assert clf.feature_names_in_.tolist() == list(X.columns)
+        assert clf.n_features_in_ == 4
         assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
         # A table is looked up by name: other columns, such as the labels, do no harm.
         turned = X.assign(state=y)[["state", *X.columns[::-1]]]
@@ -153,6 +156,10 @@ def test_a_run_of_the_command_line_is_read(
         assert (clf.lam_, clf.used_unlabelled_, clf.verdict_) == (0.5, True, "It helped.")
         with pytest.raises(DataError, match=r"the column\(s\) 'town'; got"):
             clf.predict(X.drop(columns="town"))
+    # After fit, the columns are those of its X, as in every classifier.
+    clf.set_params(**FAST).fit(X, y)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        clf.predict(X[X.columns[::-1]])
 
 
 @pytest.mark.slow
@@ -168,3 +175,4 @@ def test_what_the_command_line_trained_is_loaded(
     p = pd.read_csv(out)[["p(sick)", "p(well)"]]
     assert np.allclose(clf.predict_proba(X), p, rtol=0, atol=1e-12)
     assert clf.pool_ is not None
+    assert clf.feature_names_in_.tolist() == list(X.columns)

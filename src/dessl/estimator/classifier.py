@@ -97,7 +97,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_iter_: The largest number of optimiser steps of any network; None for a model loaded
             from a run of ``dessl fit``.
         n_features_in_: Columns of X, or channels of images.
-        feature_names_in_: Names of the columns, where X had them.
+        feature_names_in_: Names of the columns, where X had them; for a model loaded from a run of
+            ``dessl fit`` on a table, those that it uses.
 
     Example:
         >>> from sklearn.datasets import load_wine
@@ -107,6 +108,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> clf.predict_proba(X).shape, bool(clf.score(X, y) > 0.9)
         ((178, 3), True)
     """
+
+    _by_name = False  # for a model of dessl fit: columns are looked up by name, in any order
 
     def __init__(
         self,
@@ -174,6 +177,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 :meth:`predict_proba`.
         """
         warn_of_numbered()
+        self._by_name = False
         given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != given.n:
@@ -295,7 +299,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         warn_of_scored()
-        rows = new_rows(self, X, self._saved.encoding)
+        rows = new_rows(self, X, self._saved.encoding, by_name=self._by_name)
         if teachers is not None:
             teachers = teachers_answers(teachers, self._saved.class_names)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()

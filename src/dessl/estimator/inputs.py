@@ -92,8 +92,16 @@ class Inputs(NamedTuple):
         return encoding.features(table), encoding
 
 
-def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[Any]:
+def new_rows(
+    estimator: Any, X: Any, encoding: TableEncoding | None, *, by_name: bool = False
+) -> NDArray[Any]:
     """Return rows like those of ``fit``, to predict.
+
+    Args:
+        estimator: The fitted classifier.
+        X: The rows.
+        encoding: How a frame becomes numbers; None for a classifier of arrays.
+        by_name: Whether a frame's columns may have any order, and others may be among them.
 
     Raises:
         ValueError: They have another type, or columns are missing.
@@ -109,7 +117,7 @@ def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[
             f"{names}; got {type(X).__name__}. Pass a data frame with these columns."
         )
     frame = read_frame(X)
-    if hasattr(estimator, "feature_names_in_"):
+    if hasattr(estimator, "feature_names_in_") and not by_name:
         check_columns(estimator, X, reset=False)
     return encoding.features(frame.table())
 
