@@ -96,10 +96,10 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
     with resumable(out), noted_warnings() as notes:
+        recipe_of = _recipes(options)
         rows = _rows(options)
         found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
         rows = _on(rows, device_named(options["device"]))
-        recipe_of = _recipes(options)
         recipe = recipe_of(rows.train)
         if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
             say(
@@ -161,6 +161,11 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
+    if pool and options["propensity"] is not None:
+        raise ValueError(
+            "--pool cannot be used with --propensity: a pool's teachers do not weight labels by "
+            "1/π. Omit one of them."
+        )
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
