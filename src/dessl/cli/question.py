@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dessl._checks import quoted
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -60,6 +58,7 @@ class Question(NamedTuple):
         >>> print(*map(question.heading, question.metrics), sep="; ")
         recall of 'ill', %; true-positive rate of 'ill' at threshold 0.5, %
         """
+        from dessl._checks import quoted
         from dessl.evaluation.metrics.vocabulary import metric_text
 
         subject = self.subject(name)
