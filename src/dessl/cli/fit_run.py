@@ -25,6 +25,7 @@ from dessl.cli.fit_folder import (
     drop_large_checkpoints,
     is_finished,
     mark_finished,
+    naming_options,
     own_folder,
     put_model,
 )
@@ -95,7 +96,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
-    with resumable(out), noted_warnings() as notes:
+    with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
         rows = _rows(options)
         found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
@@ -108,7 +109,15 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             )
         again = options["refit"] and bool(rows.held_out)
         with (
-            held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),
+            held_by_first(
+                partial(
+                    own_folder,
+                    out,
+                    _settings(recipe),
+                    resume=options["resume"],
+                    identity=identity,
+                )
+            ),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
             trial = run_trial(

@@ -1,5 +1,6 @@
 """The audit: whether labels are missing at random, what was found, and what can be gained."""
 
+from dessl.evaluation.verdict import short_p
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.safety import Audit
 
@@ -57,8 +58,8 @@ def _tests(found: Audit) -> Markup | None:
     rows = (
         (
             one.test,
-            f"{one.p_value:.3f}",
-            f"{one.corrected:.3f}",
+            short_p(one.p_value),
+            short_p(one.corrected),
             element("td", one.finding, class_="prose", dir="auto"),
         )
         for one in found.tests
@@ -74,7 +75,7 @@ def _columns(found: Audit) -> Markup | None:
         (
             named(one.name),
             f"{one.auc:.2f}",
-            f"{one.p_value:.3f}",
+            short_p(one.p_value),
             "spread" if one.spread else "location",
         )
         for one in found.columns

@@ -14,6 +14,7 @@ from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
 from dessl.evaluation.statistics.multiple import holm
+from dessl.evaluation.verdict import shown_p
 from dessl.safety.answers import FoldAnswers, fold_answers
 from dessl.safety.class_test import class_test
 from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
@@ -114,7 +115,7 @@ class Audit:
             f"{self.name or 'the data'}: {self.outcome}",
             *(f"- {why}" for why in self.reasons),
         ]
-        lines += [f"{one.test}: p = {one.p_value:.3f}. {one.finding}" for one in self.tests]
+        lines += [f"{one.test}: {shown_p(one.p_value)}. {one.finding}" for one in self.tests]
         lines += [
             f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), "
             f"equivalent to {one.equivalent_labels:.0f} labels"
@@ -275,7 +276,7 @@ def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
     if shifted:
         worst = min(shifted, key=lambda one: one.corrected)
         text = (
-            f"Labels are not missing at random ({worst.test}: p = {worst.corrected:.3f} after "
+            f"Labels are not missing at random ({worst.test}: {shown_p(worst.corrected)} after "
             f"correction for {len(facts.tests)} tests). {worst.finding} "
         )
         far = facts.auc >= LARGE and worst.corrected <= CLEAR
