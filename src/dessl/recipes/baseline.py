@@ -5,7 +5,8 @@ the class frequencies, and a logistic regression, each fitted on the other label
 if
 
 - it predicts one class for all of them, although they have several and the regression predicts
-  several, or
+  several, and its cross-entropy is not below that of the frequencies by more than one standard
+  error: where a class is rare, a network may rank the rows well without ever predicting it, or
 - its cross-entropy exceeds that of the frequencies by more than one standard error, or
   that of the regression by more than three.
 
@@ -132,16 +133,21 @@ class References:
         return Baseline(
             n=len(torch.unique(self.groups)),
             cross_entropy=float(own.mean()),
-            frequencies=float(self.losses["class frequencies"].mean()),
+            frequencies=float(self._frequencies.mean()),
             regression=None if regression is None else float(regression.mean()),
             failures=(*failures, failure) if failure else failures,
             trained=not failure,
         )
 
+    @property
+    def _frequencies(self) -> Tensor:
+        return self.losses["class frequencies"]
+
     def _failure(self, predicted: Tensor, own: Tensor) -> str:
         n, chosen = len(self.y), int(predicted[0])
         others = int((self.y != chosen).sum())
-        if bool((predicted == chosen).all()) and others and self.classes > 1:
+        constant = bool((predicted == chosen).all()) and others and self.classes > 1
+        if constant and not held_out_check(self._frequencies, own, self.groups).helped:
             return (
                 f"it predicts {self.names[chosen]!r} for all {n} held-out rows, of which {others} "
                 "have a different label"
