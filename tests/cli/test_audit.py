@@ -68,3 +68,29 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     with pytest.raises(SystemExit):
         main(("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chanc"))
     assert "expected a column 'chanc'" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_column_that_is_the_label_is_named_by_audit_and_fit(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page, out = tmp_path / "leaky.csv", tmp_path / "audit.html", tmp_path / "run"
+    head, *lines = table.read_text().splitlines()
+    leaky = [
+        f"{line},{'A' if sick == 'yes' or (not sick and float(age) > 50) else 'B'}"
+        for line in lines
+        for age, _, sick in [line.split(",")]
+    ]
+    path.write_text("\n".join([f"{head},code", *leaky]))
+    reason = "'code' gives the label away: its values match the classes one to one on all 60"
+    run("audit", str(path), "--label", "sick", "--cheap", "--out", str(page))
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"Use it with care. - {reason} labelled rows.")
+    assert "drop it: --ignore code" in text
+    assert "gives the label away" in page.read_text(encoding="utf-8")
+    few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--no-pool")
+    run("fit", str(path), "--label", "sick", "--out", str(out), *few)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Audit: Use it with care. 'code' gives the label away" in text
+    assert "gives the label away" in (out / "report.html").read_text(encoding="utf-8")
+    run("audit", str(path), "--label", "sick", "--cheap", "--ignore", "code")
+    assert "gives the label away" not in capsys.readouterr().out

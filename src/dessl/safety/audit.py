@@ -18,6 +18,7 @@ from dessl.safety.answers import FoldAnswers, fold_answers
 from dessl.safety.class_test import class_test
 from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
+from dessl.safety.giveaways import Giveaway, giveaway_reasons, giveaways_in
 from dessl.safety.labels import LabelFacts, label_facts
 from dessl.safety.leaks import CopyFacts, copies_in
 from dessl.safety.two_samples import (
@@ -65,7 +66,7 @@ class Audit:
         name: Name of the data.
         outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``, for the unlabelled
             rows.
-        reasons: The reasons, most serious first; each says what to do.
+        reasons: The reasons, leaks and the most serious first; each says what to do.
         labelled: Number of labelled rows.
         unlabelled: Number of unlabelled rows.
         test: Number of test rows.
@@ -78,6 +79,7 @@ class Audit:
         gains: What each term can gain, the best first; () if ``cheap``.
         least_correlation: The ρ above which a term gains more than estimating λ costs.
         seconds: Time taken.
+        giveaways: Columns that match the classes one to one; () in files of older versions.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Audit:
     gains: tuple[GainFacts, ...]
     least_correlation: Measured
     seconds: float
+    giveaways: tuple[Giveaway, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -186,12 +189,16 @@ def audit(
         ),
         least_correlation=least_correlation(data.n_labelled),
         seconds=0.0,
+        giveaways=giveaways_in(data),
         **found,
     )  # fmt: skip
     serious, minor = _reasons(facts, weighted=data.propensity is not None)
-    outcome: Outcome = "do not use it" if serious else "use it with care" if minor else "use it"
+    leaks = giveaway_reasons(facts.giveaways, facts.labelled, table=data.encoding is not None)
+    care = bool(leaks or minor)
+    outcome: Outcome = "do not use it" if serious else "use it with care" if care else "use it"
+    reasons = (*leaks, *serious, *minor)  # a leak may be the cause of the others
     seconds = time.perf_counter() - began
-    return dataclasses.replace(facts, outcome=outcome, reasons=(*serious, *minor), seconds=seconds)
+    return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
 
 
 def _missingness(
