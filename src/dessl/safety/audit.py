@@ -32,10 +32,9 @@ from dessl.safety.two_samples import (
 
 Outcome = Literal["use it", "use it with care", "do not use it"]
 LEVEL = 0.05
-CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows are of another kind
-LARGE = 0.65  # AUC of a classifier of labelled against unlabelled rows
+CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
+LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
 FEW_LABELS = 30
-CHEAP_ROWS = 3_000
 SHOWN = 5  # columns
 LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
 LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
@@ -164,15 +163,15 @@ def audit(
             got="no label",
             do="Label some rows, drawn at random.",
         )
-    sample = sampled_rows(data, seed=seed, **({"most": CHEAP_ROWS} if cheap else {}))
+    sample = sampled_rows(data, seed=seed)
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
     answers = None
-    if not cheap and len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
+    if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
         answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
     found = _missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
-    doubts = None if answers is None else answers.log_p[:n_known]
+    doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(
         name=data.name,
         outcome="use it",
@@ -182,7 +181,7 @@ def audit(
         test=0 if data.test is None else len(data.test.y),
         copies=copies_in(data, near=not cheap, seed=seed),
         labels=label_facts(data, sample.rows[:n_known], doubts),
-        gains=() if answers is None or not data.n_unlabelled else gains(
+        gains=() if cheap or answers is None or not data.n_unlabelled else gains(
             columns.values[:n_known], y, columns.values[n_known:], data.n_classes,
             n_labelled=data.n_labelled, n_unlabelled=data.n_unlabelled,
             teachers=teachers, seed=seed,
@@ -280,12 +279,13 @@ def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
         serious.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]
     if shifted:
-        worst = min(shifted, key=lambda one: one.corrected)
+        worst = min(shifted, key=lambda one: (one.corrected, one.p_value))
+        far = facts.auc >= LARGE and worst.p_value <= CLEAR
+        sure = "are not" if far or worst.corrected <= CLEAR else "may not be"
         text = (
-            f"Labels are not missing at random ({worst.test}: p = {worst.corrected:.3f} after "
+            f"Labels {sure} missing at random ({worst.test}: p = {worst.corrected:.3f} after "
             f"correction for {len(facts.tests)} tests). {worst.finding} "
         )
-        far = facts.auc >= LARGE and worst.corrected <= CLEAR
         if weighted:
             minor.append(text + "They are weighted by the given propensities.")
         elif far:
