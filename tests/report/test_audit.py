@@ -12,6 +12,7 @@ from dessl.report.audit import COPIES, OUTCOMES, SIGNS, audit_article, audit_sec
 from dessl.safety import Audit
 from dessl.safety.audit import Missingness
 from dessl.safety.gain import GainFacts
+from dessl.safety.giveaways import Giveaway
 from dessl.safety.labels import LabelFacts
 from dessl.safety.leaks import CopyFacts
 from dessl.safety.two_samples import ColumnShift
@@ -90,6 +91,11 @@ def test_labels_are_counted() -> None:
         "labels that look wrong", "1,500", "classes without a label", "1",
         "classes with fewer than five labels", "2", "folds of five with one class", "4",
     ]  # fmt: skip
+
+
+def test_columns_that_give_the_label_away_are_counted() -> None:
+    leak = Giveaway("outcome_code", empty=False, rows=1200, exceptions=0)
+    assert made(giveaways=(leak,))[-2:] == ["columns that match the classes one to one", "1"]
 
 
 def test_gains_have_their_interval_and_the_bar() -> None:

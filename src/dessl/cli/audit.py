@@ -34,9 +34,9 @@ def audit(
 ) -> None:
     """Check whether the unlabelled rows can be used, before anything is trained.
 
-    Tests whether labels are missing at random, looks for duplicates, leaks and
-    suspicious labels, and estimates what can be gained. The verdict is "use it",
-    "use it with care" or "do not use it".
+    Tests whether labels are missing at random, looks for duplicates, columns that
+    give the label away and suspicious labels, and estimates what can be gained. The
+    verdict is "use it", "use it with care" or "do not use it".
 
     Example: dessl audit people.csv --label outcome
 

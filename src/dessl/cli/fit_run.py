@@ -50,7 +50,7 @@ from dessl.results.facts import (
     write_facts,
 )
 from dessl.results.trial import trial_facts
-from dessl.safety import audit
+from dessl.safety import Audit, audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
@@ -99,7 +99,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
         rows = _rows(options)
-        found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
+        found = from_first(partial(_audit, rows, options))
         rows = _on(rows, device_named(options["device"]))
         recipe = recipe_of(rows.train)
         if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
@@ -137,6 +137,15 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 if isinstance(rows.every.stored, TableRows):
                     rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
+
+
+def _audit(rows: Rows, options: Options) -> Audit:
+    """Audit all rows, those held out included, so that ``dessl audit`` gives the same answer."""
+    keep, _ = _labels(options["labels"])
+    seed, data = options["seed"], rows.every
+    if keep is not None:
+        data = every_label(data, labels=keep, seed=seed)
+    return audit(data, cheap=True, seed=seed)
 
 
 def _on(rows: Rows, device: torch.device) -> Rows:

@@ -90,6 +90,8 @@ def _counts(found: Audit) -> Markup | None:
     if found.copies is not None:
         counts = vars(found.copies)
         rows += [(words, f"{counts[name]:,}") for name, words in COPIES.items() if counts[name]]
+    if found.giveaways:
+        rows.append(("columns that match the classes one to one", f"{len(found.giveaways):,}"))
     labels = found.labels
     if labels.doubtful:
         rows.append(("labels that look wrong", f"{labels.doubtful:,}"))
