@@ -68,18 +68,38 @@ def test_each_row_is_drawn_as_often_as_its_probability_says() -> None:
     np.testing.assert_allclose(counts / 4000, chances, atol=0.035)
 
 
-def test_means_over_rows_drawn_so_are_unbiased() -> None:
-    data = few_labels()
-    truth = torch.randn(400, generator=torch.Generator().manual_seed(1)).double() + data.x[:, 0]
-    estimates = []
-    for seed in range(20):
-        drawn = next_rows(data, 80, seed=seed)
+def test_means_over_first_labels_and_rows_drawn_so_are_unbiased() -> None:
+    """And more precise than if the first labels stood for themselves alone."""
+    x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
+    classes = (x[:, 0] > 0).long()
+    truth = (torch.randn(400, generator=torch.Generator().manual_seed(1)) + x[:, 0]).double()
+    found: dict[str, list[float]] = {"both": [], "apart": []}
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(100 + seed)
+        labelled = torch.randperm(400, generator=generator)[:40]
+        y = torch.full((400,), -1)
+        y[labelled] = classes[labelled]
+        data = SemiData(x, y)
+        drawn = next_rows(data, 60, seed=seed)
         known = torch.cat([data.labelled_rows, drawn.rows])
-        estimates.append(float((truth[known] / drawn.propensity[known]).sum() / 400))
-    test = stats.ttest_1samp(estimates, float(truth.mean()))
+        chances = drawn.propensity[known]
+        now = (chances - 0.1) / 0.9
+        now[:40] = 1.0
+        for name, one in (("both", chances), ("apart", now)):
+            found[name].append(float((truth[known] / one).sum() / (1 / one).sum()))
+    test = stats.ttest_1samp(found["both"], float(truth.mean()))
     assert abs(test.statistic) < 3.5
+    assert np.std(found["both"]) < 0.9 * np.std(found["apart"])
     assert set(drawn.rows.tolist()) <= set(data.unlabelled_rows.tolist())
-    assert bool((drawn.propensity[data.labelled_rows] == 1).all())
+
+
+def test_the_probabilities_of_all_rows_add_up_to_the_labels() -> None:
+    """On average: labelled rows are like the others."""
+    data = few_labels()
+    drawn = next_rows(data, 80)
+    assert float(drawn.propensity.sum()) == pytest.approx(data.n_labelled + 80, rel=0.1)
+    data.propensity = torch.full((400,), 0.5, dtype=torch.float64)
+    assert bool((next_rows(data, 80).propensity > 0.5).all())
 
 
 def test_what_cannot_be_planned_is_refused() -> None:

@@ -145,6 +145,9 @@ def _audit(rows: Rows, options: Options) -> Audit:
     seed, data = options["seed"], rows.every
     if keep is not None:
         data = every_label(data, labels=keep, seed=seed)
+    if not rows.held_out:  # test rows from elsewhere are checked for copies
+        data = copy.copy(data)
+        data.test = rows.test
     return audit(data, cheap=True, seed=seed)
 
 
@@ -288,7 +291,7 @@ def _with_propensity(rows: SemiData, propensity: str, options: Options) -> SemiD
         sheet = options["sheet"]
         given = propensity_column(options["data"], propensity, len(rows), sheet=sheet)
     found = propensity_of(rows, given, seed=options["seed"])
-    say(found.sentence)
+    say(f"{found.sentence} There is no pool: teachers do not weight labels.")
     return found.on(rows)
 
 

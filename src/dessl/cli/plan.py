@@ -41,9 +41,9 @@ def plan(
     of the labels in DATA, dessl fit holds out a fifth.
 
     Rows are drawn at random, more often where a model is uncertain. The file has
-    a line for each row of DATA: the probability of drawing it, and whether to
-    label it. Pass that column to --propensity later, so that estimates stay
-    unbiased.
+    a line for each row of DATA: whether to label it, and the probability of
+    having a label then. Pass that column to --propensity later, so that
+    estimates stay unbiased; for images, pass --propensity estimate-x.
 
     Example: dessl plan people.csv --label outcome --width 0.02
 
@@ -81,12 +81,21 @@ def plan(
         names = read.row_names or [str(row) for row in range(len(read))]
         _write(out, names, set(chosen.rows.tolist()), chosen.propensity.tolist())
         answer["rows"] = [names[row] for row in chosen.rows.tolist()]
-        lines.append(f"{len(chosen.rows)} rows to label: {out}")
+        lines.append(f"{len(chosen.rows)} rows to label: {out}. {_then(data)}")
     if as_json:
         show_json(answer)
     else:
         for line in lines:
             show(line)
+
+
+def _then(data: str) -> str:
+    """How to train on the labels afterwards."""
+    from dessl.cli.sources import kind_of
+
+    if kind_of(data) in ("table", "npz"):
+        return "Then add its column propensity to the data, and pass --propensity propensity."
+    return "Then pass --propensity estimate-x: these data have no columns for propensities."
 
 
 def _check_options(

@@ -28,6 +28,8 @@ def advice(facts: RunFacts) -> str:
     """What to do and what to expect, in one line; for several seeds, only what to do."""
     found = accuracy_of(facts)
     start = ADVICE[facts.verdict.outcome]
+    if facts.audit and facts.audit.outcome == "do not use it":
+        start = f"Read the audit first, it says not to use these data as they are. {start}"
     if found is None:
         return f"{start}."
     low, high = interval_text("accuracy", found.low, found.high)

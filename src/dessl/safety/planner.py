@@ -5,8 +5,9 @@ n_l. An interval of half-width w requires z² v ≤ w²; detecting a difference 
 requires (z + 0.84)² v ≤ d².
 
 Rows to label next are drawn with probabilities ∝ √V(L|x), mixed with equal ones: the best design
-for a mean (rows that the model is uncertain about are more informative). Each row's probability is
-recorded, so that estimates and training weight labels by 1/π and stay unbiased.
+for a mean (rows that the model is uncertain about are more informative). Each row's probability of
+having a label afterwards is recorded, so that estimates and training weight labels by 1/π and stay
+unbiased.
 """
 
 import math
@@ -65,9 +66,10 @@ class NextRows(NamedTuple):
 
     Attributes:
         rows: (m,) positions in the data, drawn.
-        propensity: (n,) for every row of the data, given the labels so far: 1 for a labelled row,
-            and for others the probability with which the row was drawn. With these, means over
-            all n rows are unbiased, however the first labels were chosen.
+        propensity: (n,) for every row of the data, the probability of having a label afterwards:
+            e + (1 − e) π, with e the probability of a first label and π that of being drawn now.
+            With these, means over all n rows are unbiased if the first labels were drawn with
+            probabilities e: the data's propensities, or all equal.
     """
 
     rows: Tensor
@@ -172,13 +174,32 @@ def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
     labelled = np.arange(len(rows)) < data.n_labelled
     y = data.y.cpu()[data.labelled_rows.cpu()]
     answers = fold_answers(columns_of(data, rows).values, y, labelled, data.n_classes, seed=seed)
-    p = answers.log_p[data.n_labelled :].exp()
-    best = p.amax(1)
-    chances = design((best * (1 - best)).sqrt().numpy(), n)
+    best = answers.log_p.exp().amax(1)
+    unsure = (best * (1 - best)).sqrt().numpy()
+    known, others = unsure[: data.n_labelled], unsure[data.n_labelled :]
+    chances = design(others, n)
     chosen = systematic(chances, np.random.default_rng(seed))
-    propensity = torch.ones(len(data), dtype=torch.float64)
-    propensity[unknown] = torch.from_numpy(chances)
+    drawn = torch.empty(len(data), dtype=torch.float64)
+    drawn[rows] = torch.from_numpy(np.concatenate([_alike(known, others, chances, n), chances]))
+    first = data.n_labelled / len(data) if data.propensity is None else data.propensity.cpu()
+    propensity = first + (1 - first) * drawn
     return NextRows(unknown[torch.from_numpy(chosen)].sort().values, propensity)
+
+
+def _alike(
+    unsure: NDArray[np.float64], others: NDArray[np.float64], chances: NDArray[np.float64], n: int
+) -> NDArray[np.float64]:
+    """The probabilities that rows would have in the design of the others."""
+
+    def wanted(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if not (total := float(others.sum())):
+            return np.full(len(values), n / len(others))
+        return EQUAL_SHARE * n / len(others) + (1 - EQUAL_SHARE) * n / total * values
+
+    below = chances < 1
+    scale = float(chances[below].sum() / wanted(others)[below].sum()) if below.any() else 1.0
+    bounded: NDArray[np.float64] = np.minimum(1.0, scale * wanted(unsure))
+    return bounded
 
 
 def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
