@@ -96,3 +96,17 @@ def test_no_terminal_gets_no_whole_bar(capfd: pytest.CaptureFixture[str]) -> Non
     with progress.whole_bar(1, shown=True), progress.doing("something"):
         pass
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_log_gets_a_line_a_minute(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 30.0, 61.0, 90.0, 150.0])
+    monkeypatch.setattr("dessl.training.progress.time.perf_counter", lambda: next(clock))
+    lines = progress.MinuteLines()
+    for done, what in ((0.5, "a"), (1.0, "b"), (2.0, "c"), (3.0, "d")):
+        lines.update(None, completed=done, total=4.0, what=what)
+    assert capfd.readouterr().err.splitlines() == [
+        "25 %, 1 min so far, about 3 min left: b",
+        "75 %, 2 min so far, about 1 min left: d",
+    ]

@@ -14,6 +14,7 @@ from dessl.evaluation.metrics.vocabulary import NONE, metric_text, written
 from dessl.training.member import Event
 
 SECONDS = 0.2  # between two updates of the bar
+LINE_SECONDS = 60  # between two lines where there is no terminal
 
 
 class ProgressBar:
@@ -85,6 +86,27 @@ class WholeBar:
         self._bar.update(self._task, completed=self._ended)
 
 
+class MinuteLines:
+    """Print a line about once a minute, where a log takes the place of a terminal."""
+
+    def __init__(self) -> None:
+        self._started = self._printed = time.perf_counter()
+        self._total, self._what = 1.0, ""
+
+    def update(
+        self, _: object, *, completed: float, total: float | None = None, what: str | None = None
+    ) -> None:
+        """Note the work done, and print it with the time that the rest will probably take."""
+        self._total, self._what = total or self._total, what or self._what
+        now = time.perf_counter()
+        if now - self._printed < LINE_SECONDS or not completed:
+            return
+        self._printed, share = now, completed / self._total
+        passed = (now - self._started) / 60
+        left = f"{passed:.0f} min so far, about {passed * (1 / share - 1):.0f} min left"
+        print(f"{100 * share:.0f} %, {left}: {self._what}", file=sys.stderr, flush=True)
+
+
 class _Part(ProgressBar):
     """The steps of one training within a whole bar."""
 
@@ -114,14 +136,21 @@ _DOING: ContextVar[_Doing | None] = ContextVar("the present part", default=None)
 
 @contextmanager
 def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
-    """Show one bar on the terminal for all training in this block.
+    """Show one bar on the terminal for all training in this block; a line a minute elsewhere.
 
     Args:
         parts: Expected number of parts, each named by :func:`doing`.
-        shown: Whether to show it on a terminal.
+        shown: Whether to show it.
     """
-    if not shown or not sys.stderr.isatty() or _WHOLE.get() is not None:
+    if not shown or _WHOLE.get() is not None:
         yield
+        return
+    if not sys.stderr.isatty():
+        token = _WHOLE.set(WholeBar(MinuteLines(), None, parts))
+        try:
+            yield
+        finally:
+            _WHOLE.reset(token)
         return
     from rich.progress import TextColumn
 
@@ -153,11 +182,11 @@ def doing(what: str, parts: float = 1.0) -> Iterator[None]:
 @contextmanager
 def progress_bar(steps: int, done: int, *, shown: bool) -> Iterator[ProgressBar]:
     """Show a bar, or a part of the whole bar, if requested and there is a terminal."""
+    if shown and (part := _DOING.get()) is not None:
+        yield _Part(part, steps)
+        return
     if not shown or not sys.stderr.isatty():
         yield ProgressBar()
-        return
-    if (part := _DOING.get()) is not None:
-        yield _Part(part, steps)
         return
     from rich.progress import MofNCompleteColumn, TextColumn
 
