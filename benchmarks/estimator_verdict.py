@@ -4,7 +4,7 @@ The estimator has no test rows. Its verdict compares predictions of labels held 
 pools and networks that did not see them. Here the model that it returns is compared with its
 complete case on 10,000 new rows, in many draws of 600 rows from one population for each setting.
 
-    PYTHONPATH=src python benchmarks/estimator_verdict.py --draws 100 --out FILE.json
+    PYTHONPATH=src python benchmarks/estimator_verdict.py --out results/estimator_verdict.json
 
 Draws that are in the file are not repeated.
 """
