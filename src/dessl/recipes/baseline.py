@@ -11,7 +11,7 @@ if
   that of the regression by more than three.
 
 A single network may be overconfident, which is not a failure to train, and which averaging the
-networks mends: the cross-entropy is that of p^T, with T fitted on the held-out labels.
+networks mends: it failed only if it fails with p^T too, with T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence
@@ -128,7 +128,9 @@ class References:
         log_p = logits.double().cpu().log_softmax(1)
         own = cross_entropy(log_p, self.y)
         power = exponent(log_p, self.y, len(torch.unique(self.groups)))
-        failure = self._failure(log_p.argmax(1), cross_entropy(power * log_p, self.y))
+        failure = self._failure(log_p.argmax(1), own) and self._failure(
+            log_p.argmax(1), cross_entropy(power * log_p, self.y)
+        )
         regression = self.losses.get("a logistic regression")
         return Baseline(
             n=len(torch.unique(self.groups)),
