@@ -9,6 +9,7 @@ Training code uses a term only through this contract: the scores of a step, its 
 whether several runs can share it.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -75,6 +76,7 @@ class Surrogate(nn.Module, ABC):
         bounded_up_to: The largest λ ≥ 0 for which the debiased risk is bounded below, with the
             cross-entropy as L: infinite if H itself is bounded, 0 if no λ > 0 is safe. For a larger
             λ, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
+            The default, infinite, is not checked: set it in your own subclass.
     """
 
     bounded_up_to: float = math.inf
@@ -83,6 +85,12 @@ class Surrogate(nn.Module, ABC):
         super().__init__()
         self._seed = _checks.whole_number("seed", seed, low=0)
         self._generator: torch.Generator | None = None
+
+    @property
+    def bound_is_stated(self) -> bool:
+        """Whether ``bounded_up_to`` was set for this term, rather than left at its default."""
+        own = itertools.takewhile(lambda kind: kind is not Surrogate, type(self).__mro__)
+        return any("bounded_up_to" in vars(holder) for holder in (self, *own))
 
     @abstractmethod
     def forward(self, model: Model, rows: Rows) -> Scores:
