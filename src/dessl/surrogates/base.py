@@ -45,6 +45,25 @@ class Scores(NamedTuple):
     logits: Tensor
 
 
+def checked_scores(name: str, found: object) -> Scores:
+    """Refuse what a surrogate returns if it is not a pair of tensors: H and the logits.
+
+    >>> checked_scores("Own", torch.zeros(3))
+    Traceback (most recent call last):
+    TypeError: Own.forward must return dessl.Scores(h, logits), with h (n,) and logits (views, n, \
+classes); it returned Tensor. For one view: dessl.Scores(h, logits.unsqueeze(0)).
+    """
+    if isinstance(found, tuple) and [isinstance(part, Tensor) for part in found] == [True, True]:
+        return Scores(*found)
+    parts = found if isinstance(found, tuple) else ()
+    inside = f" of {', '.join(type(part).__name__ for part in parts)}" if parts else ""
+    raise TypeError(
+        f"{name}.forward must return dessl.Scores(h, logits), with h (n,) and logits (views, n, "
+        f"classes); it returned {type(found).__name__}{inside}. For one view: "
+        "dessl.Scores(h, logits.unsqueeze(0))."
+    )
+
+
 def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a View)
     """Return rows unchanged: the view of tables, and of images that are already floats.
 
@@ -107,8 +126,7 @@ class Surrogate(nn.Module, ABC):
             rows: The labelled rows of the step, then the unlabelled ones.
             n_labelled: How many of them are labelled.
         """
-        scores: Scores = self(model, rows)
-        return scores
+        return checked_scores(type(self).__name__, self(model, rows))
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Create the state that depends on the model or the data, before the first step.

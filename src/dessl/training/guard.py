@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
@@ -72,6 +72,30 @@ def check_classes(logits: Tensor, n_classes: int) -> None:
             f"the model must give a logit for each of the data's {n_classes} classes; it gives "
             f"{logits.shape[-1]} for a row."
         )
+
+
+def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
+    """Explain an error of a forward pass if rows and weights have different floating types.
+
+    >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
+    >>> check_dtype(model, torch.ones(1, 1), error)
+    Traceback (most recent call last):
+    TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
+model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
+    """
+    seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
+    dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
+    if other and "type" in str(error):
+        raise TypeError(
+            f"the model cannot compute on {_type_name(seen)} rows: its weights are "
+            f"{' and '.join(other)}. Convert it with model.float(); for speed on a GPU, use "
+            'TrainPlan(precision="bf16").'
+        ) from error
+
+
+def _type_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
