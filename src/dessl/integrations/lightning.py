@@ -119,6 +119,8 @@ class DeSSLModule(lightning.LightningModule):
     def on_fit_start(self) -> None:
         """Record that this fit has its state: another fit creates its own. Warn if λ is large."""
         self._ready = False
+        for metric in (self._accuracy, self._cross_entropy):
+            metric.reset()  # Trainer.validate leaves tensors that a fit cannot update
         warning = past_bound(self.lam, self._plan, self.surrogate, boundable=False)
         if warning and self.trainer.is_global_zero:
             warnings.warn(warning, UserWarning, stacklevel=2)
