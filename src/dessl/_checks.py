@@ -62,7 +62,10 @@ def per_sample(name: str, value: object, *, hint: str = "") -> Tensor:
             + (f" {hint}" if hint else "")
         )
     if value.shape[0] == 0:
-        raise ValueError(f"{name} must hold at least one sample; got none. {hint}".rstrip())
+        raise ValueError(
+            f"{name} must hold at least one sample; got none. Skip batches without such rows, or "
+            "draw every batch with some."
+        )
     finite(name, value)
     return summable(value)
 

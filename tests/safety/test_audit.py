@@ -56,6 +56,27 @@ def test_leaks_coverage_and_few_labels_are_said(tmp_path: Path) -> None:
     assert "test rows equal to a labelled row" in page
 
 
+@pytest.mark.parametrize(
+    ("rare", "said"),
+    [
+        ([2], "The class 'c' has fewer than five labels: some folds will have none."),
+        ([2, 3], "2 classes have fewer than five labels, such as 'c': some folds will have none."),
+    ],
+)
+def test_rare_classes_are_counted_in_good_english(rare: list[int], said: str) -> None:
+    x, y = clean()
+    y[: len(rare)] = torch.tensor(rare)
+    data = SemiData(x, y, class_names=["a", "b", "c", "d"][: 2 + len(rare)])
+    assert said in audit(data, cheap=True).reasons
+
+
+@pytest.mark.parametrize(("absent", "said"), [(4, "and 1 more class:"), (5, "and 2 more classes:")])
+def test_absent_classes_are_counted_in_good_english(absent: int, said: str) -> None:
+    x, y = clean()
+    names = [*"ab", *(f"absent {k}" for k in range(absent))]
+    assert any(said in why for why in audit(SemiData(x, y, class_names=names), cheap=True).reasons)
+
+
 def test_data_without_any_label_or_of_one_kind() -> None:
     x, y = clean()
     with pytest.raises(DataError, match="Label some rows"):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dessl.functional import cross_entropy
+from dessl.functional import cross_entropy, entropy
 from dessl.objective import objective
 from dessl.surrogates import (
     Combine,
@@ -77,6 +77,9 @@ def test_bounds_add_up() -> None:
     assert Combine([Entropy(), PiModel()]).bounded_up_to == math.inf
     assert Combine([Entropy(), PiModel(divergence="kl")]).bounded_up_to == 0
     assert Combine([Entropy(), Teacher([[0.5, 0.5]])], weights=[1, 0]).bounded_up_to == math.inf
+    assert Combine([Entropy(), PiModel()]).bound_is_stated
+    assert not Combine([Entropy(), entropy]).bound_is_stated
+    assert Combine([Entropy(), entropy], weights=[1, 0]).bound_is_stated
 
 
 def test_the_bound_counts_views_from_the_first_pass_on() -> None:

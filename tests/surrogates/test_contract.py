@@ -19,7 +19,9 @@ from dessl.surrogates import (
     SURROGATES,
     FlexMatch,
     FromFunction,
+    Model,
     Rows,
+    Scores,
     Surrogate,
     as_is,
     named_surrogate,
@@ -146,6 +148,24 @@ def test_an_infinite_bound_means_that_h_is_bounded(
     with torch.no_grad():
         model[-1].weight *= 1e4
         assert surrogate(model, rows).h.max() < 10
+
+
+@each_surrogate
+def test_every_bound_is_stated(name: str, build: Any) -> None:
+    assert build(name).bound_is_stated
+
+
+def test_a_subclass_without_a_bound_states_none() -> None:
+    class Own(Surrogate):
+        def forward(self, model: Model, rows: Rows) -> Scores:
+            logits = model(rows.x)
+            return Scores(logits.square().sum(-1), logits.unsqueeze(0))
+
+    class Bounded(Own):
+        bounded_up_to = float("inf")
+
+    assert not Own().bound_is_stated
+    assert Bounded().bound_is_stated
 
 
 @each_surrogate

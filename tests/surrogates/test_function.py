@@ -51,7 +51,10 @@ def test_a_surrogate_is_taken_as_it_is() -> None:
 
 def test_the_bound_is_what_the_user_knows() -> None:
     assert as_surrogate(entropy).bounded_up_to == math.inf
-    assert FromFunction(entropy, bounded_up_to=0.3).bounded_up_to == 0.3
+    assert not as_surrogate(entropy).bound_is_stated
+    stated = FromFunction(entropy, bounded_up_to=0.3)
+    assert stated.bounded_up_to == 0.3
+    assert stated.bound_is_stated
     with pytest.raises(ValueError, match="bounded_up_to must lie in"):
         FromFunction(entropy, bounded_up_to=-1.0)
 

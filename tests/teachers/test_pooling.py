@@ -53,6 +53,8 @@ def test_without_unlabelled_rows_they_bring_nothing(moons: tuple) -> None:
     alone = SemiData(data.x[:40], data.y[:40])
     report = pooled(alone, folds, nothing_known(40), constant).report
     assert report.unlabelled.mean == 0
+    assert "unlabelled rows were not used" in report.verdict
+    assert not any(member.uses_unlabelled for member in report.members)
     assert report.without_unlabelled == report.pooled
 
 

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def test_a_gradient_that_is_not_finite_is_named(
     def kink(logits: Tensor) -> Tensor:
         return (logits - logits).square().sum(-1).sqrt()  # 0, with the gradient ∞ · 0
 
-    with pytest.raises(DivergenceError, match="at step 1: the gradient was nan"):
+    message = r"at step 1: the gradient was nan.* L and H are finite"
+    with pytest.raises(DivergenceError, match=message):
         train(make_model, kink, make_data(), make_plan(evaluate_every=1))
 
 
@@ -117,3 +119,42 @@ def test_lambda_past_the_bound_is_warned_of(
         train(make_model, FixMatch(), make_data(), make_plan(lam=1.0))
     for quiet in ({"lam": 0.5}, {"bound": "nonnegative"}, {"risk": "ssl"}):
         train(make_model, FixMatch(), make_data(), make_plan(steps=1, **quiet))
+
+
+def test_a_bound_that_nobody_stated_is_not_called_stated(
+    make_data: Any, make_model: Any, make_plan: Any
+) -> None:
+    plan = make_plan(lam=5.0, steps=4000, learning_rate=0.02, risk_limit=1e3)
+    message = (
+        r"FromFunction states no bounded_up_to, so it is unknown whether .* lower lam, pass "
+        r"bound='nonnegative', or smooth H .*; if it cannot, check the learning rate"
+    )
+    with pytest.raises(DivergenceError, match=message):
+        train(make_model, runs_off, make_data(), plan)
+    with pytest.raises(DivergenceError, match="FromFunction's stated bound, inf"):
+        train(make_model, FromFunction(runs_off, bounded_up_to=math.inf), make_data(), plan)
+
+
+def test_a_risk_without_a_bound_gets_no_advice_about_one(make_data: Any, make_plan: Any) -> None:
+    plan = make_plan(evaluate_every=1, risk="ssl")
+    message = r"with λ = [\d.]+\. Check the learning rate and the scale of the data\.$"
+    with pytest.raises(DivergenceError, match=message):
+        train(nn.Linear(4, 2), Entropy(), make_data(), replace(plan, learning_rate=1e38))
+
+
+@pytest.mark.parametrize("lam", [0.3, 3.0])
+def test_nan_before_the_first_update_is_blamed_on_h_or_on_the_model(
+    make_data: Any, make_model: Any, make_plan: Any, lam: float
+) -> None:
+    def h(logits: Tensor) -> Tensor:
+        return (-logits.square().sum(-1)).log()
+
+    plan = make_plan(lam=lam)
+    h_alone = "at step 1: H of labelled rows was nan.* L is finite, so H itself is not"
+    with pytest.raises(DivergenceError, match=h_alone):
+        train(make_model, h, make_data(), plan)
+    model = make_model()
+    nn.init.constant_(next(model.parameters()), torch.nan)
+    the_model = "at step 1: the loss L was nan.* check the model's initial logits"
+    with pytest.raises(DivergenceError, match=the_model):
+        train(model, Entropy(), make_data(), plan)

@@ -8,7 +8,7 @@ import pytest
 
 from dessl.evaluation import metrics_from_probabilities
 from dessl.evaluation.metrics.vocabulary import METRICS
-from dessl.schedules import FixMatchCosine, Ramp
+from dessl.schedules import FixMatchCosine, Ramp, schedule_from
 from dessl.training.plan import TrainPlan
 
 
@@ -87,6 +87,18 @@ def test_wrong_and_contradictory_settings_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         TrainPlan(**settings)
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine", "fixmatch_cosine", "steps"])
+def test_a_mere_name_does_not_lower_lambda(name: str) -> None:
+    falling = schedule_from(name)
+    message = rf"ramp='{name}' lowers λ .* 'linear_ramp' .*schedules\.{type(falling).__name__}\(\)"
+    with pytest.raises(ValueError, match=message):
+        TrainPlan(steps=1, ramp=name)
+    meant = TrainPlan(steps=1, ramp=falling)
+    assert TrainPlan.from_dict(meant.as_dict()) == meant
+    for rising in ("constant", "ramp", "linear_ramp"):
+        TrainPlan(steps=1, ramp=rising)
 
 
 def test_unknown_settings_are_refused() -> None:

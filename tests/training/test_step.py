@@ -8,9 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dessl import Batches
-from dessl.surrogates import (
-    Entropy,
-)
+from dessl.surrogates import Entropy, Model, Rows, Scores, Surrogate
 from dessl.training import train
 from dessl.training.step import WeightAverage
 
@@ -86,3 +84,48 @@ def test_an_average_of_half_precision_is_refused(make_data: Any, make_plan: Any)
     with pytest.raises(TypeError, match=r"got torch\.bfloat16\. Keep the model"):
         train(half, Entropy(), data, make_plan(ema=0.9))
     assert train(half, Entropy(), data, make_plan()).steps == 12
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_weights_of_another_type_than_the_rows_are_explained(
+    make_data: Any, make_model: Any, make_plan: Any, dtype: torch.dtype
+) -> None:
+    name = str(dtype).removeprefix("torch.")
+    message = rf"cannot compute on float32 rows: its weights are {name}\. .*model\.float\(\)"
+    with pytest.raises(TypeError, match=message):
+        train(lambda: make_model().to(dtype), Entropy(), make_data(), make_plan())
+    train(lambda: Counted(torch.float64), Entropy(), make_data(), make_plan())  # converts its rows
+
+
+class Returning(Surrogate):
+    """Returns what a function makes of H and the logits."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.made = made
+
+    def forward(self, model: Model, rows: Rows) -> Scores:
+        logits = model(rows.x)
+        scores: Scores = self.made(logits.softmax(-1).square().sum(-1), logits.unsqueeze(0))
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("made", "got"),
+    [
+        (lambda h, _: h, "Tensor"),
+        (lambda h, _: (h,), "tuple of Tensor"),
+        (lambda h, _: (h, 2.0), "tuple of Tensor, float"),
+        (lambda *_: None, "NoneType"),
+    ],
+)
+def test_a_surrogate_that_returns_no_scores_is_explained(
+    make_data: Any, make_model: Any, make_plan: Any, made: Any, got: str
+) -> None:
+    message = rf"Returning\.forward must return dessl\.Scores\(h, logits\), .* it returned {got}\."
+    with pytest.raises(TypeError, match=message):
+        train(make_model, Returning(made), make_data(), make_plan())
+
+
+def test_a_plain_pair_will_do(make_data: Any, make_model: Any, make_plan: Any) -> None:
+    train(make_model, Returning(lambda *pair: pair), make_data(), make_plan(steps=1))

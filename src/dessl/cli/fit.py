@@ -169,7 +169,7 @@ def fit(
     """Train with and without the unlabelled rows, and report which is better.
 
     By default, networks trained on the labelled rows are pooled with other
-    predictors, one of which uses all rows.
+    predictors, two of which (graph and gaussians) use all rows.
 
     Unlabelled rows have an empty cell in the label column, -1 in y of an npz
     file, or lie in the folder "unlabelled".

@@ -48,10 +48,10 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier from few labels and many unlabelled rows.
 
     By default it trains five small networks on the labelled rows (the complete case), each with a
-    different fifth of the labels held out, and pools them with teachers, one of which, the graph,
-    uses the unlabelled rows (200,000 drawn at random if there are more). The held-out labels give
-    the weights (:mod:`dessl.teachers`). With a ``surrogate``, a number for ``lam`` or
-    ``teachers=None`` it trains five more networks on the debiased risk instead. With
+    different fifth of the labels held out, and pools them with teachers, two of which, the graph
+    and the Gaussians, use the unlabelled rows (200,000 drawn at random if there are more). The
+    held-out labels give the weights (:mod:`dessl.teachers`). With a ``surrogate``, a number for
+    ``lam`` or ``teachers=None`` it trains five more networks on the debiased risk instead. With
     ``lam="auto"`` these are kept only if they are better on the held-out labels
     (:func:`dessl.recipes.fit`).
 

@@ -4,36 +4,39 @@ Needs ``pip install 'dessl[lightning]'``. The Trainer, its loggers, strategies a
 as usual.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.utils.data import DataLoader, IterableDataset
 
 from dessl import _checks
-from dessl.data import Batches, SemiData
-from dessl.data.batches import Stream
-from dessl.data.parts import Part
 from dessl.functional import cross_entropy, log_probabilities
 from dessl.objective import RiskKind
 from dessl.risk import RISKS, Risk, risk_named
 from dessl.surrogates import Rows, Scores, Surrogate, as_surrogate
 from dessl.surrogates.state import device_of
+from dessl.training.guard import DivergenceError, divergence, not_finite, past_bound
+from dessl.training.plan import TrainPlan
 from dessl.training.ranks import lost_ranks, ranks
+from dessl.training.totals import Totals
 from dessl.training.whole_step import WholeStep
 
 try:
     import lightning
     from lightning.pytorch.core.optimizer import LightningOptimizer
-    from lightning.pytorch.utilities import CombinedLoader
     from torchmetrics import MeanMetric
     from torchmetrics.utilities.distributed import gather_all_tensors
+
+    from dessl.integrations.lightning_rows import SemiDataModule
 except ImportError as error:
     raise ImportError(
         "Lightning is not installed. Install it with pip install 'dessl[lightning]'."
     ) from error
+
+__all__ = ["DeSSLModule", "SemiDataModule"]
 
 
 class DeSSLModule(lightning.LightningModule):
@@ -42,6 +45,10 @@ class DeSSLModule(lightning.LightningModule):
     Your own loaders, in a ``CombinedLoader``, may yield such batches too. With
     DistributedDataParallel (``"ddp"``), the means of the risk and the state of the surrogate are
     computed over the rows of all processes, even if these have different numbers of rows.
+
+    A fit warns if λ is past the surrogate's bound, and ends with a
+    :class:`dessl.training.DivergenceError` if a step's risk was not finite or too large. This is
+    checked before each validation, at the end of each epoch, and when a logger reads values.
 
     Args:
         model: Maps rows, as transformed by the surrogate's views, to logits (n, classes).
@@ -53,6 +60,7 @@ class DeSSLModule(lightning.LightningModule):
         learning_rate: Learning rate of AdamW; override ``configure_optimizers`` for anything else.
         transform: Transforms rows for evaluation; by default levels / 255 for uint8 images, and no
             change otherwise.
+        risk_limit: Size of the risk above which the fit counts as diverged.
         n_rows: One more than the largest row id. Required for your own loaders only.
         n_classes: Number of classes. Required for your own loaders only.
     """
@@ -66,6 +74,7 @@ class DeSSLModule(lightning.LightningModule):
         risk: RiskKind = "debiased",
         learning_rate: float = 1e-3,
         transform: Callable[[Tensor], Tensor] | None = None,
+        risk_limit: float = TrainPlan.risk_limit,
         n_rows: int | None = None,
         n_classes: int | None = None,
     ) -> None:
@@ -76,6 +85,7 @@ class DeSSLModule(lightning.LightningModule):
         risk_named(risk)
         self.risk: RiskKind = risk
         self.learning_rate = learning_rate
+        self.risk_limit = _checks.number("risk_limit", risk_limit, low=0, open_low=True)
         self.transform = transform
         # Lightning averages plain numbers wrongly if processes have different numbers of rows.
         self._accuracy, self._cross_entropy = MeanMetric("disable"), MeanMetric("disable")
@@ -83,6 +93,8 @@ class DeSSLModule(lightning.LightningModule):
         self._sizes: tuple[int, int] | None = None  # rows and classes that H is prepared for
         self._ready = False  # prepared for the fit that is about to start
         self._seen: dict[int, tuple[Rows, Scores]] = {}  # of each batch since the last step
+        self._totals: Totals | None = None  # of the epoch's batches, on the device
+        self._steps_before = 0  # optimiser steps before them
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits (n, classes) of untransformed rows."""
@@ -105,8 +117,13 @@ class DeSSLModule(lightning.LightningModule):
             self._prepare_for_fit()
 
     def on_fit_start(self) -> None:
-        """Record that this fit has its state: another fit creates its own."""
+        """Record that this fit has its state: another fit creates its own. Warn if λ is large."""
         self._ready = False
+        for metric in (self._accuracy, self._cross_entropy):
+            metric.reset()  # Trainer.validate leaves tensors that a fit cannot update
+        warning = past_bound(self.lam, self._plan, self.surrogate, boundable=False)
+        if warning and self.trainer.is_global_zero:
+            warnings.warn(warning, UserWarning, stacklevel=2)
 
     def _prepare_for_fit(self) -> None:
         if self._ready:
@@ -145,6 +162,7 @@ class DeSSLModule(lightning.LightningModule):
 
     def on_train_start(self) -> None:
         """Give each process its own random views, after a checkpoint has been loaded."""
+        self._count_anew()
         if self.trainer.world_size > 1 and self.global_rank:
             for part in self.surrogate.parts():
                 drawn = (part.seed, self.global_rank, self.trainer.global_step)
@@ -164,9 +182,19 @@ class DeSSLModule(lightning.LightningModule):
         counted = options.get("weights_unlabelled")
         added = len(others) if counted is None else counted.sum()
         whole = WholeStep(len(y), added, device=self.device)
-        risk = whole.objective(scores, y, self.lam, **options)
-        for name, value in zip(Risk._fields, _mean_of_ranks(risk), strict=True):
+        try:
+            risk = whole.objective(scores, y, self.lam, **options)
+        except ValueError as error:  # on the CPU, values are checked
+            if self._totals is None or not (values := not_finite(scores, len(y))):
+                raise
+            self._guard()  # an earlier step may have exceeded the limit
+            raise self._diverged(self.trainer.global_step + 1, values) from error
+        over_all = Risk(*_mean_of_ranks(risk))
+        for name, value in zip(Risk._fields, over_all, strict=True):
             self.log("risk" if name == "value" else name, value, batch_size=len(y))
+        if self._totals is not None:  # Lightning computes no norm of the gradient
+            none = torch.zeros_like(scores.h)
+            self._totals.add(over_all, none, len(y), none.sum())
         return risk.value
 
     def _streams(self, batch: dict[str, Any]) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
@@ -232,6 +260,45 @@ class DeSSLModule(lightning.LightningModule):
             for part, state in zip(parts, own, strict=True):
                 part.generator(self.device).set_state(state)
 
+    def on_train_epoch_start(self) -> None:
+        """Count the epoch's batches from the first."""
+        self._count_anew()
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:  # noqa: ARG002
+        """Check for divergence when a logger waits for the device anyway."""
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if self.trainer.loggers and every and (batch_idx + 1) % every == 0:
+            self._guard()
+
+    def on_validation_start(self) -> None:
+        """Check for divergence before a callback can save these weights as the best."""
+        if self.trainer.state.fn == "fit" and not self.trainer.sanity_checking:
+            self._guard()
+
+    def on_train_epoch_end(self) -> None:
+        """Check for divergence."""
+        self._guard()
+
+    def _count_anew(self) -> None:
+        # Apple's GPUs have no float64.
+        self._totals = Totals(self.device, self.risk_limit, dtype=torch.float32)
+        self._steps_before = self.trainer.global_step
+
+    def _guard(self) -> None:
+        """Stop a fit that diverged in this epoch; waits for the device."""
+        (trouble,) = self._totals.troubles() if self._totals else (None,)
+        if trouble:
+            steps = -(-trouble.step // self.trainer.accumulate_grad_batches)
+            raise self._diverged(self._steps_before + steps, trouble.values)
+
+    def _diverged(self, step: int, values: dict[str, float]) -> DivergenceError:
+        return divergence(values, step, self.lam, self._plan, self.surrogate, boundable=False)
+
+    @property
+    def _plan(self) -> TrainPlan:
+        """The settings that decide whether a risk is bounded."""
+        return TrainPlan(steps=1, lam=self.lam, risk=self.risk, risk_limit=self.risk_limit)
+
     def validation_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> None:  # noqa: ARG002
         """Log accuracy and cross-entropy of fully labelled rows, over all processes."""
         x, y = batch
@@ -265,133 +332,3 @@ def _of_all(batches: Sequence[Tensor]) -> Tensor:
         return mine
     with lost_ranks():
         return torch.cat(gather_all_tensors(mine))
-
-
-class SemiDataModule(lightning.LightningDataModule):
-    """Two streams of a :class:`dessl.SemiData` as a ``CombinedLoader`` of two loaders.
-
-    A training batch is ``{"labelled": (x, ids, y), "unlabelled": (x, ids)}``; with propensities it
-    also has those of the labelled rows and the weights of the unlabelled ones. An epoch is one pass
-    through the labelled rows. N processes share the rows of each batch, every N-th row to each:
-    together they see the same batches as one process.
-
-    Args:
-        data: The data with its labels; its validation part, if any, is used for validation.
-        labelled_batch: Labelled rows in a batch, over all processes.
-        unlabelled_batch: Unlabelled rows in a batch, over all processes.
-        seed: Seed of both streams.
-    """
-
-    def __init__(
-        self,
-        data: SemiData,
-        *,
-        labelled_batch: int = 64,
-        unlabelled_batch: int = 448,
-        seed: int = 0,
-    ) -> None:
-        super().__init__()
-        self.data = data
-        self.batches = Batches(data, labelled_batch, unlabelled_batch, seed=seed)
-        self.steps = max(1, data.n_labelled // labelled_batch)
-
-    def train_dataloader(self) -> CombinedLoader:
-        """Endless batches, divided into epochs."""
-        streams = self.batches.labelled, self.batches.unlabelled
-        for name, stream in zip(("labelled_batch", "unlabelled_batch"), streams, strict=True):
-            self._check_shared(f"{name}={stream.size}", stream.size)
-        loaders = {
-            "labelled": DataLoader(_Epoch(self, streams[0], self._labelled), batch_size=None),
-            "unlabelled": DataLoader(_Epoch(self, streams[1], self._unlabelled), batch_size=None),
-        }
-        return CombinedLoader(loaders, "min_size")
-
-    def _labelled(self, rows: Tensor) -> tuple[Tensor, ...]:
-        data = self.data
-        chance = () if data.propensity is None else (data.propensity[rows],)
-        return (data.x[rows], data.ids[rows], data.y[rows], *chance)
-
-    def _unlabelled(self, rows: Tensor) -> tuple[Tensor, ...]:
-        data, n_l, n_u = self.data, self.batches.labelled.size, self.batches.unlabelled.size
-        batch = data.x[rows], data.ids[rows]
-        if data.propensity is None:
-            return batch
-        # The number of rows that each unlabelled one represents, relative to a labelled one.
-        stands = data.n_unlabelled / n_u * n_l / data.n_labelled
-        return (*batch, torch.full((len(rows),), stands, device=data.device))
-
-    def val_dataloader(self) -> "DataLoader[Any] | list[Any]":
-        """The validation part, at most 512 rows per batch; empty if the data has none."""
-        part = self.data.validation
-        if part is None:
-            return []
-        self._check_shared(f"a validation part of {len(part.y)} rows", len(part.y))
-        return DataLoader(_Validation(self, part), batch_size=None)
-
-    def _check_shared(self, what: str, rows: int) -> None:
-        if 0 < rows < self.processes:
-            raise ValueError(
-                f"{what} is too small for {self.processes} processes, each of which needs a row. "
-                f"Pass at least {self.processes}, or train on fewer devices."
-            )
-
-    @property
-    def process(self) -> int:
-        """The rank of this process."""
-        return 0 if self.trainer is None else self.trainer.global_rank
-
-    @property
-    def processes(self) -> int:
-        """How many processes share the rows."""
-        return 1 if self.trainer is None else self.trainer.world_size
-
-    def state_dict(self) -> dict[str, Any]:
-        """The positions of both streams, for a checkpoint; the same in every process."""
-        return self.batches.state_dict()
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume with the next rows of both streams; only a fit draws rows."""
-        if self.trainer is None or self.trainer.state.fn == "fit":
-            self.batches.load_state_dict(state_dict)
-
-
-class _Epoch(IterableDataset[tuple[Tensor, ...]]):
-    """This process's rows of each batch of one stream, until an epoch ends.
-
-    Every process draws the row numbers of the whole batch and loads only its own rows. It is an
-    iterable data set, so that Lightning does not add its own sampler.
-    """
-
-    def __init__(
-        self,
-        module: SemiDataModule,
-        stream: Stream,
-        look_up: Callable[[Tensor], tuple[Tensor, ...]],
-    ) -> None:
-        self.module, self.stream, self.look_up = module, stream, look_up
-
-    def __len__(self) -> int:
-        return self.module.steps
-
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        for _ in range(self.module.steps):
-            rows = self.stream.draw()
-            yield self.look_up(rows[self.module.process :: self.module.processes])
-
-
-class _Validation(IterableDataset[tuple[Tensor, Tensor]]):
-    """This process's rows of the validation part, in the same number of batches on every process.
-
-    Each row occurs once; Lightning's own sampler would repeat rows to equalise the processes.
-    """
-
-    def __init__(self, module: SemiDataModule, part: Part) -> None:
-        self.module, self.part = module, part
-
-    def __len__(self) -> int:
-        return max(1, -(-len(self.part.y) // 512))
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows in torch.arange(len(self.part.y)).tensor_split(len(self)):
-            mine = rows[self.module.process :: self.module.processes]
-            yield self.part.x[mine], self.part.y[mine]

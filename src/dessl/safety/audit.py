@@ -333,9 +333,10 @@ def _copy_reasons(facts: Audit) -> tuple[list[str], list[str]]:
 def _label_reasons(facts: Audit) -> list[str]:
     labels, found = facts.labels, []
     if labels.absent:
+        more = len(labels.absent) - 3
         found.append(
             f"No label of {', '.join(map(repr, labels.absent[:3]))}"
-            + (f" and {len(labels.absent) - 3} more classes" if len(labels.absent) > 3 else "")
+            + (f" and {more} more class{'es' if more > 1 else ''}" if more > 0 else "")
             + ": a model cannot learn them. Label some of their rows."
         )
     if facts.labelled < FEW_LABELS:
@@ -343,10 +344,11 @@ def _label_reasons(facts: Audit) -> list[str]:
             f"Only {facts.labelled} labels: too few to detect a gain or a loss. Label more."
         )
     elif labels.few:
-        found.append(
-            f"{len(labels.few)} classes have fewer than five labels, such as {labels.few[0]!r}: "
-            "some folds will have none."
-        )
+        rare = repr(labels.few[0])
+        which = f"{len(labels.few)} classes have fewer than five labels, such as {rare}"
+        if len(labels.few) == 1:
+            which = f"The class {rare} has fewer than five labels"
+        found.append(f"{which}: some folds will have none.")
     if labels.doubtful > LEAST_DOUBT * facts.labelled:
         first = labels.examples[0]
         found.append(

@@ -9,6 +9,7 @@ Training code uses a term only through this contract: the scores of a step, its 
 whether several runs can share it.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -44,6 +45,25 @@ class Scores(NamedTuple):
     logits: Tensor
 
 
+def checked_scores(name: str, found: object) -> Scores:
+    """Refuse what a surrogate returns if it is not a pair of tensors: H and the logits.
+
+    >>> checked_scores("Own", torch.zeros(3))
+    Traceback (most recent call last):
+    TypeError: Own.forward must return dessl.Scores(h, logits), with h (n,) and logits (views, n, \
+classes); it returned Tensor. For one view: dessl.Scores(h, logits.unsqueeze(0)).
+    """
+    if isinstance(found, tuple) and [isinstance(part, Tensor) for part in found] == [True, True]:
+        return Scores(*found)
+    parts = found if isinstance(found, tuple) else ()
+    inside = f" of {', '.join(type(part).__name__ for part in parts)}" if parts else ""
+    raise TypeError(
+        f"{name}.forward must return dessl.Scores(h, logits), with h (n,) and logits (views, n, "
+        f"classes); it returned {type(found).__name__}{inside}. For one view: "
+        "dessl.Scores(h, logits.unsqueeze(0))."
+    )
+
+
 def as_is(x: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG001 (a View)
     """Return rows unchanged: the view of tables, and of images that are already floats.
 
@@ -75,6 +95,7 @@ class Surrogate(nn.Module, ABC):
         bounded_up_to: The largest λ ≥ 0 for which the debiased risk is bounded below, with the
             cross-entropy as L: infinite if H itself is bounded, 0 if no λ > 0 is safe. For a larger
             λ, bound the risk (``bound="nonnegative"``) or H (:class:`dessl.surrogates.Smooth`).
+            The default, infinite, is not checked: set it in your own subclass.
     """
 
     bounded_up_to: float = math.inf
@@ -83,6 +104,12 @@ class Surrogate(nn.Module, ABC):
         super().__init__()
         self._seed = _checks.whole_number("seed", seed, low=0)
         self._generator: torch.Generator | None = None
+
+    @property
+    def bound_is_stated(self) -> bool:
+        """Whether ``bounded_up_to`` was set for this term, rather than left at its default."""
+        own = itertools.takewhile(lambda kind: kind is not Surrogate, type(self).__mro__)
+        return any("bounded_up_to" in vars(holder) for holder in (self, *own))
 
     @abstractmethod
     def forward(self, model: Model, rows: Rows) -> Scores:
@@ -99,8 +126,7 @@ class Surrogate(nn.Module, ABC):
             rows: The labelled rows of the step, then the unlabelled ones.
             n_labelled: How many of them are labelled.
         """
-        scores: Scores = self(model, rows)
-        return scores
+        return checked_scores(type(self).__name__, self(model, rows))
 
     def prepare(self, model: nn.Module, n_rows: int, n_classes: int) -> None:
         """Create the state that depends on the model or the data, before the first step.

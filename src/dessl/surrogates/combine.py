@@ -70,6 +70,12 @@ class Combine(Surrogate):
         return min(bounds, default=math.inf)
 
     @property
+    def bound_is_stated(self) -> bool:
+        """Whether the bound of every term with a positive weight was set."""
+        weighted = zip(self.terms, self.weights, strict=True)
+        return all(term.bound_is_stated for term, weight in weighted if weight > 0)
+
+    @property
     def terms(self) -> list[Surrogate]:
         """The surrogates, in order."""
         return [term for term in self.surrogates if isinstance(term, Surrogate)]

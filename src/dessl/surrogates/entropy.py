@@ -1,5 +1,7 @@
 """Entropy minimisation: H(x) = −Σ_y p(y|x) log p(y|x)."""
 
+import math
+
 from dessl.functional import entropy
 from dessl.surrogates.base import Model, Rows, Scores, Surrogate, View
 from dessl.surrogates.views import plain_view
@@ -20,6 +22,8 @@ class Entropy(Surrogate):
     >>> Entropy()(lambda x: x, rows).h
     tensor([0.8324])
     """
+
+    bounded_up_to = math.inf
 
     def __init__(self, *, view: View = plain_view, seed: int = 0) -> None:
         super().__init__(seed=seed)

@@ -20,7 +20,8 @@ class FromFunction(Surrogate):
 
     Args:
         h: The function. It must treat each row in the same way, whatever else is in the batch.
-        bounded_up_to: The largest λ for which the debiased risk is bounded below, if you know it.
+        bounded_up_to: The largest λ for which the debiased risk is bounded below, infinite if h is
+            bounded. None: unknown; no λ is then warned of.
         view: View of a row for the model.
         seed: Seed of the view's draws.
 
@@ -34,15 +35,22 @@ class FromFunction(Surrogate):
         self,
         h: Callable[..., Tensor],
         *,
-        bounded_up_to: float = math.inf,
+        bounded_up_to: float | None = None,
         view: View = plain_view,
         seed: int = 0,
     ) -> None:
         super().__init__(seed=seed)
         self.h = h
         self.view = view
-        self.bounded_up_to = _checks.number("bounded_up_to", bounded_up_to, low=0.0)
+        self._bound_is_stated = bounded_up_to is not None
+        bound = math.inf if bounded_up_to is None else bounded_up_to
+        self.bounded_up_to = _checks.number("bounded_up_to", bound, low=0.0)
         self._takes_model = _takes_model(h)
+
+    @property
+    def bound_is_stated(self) -> bool:
+        """Whether ``bounded_up_to`` was given."""
+        return self._bound_is_stated
 
     def forward(self, model: Model, rows: Rows) -> Scores:
         """Return the function's values (n,) and the logits (1, n, classes)."""

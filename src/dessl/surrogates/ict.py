@@ -3,6 +3,8 @@
 m(a, b) = w·a + (1 − w)·b with w from Beta(α, α) for each row; x′ is the row's partner.
 """
 
+import math
+
 from torch import nn
 
 from dessl import _checks
@@ -41,6 +43,8 @@ class ICT(Surrogate):
     >>> surrogate(model, Rows(torch.randn(4, 2), torch.arange(4))).h.shape
     torch.Size([4])
     """
+
+    bounded_up_to = math.inf
 
     def __init__(
         self,

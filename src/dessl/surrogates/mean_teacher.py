@@ -1,5 +1,7 @@
 """Mean Teacher: H(x) = ‖p_θ(·|v(x)) − p_θ̄(·|v′(x))‖², θ̄ the moving average of θ."""
 
+import math
+
 from torch import nn
 
 from dessl.functional import log_probabilities
@@ -32,6 +34,8 @@ class MeanTeacher(Surrogate):
     >>> surrogate(model, Rows(torch.ones(1, 2), torch.tensor([0]))).h.tolist()
     [0.0]
     """
+
+    bounded_up_to = math.inf
 
     def __init__(self, *, view: View = jittered_view, decay: float = 0.999, seed: int = 0) -> None:
         super().__init__(seed=seed)

@@ -1,5 +1,6 @@
 """MixMatch: H(x) = 1/(A·K) Σ_a ‖p(x̃_a) − q̃_a‖², on augmented rows x̃ and guesses q̃ after mixup."""
 
+import math
 from typing import Literal
 
 import torch
@@ -50,6 +51,8 @@ class MixMatch(Surrogate):
     >>> scores.h.shape, scores.logits.shape
     (torch.Size([2]), torch.Size([2, 2, 2]))
     """
+
+    bounded_up_to = math.inf
 
     def __init__(
         self,

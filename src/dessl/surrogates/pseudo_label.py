@@ -1,5 +1,7 @@
 """Pseudo-labels: H(x) = 1[max p ≥ τ] · −Σ_y q(y) log p(y|x), q the arg-max or a sharpened p."""
 
+import math
+
 import torch
 
 from dessl import _checks
@@ -30,6 +32,8 @@ class PseudoLabel(Surrogate):
     >>> PseudoLabel(threshold=0.7)(lambda x: x, rows).h
     tensor([0.0486, 0.0000])
     """
+
+    bounded_up_to = math.inf
 
     def __init__(
         self,

@@ -4,6 +4,8 @@ A round lasts until every row has been seen. At its end Z ← a·Z + (1 − a)·
 round t + 1 z̃ = Z/(1 − aᵗ), which corrects for the initial zeros of Z.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -60,6 +62,8 @@ class TemporalEnsembling(Surrogate):
     pace: Tensor | None  # rows that the step before saw for the first time in its round
     unseen: Tensor | None  # rows that it waits for
     in_a_round: Tensor | None  # rows that every round waits for
+
+    bounded_up_to = math.inf
 
     def __init__(self, *, momentum: float = 0.6, view: View = jittered_view, seed: int = 0) -> None:
         super().__init__(seed=seed)

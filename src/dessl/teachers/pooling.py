@@ -344,7 +344,7 @@ def _report(
 ) -> PoolReport:
     y, groups = rows.y[rows.evaluated], rows.groups[rows.evaluated]
     using = {
-        teacher.name: getattr(teacher, "uses_unlabelled", True)
+        teacher.name: len(rows.x_u) > 0 and getattr(teacher, "uses_unlabelled", True)
         for teachers in families.values()
         for teacher in teachers
     }

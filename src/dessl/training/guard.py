@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dessl.risk import RISKS
 from dessl.surrogates.base import Scores, Surrogate
@@ -18,6 +18,18 @@ TERMS = {
     "gradient_norm": "the gradient",
     "risk": "the risk",
     "logits": "a logit of a validation row",
+}
+
+_H_AT_THE_START = (
+    "No update had been made and L is finite, so H itself is not: look for log(0), 0/0 or overflow "
+    "in it."
+)
+AT_THE_START = {  # neither λ nor the learning rate can be the cause
+    "loss": "No update had been made: check the model's initial logits and the scale of the data.",
+    "h_labelled": _H_AT_THE_START,
+    "h_unlabelled": _H_AT_THE_START,
+    "gradient_norm": "No update had been made and L and H are finite, so one of their derivatives "
+    "is not: look for the square root or the logarithm of 0 in H and in the model.",
 }
 
 
@@ -62,6 +74,30 @@ def check_classes(logits: Tensor, n_classes: int) -> None:
         )
 
 
+def check_dtype(model: nn.Module, x: Tensor, error: RuntimeError) -> None:
+    """Explain an error of a forward pass if rows and weights have different floating types.
+
+    >>> model, error = nn.Linear(1, 1).double(), RuntimeError("must have the same dtype")
+    >>> check_dtype(model, torch.ones(1, 1), error)
+    Traceback (most recent call last):
+    TypeError: the model cannot compute on float32 rows: its weights are float64. Convert it with \
+model.float(); for speed on a GPU, use TrainPlan(precision="bf16").
+    """
+    seen = x.dtype if x.is_floating_point() else torch.float32  # views make levels floats
+    dtypes = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
+    other = sorted(_type_name(dtype) for dtype in dtypes - {seen})
+    if other and "type" in str(error):
+        raise TypeError(
+            f"the model cannot compute on {_type_name(seen)} rows: its weights are "
+            f"{' and '.join(other)}. Convert it with model.float(); for speed on a GPU, use "
+            'TrainPlan(precision="bf16").'
+        ) from error
+
+
+def _type_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def not_finite(scores: Scores, n_labelled: int) -> dict[str, float]:
     """Return a value that is not finite for each part of the scores that has one."""
     parts = {
@@ -83,9 +119,15 @@ def bad_values(parts: dict[str, Tensor]) -> dict[str, float]:
 
 
 def divergence(
-    values: dict[str, float], step: int, lam: float, plan: TrainPlan, surrogate: Surrogate
+    values: dict[str, float],
+    step: int,
+    lam: float,
+    plan: TrainPlan,
+    surrogate: Surrogate,
+    *,
+    boundable: bool = True,
 ) -> DivergenceError:
-    """Return an error that names the term, the step, and whether λ exceeds the bound.
+    """Return an error that names the term, the step, and what is known of its cause.
 
     Args:
         values: Values of the terms at that step.
@@ -93,38 +135,56 @@ def divergence(
         lam: λ of that step.
         plan: Plan of the run.
         surrogate: Surrogate of the run.
+        boundable: Same as in :func:`past_bound`.
     """
     broken = [name for name in TERMS if not math.isfinite(values.get(name, 0.0))]
     term = broken[0] if broken else _largest(values)
     value = values[term]
     what = "was" if broken else f"(risk {values['risk']:g}, limit {plan.risk_limit:g}) was"
     message = f"the run diverged at step {step}: {TERMS[term]} {what} {value:g}, with λ = {lam:g}. "
-    return DivergenceError(
-        message + _advice(lam, plan, surrogate), step=step, term=term, value=value
-    )
+    if broken and step == 1 and term in AT_THE_START:
+        advice = AT_THE_START[term]
+    else:
+        advice = _advice(lam, plan, surrogate, boundable=boundable)
+    return DivergenceError(message + advice, step=step, term=term, value=value)
 
 
-def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
-    """Return a sentence if the debiased risk is unbounded below at λ, else nothing."""
-    risk = RISKS[plan.risk]
-    if not risk.takes_back or plan.bound is not None or lam <= surrogate.bounded_up_to:
+def past_bound(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool = True) -> str:
+    """Return a sentence if the debiased risk is unbounded below at λ, else nothing.
+
+    Args:
+        lam: λ.
+        plan: Plan of the run.
+        surrogate: Surrogate of the run.
+        boundable: Whether the caller's users can pass ``bound="nonnegative"``.
+    """
+    if not _may_run_away(plan) or lam <= surrogate.bounded_up_to:
         return ""
-    bound = "pass bound='nonnegative', " if "bound" in risk.options else ""
+    ways = _ways_out(plan, boundable=boundable)
     if plan.online:  # λ stops at the bound
         return (
             ""
             if surrogate.bounded_up_to
             else (
                 f"online=True keeps λ at 0: the debiased risk of {type(surrogate).__name__} has no "
-                f"lower bound at any λ above 0. To go on, {bound}or smooth H with "
-                "dessl.surrogates.Smooth."
+                f"lower bound at any λ above 0. To go on, {ways}."
             )
         )
     return (
         f"λ = {lam:g} is past {type(surrogate).__name__}'s bound, {surrogate.bounded_up_to:g}: the "
-        f"debiased risk has no lower bound there and may diverge. Lower lam, {bound}or smooth H "
-        "with dessl.surrogates.Smooth."
+        f"debiased risk has no lower bound there and may diverge. Lower lam, {ways}."
     )
+
+
+def _may_run_away(plan: TrainPlan) -> bool:
+    """Whether an unbounded H can make the plan's risk unbounded below."""
+    return RISKS[plan.risk].takes_back and plan.bound is None
+
+
+def _ways_out(plan: TrainPlan, *, boundable: bool) -> str:
+    bounded = boundable and "bound" in RISKS[plan.risk].options
+    first = "pass bound='nonnegative', " if bounded else ""
+    return f"{first}or smooth H with dessl.surrogates.Smooth"
 
 
 def _largest(values: dict[str, float]) -> str:
@@ -132,8 +192,16 @@ def _largest(values: dict[str, float]) -> str:
     return max(("loss", "h_labelled", "h_unlabelled"), key=lambda name: abs(values[name]))
 
 
-def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate) -> str:
-    return past_bound(lam, plan, surrogate) or (
-        f"λ is not past {type(surrogate).__name__}'s stated bound, {surrogate.bounded_up_to:g}: "
-        "check the learning rate and the scale of the data."
+def _advice(lam: float, plan: TrainPlan, surrogate: Surrogate, *, boundable: bool) -> str:
+    if known := past_bound(lam, plan, surrogate, boundable=boundable):
+        return known
+    name, usual = type(surrogate).__name__, "check the learning rate and the scale of the data."
+    if not _may_run_away(plan):
+        return usual.capitalize()
+    if surrogate.bound_is_stated:
+        return f"λ is not past {name}'s stated bound, {surrogate.bounded_up_to:g}: {usual}"
+    return (
+        f"{name} states no bounded_up_to, so it is unknown whether the debiased risk has a lower "
+        "bound at this λ. If H can become arbitrarily large, lower lam, "
+        f"{_ways_out(plan, boundable=boundable)}; if it cannot, {usual}"
     )

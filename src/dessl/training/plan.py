@@ -11,7 +11,7 @@ from dessl import _checks
 from dessl.evaluation.metrics.vocabulary import METRICS
 from dessl.objective import RiskKind
 from dessl.risk import COMPLETE_CASE, RISKS, Bound, On, check_options, risk_named
-from dessl.schedules import CONSTANT, ScheduleLike, schedule_dict, schedule_from
+from dessl.schedules import CONSTANT, Schedule, ScheduleLike, schedule_dict, schedule_from
 
 Optimiser = Literal["sgd", "adamw", "muon"]
 Precision = Literal["float32", "bf16"]
@@ -42,7 +42,9 @@ class TrainPlan:
         online: Whether λ follows the gradients of validation rows, from 0 up to ``lam``
             and the surrogate's bound (:mod:`dessl.training.online`): if H predicts nothing of L, it
             stays at 0.
-        ramp: Schedule of λ, in the same form as ``schedule``.
+        ramp: Schedule of λ, in the same form as ``schedule``: ``"ramp"`` or ``"linear_ramp"`` raise
+            it from 0. To lower it, pass a schedule, such as ``Linear()``: a mere name that
+            lowers λ is refused.
         risk: A key of ``dessl.risk.RISKS``: ``"complete_case"``, ``"ssl"``, ``"debiased"``, or
             ``"inverse_propensity"``, for data with propensities.
         on: Same as in :func:`dessl.debiased_risk`; ``"all"`` counts rows of the data, not of a
@@ -107,7 +109,7 @@ class TrainPlan:
             ):  # JSON does not accept it
                 object.__setattr__(self, field.name, value.item())
         object.__setattr__(self, "schedule", schedule_from(self.schedule))
-        object.__setattr__(self, "ramp", schedule_from(self.ramp))
+        object.__setattr__(self, "ramp", _ramp_from(self.ramp))
         self._check_values()
         self._check_agreement()
 
@@ -235,3 +237,14 @@ class TrainPlan:
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}."
                 raise ValueError(f"a TrainPlan has no setting {name!r}; {hint}")
         return cls(**settings)
+
+
+def _ramp_from(description: ScheduleLike) -> Schedule:
+    """Read a schedule of λ; "linear" for a ramp is usually a mistake, since it lowers λ."""
+    ramp = schedule_from(description)
+    if isinstance(description, str) and ramp(1, 1) < 1:
+        raise ValueError(
+            f"ramp={description!r} lowers λ during the run. To raise it, pass 'linear_ramp' or "
+            f"'ramp'; to lower it, pass dessl.schedules.{type(ramp).__name__}()."
+        )
+    return ramp

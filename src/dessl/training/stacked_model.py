@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from dessl import _checks
 from dessl.data import SemiData
-from dessl.surrogates.base import Rows, Scores, Surrogate
+from dessl.surrogates.base import Rows, Scores, Surrogate, checked_scores
 from dessl.surrogates.state import device_of
 from dessl.training.guard import check_classes
 from dessl.training.model_state import check_all_in_tensors, check_initialised, state_of
@@ -172,7 +172,8 @@ def check_stackable(
     both = Rows(data.x[: 2 * n], data.ids[: 2 * n])
     together = StackedModel(pair, fast=fast).on_rows_of_each(n, training=False)
     with torch.no_grad():
-        h, logits = surrogate(lambda x: CONFIDENT * together(x), both)
+        found = surrogate(lambda x: CONFIDENT * together(x), both)
+        h, logits = checked_scores(type(surrogate).__name__, found)
         check_classes(logits, data.n_classes)
         for number, model in enumerate(pair):
             its = slice(number * n, (number + 1) * n)

@@ -15,7 +15,7 @@ from dessl.risk import RISKS, Risk
 from dessl.surrogates.base import Rows, Scores, Surrogate
 from dessl.surrogates.ema import move_average
 from dessl.surrogates.state import device_of
-from dessl.training.guard import NotFiniteError, check_classes, not_finite
+from dessl.training.guard import NotFiniteError, check_classes, check_dtype, not_finite
 from dessl.training.optimisers import Optimisers
 from dessl.training.plan import TrainPlan
 from dessl.training.ranks import ranks
@@ -104,7 +104,11 @@ class Step:
             batch = Rows(*(torch.cat(parts) for parts in zip(batch, stored, strict=True)))
         y = self.data.y[rows[: self.plan.labelled_batch]]
         propensity = None if self._propensity is None else self._propensity[rows[: len(y)]]
-        scores = self._score(batch)
+        try:
+            scores = self._score(batch)
+        except RuntimeError as error:
+            check_dtype(self.model, batch.x, error)
+            raise
         check_classes(scores.logits, self.data.n_classes)
         try:
             risk = self._risk(scores, y, lam, propensity)

@@ -32,17 +32,25 @@ class Totals:
         device: Device of the steps.
         limit: Size of the risk above which the run counts as diverged.
         runs: Number K of stacked runs; None for a single run, whose values have shape ().
+        dtype: Type of the sums.
     """
 
-    def __init__(self, device: torch.device, limit: float, runs: int | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        limit: float,
+        runs: int | None = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+    ) -> None:
         shape = () if runs is None else (runs,)
-        self.sums = torch.zeros(len(NAMES), *shape, device=device, dtype=torch.float64)
+        self.sums = torch.zeros(len(NAMES), *shape, device=device, dtype=dtype)
         self.bad = torch.zeros_like(self.sums)
         self.count = torch.zeros((), device=device, dtype=torch.int64)
         self.bad_count = torch.zeros(shape, device=device, dtype=torch.int64)
-        largest = torch.finfo(torch.float64).max  # any finite value is fine, except for the risk
+        largest = torch.finfo(dtype).max  # any finite value is fine, except for the risk
         limits = [min(limit, largest), *[largest] * (len(NAMES) - 1)]
-        each = torch.tensor(limits, device=device, dtype=torch.float64)
+        each = torch.tensor(limits, device=device, dtype=dtype)
         self._limits = each.view(-1, *(1,) * len(shape))
         self.tensors = (self.sums, self.bad, self.count, self.bad_count)  # all that add() changes
 
@@ -60,7 +68,7 @@ class Totals:
         some = unlabelled.shape[-1] > 0
         mask_unlabelled = unlabelled.mean(-1) if some else torch.zeros_like(risk.value)
         parts = [*risk, kept[..., :n_labelled].mean(-1), mask_unlabelled, gradient_norm]
-        values = torch.stack(parts).to(torch.float64)
+        values = torch.stack(parts).to(self.sums.dtype)
         self.count += 1
         self.sums += values
         good = (values.abs() <= self._limits).all(0)  # NaN is below no limit

@@ -80,11 +80,16 @@ def test_an_interval_has_the_digits_that_it_needs(start: int, width: int, name: 
     assert len(texts[0].partition(".")[2]) == len(texts[1].partition(".")[2])
 
 
-@given(st.floats(-1, 1), st.floats(1e-9, 1))
+@given(st.floats(-1, 1), st.floats(1e-6, 1))
 def test_a_standard_error_is_never_shown_as_zero(value: float, error: float) -> None:
     shown, spread = with_error("cross_entropy", value, error).split(" ± ")
     assert float(spread) == pytest.approx(error, rel=0.06)
     assert float(shown.replace("−", "-")) == pytest.approx(value, abs=0.06 * error)
+
+
+@given(st.floats(-9e-7, 9e-7), st.floats(0, 9e-7))
+def test_rounding_errors_are_shown_as_no_change(value: float, error: float) -> None:
+    assert with_error("cross_entropy", value, error) == "0.000 ± 0.000"
 
 
 def test_intervals_of_few_rows_are_wide() -> None:

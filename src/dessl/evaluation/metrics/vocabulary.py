@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 NONE = "–"  # shown for a missing number
 MOST_DIGITS = 12  # decimals of an interval
+ROUNDING = 1e-6  # smaller differences of float32 losses are rounding errors
 
 
 @dataclass(frozen=True)
@@ -187,10 +188,13 @@ def digits_text(name: str, value: float, digits: int, *, signed: bool = False) -
 def with_error(name: str, value: float, error: float) -> str:
     """A difference and its standard error, with two digits of the error.
 
-    >>> with_error("cross_entropy", -0.00042, 0.00021), with_error("cross_entropy", 0.0, 0.0)
-    ('−0.00042 ± 0.00021', '0 ± 0')
+    >>> with_error("cross_entropy", -0.00042, 0.00021), with_error("cross_entropy", 2e-9, 1e-9)
+    ('−0.00042 ± 0.00021', '0.000 ± 0.000')
     """
-    digits = interval_digits(name, 0.0, error or abs(value))
+    if abs(value) < ROUNDING and error < ROUNDING:
+        value, error, digits = 0.0, 0.0, 3
+    else:
+        digits = interval_digits(name, 0.0, error or abs(value))
     shown = digits_text(name, value, digits, signed=True)
     return f"{shown} ± {digits_text(name, error, digits)}"
 
