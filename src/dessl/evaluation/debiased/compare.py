@@ -235,7 +235,7 @@ def held_out_comparison(
     >>> sure, unsure = [[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]] * 10, [[0.6, 0.4]] * 30
     >>> found = held_out_comparison("a", sure, unsure, [0, 1, 0] * 10)
     >>> round(found.difference, 2), found.clear, found.n
-    (-0.37, True, 30)
+    (-0.36, True, 30)
     """
     request = MetricRequest("brier", None, None, checked_clip("brier", CLIP))
     how = HowLabelled(propensity, None, None)
