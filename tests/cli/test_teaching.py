@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dessl.cli.main import main
 from dessl.report.decision import advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
@@ -35,6 +36,62 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
             p = (0.3, 0.7)[int(said[row])]
             table.writerow([a, b, gold, llm, 1 - p, p])
     return path
+
+
+@pytest.fixture(scope="module")
+def listening(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose teacher also answers new rows."""
+    run = tmp_path_factory.mktemp("runs") / "listening"
+    options = ("--teacher", "llm", "--teacher-at-prediction", "--missing-label", "not sure")
+    command = [
+        "fit",
+        answers,
+        "--label",
+        "gold",
+        *options,
+        "--ignore",
+        "p(no)",
+        "--ignore",
+        "p(yes)",
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in (*command, "--steps", 30, "--out", run)])
+    assert stop.value.code == 0
+    return run
+
+
+def new_rows(answers: Path, place: Path, said: Callable[[int, str], str]) -> Path:
+    """Eight rows of the data with other answers."""
+    with answers.open(newline="") as file:
+        rows = list(csv.DictReader(file))[100:108]
+    with place.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("a", "b", "llm"))
+        for number, row in enumerate(rows):
+            table.writerow((row["a"], row["b"], said(number, row["llm"])))
+    return place
+
+
+def test_the_student_predicts_rows_without_an_answer(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    predicted, notes = {}, {}
+    kinds: dict[str, Callable[[int, str], str]] = {
+        "all": lambda number, text: "yes",
+        "half": lambda number, text: "yes" if number % 2 else "",
+        "none": lambda number, text: "",
+    }
+    for kind, said in kinds.items():
+        source, out = new_rows(answers, tmp_path / "new.csv", said), tmp_path / f"{kind}.csv"
+        code, _, notes[kind] = cli("predict", listening, source, "--out", out)
+        assert code == 0, notes[kind]
+        with out.open(newline="") as file:
+            predicted[kind] = [float(row["p(yes)"]) for row in csv.DictReader(file)]
+    assert "no answer" not in notes["all"]
+    assert "4 of 8 rows have no answer: the student predicts them alone." in notes["half"]
+    assert "8 of 8 rows have no answer" in notes["none"]
+    assert predicted["half"][::2] == pytest.approx(predicted["none"][::2])
+    assert predicted["half"][1::2] == pytest.approx(predicted["all"][1::2])
 
 
 @pytest.mark.slow

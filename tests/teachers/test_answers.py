@@ -28,17 +28,22 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
     ("values", "message"),
     [
         (["spam", "sausage"], "sausage"),
-        ([None, None], "all missing"),
         ([[0.5, 0.5]], "each of the 3 classes"),
         ([[0.5, 0.6, 0.1]], "adding up to 1"),
         ([[1.5, -0.5, 0.0]], "at least 0"),
         ([[np.nan, 0.5, 0.5]], "row 0"),
-        ([[np.nan] * 3], "all missing"),
     ],
 )
 def test_answers_that_cannot_be_read_are_refused(values: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Answers.of(values, NAMES)
+
+
+@pytest.mark.parametrize("values", [[None, None], [np.nan, np.nan], np.full((2, 3), np.nan)])
+def test_answers_may_all_be_missing(values: object) -> None:
+    answers = Answers.of(values, NAMES)
+    assert answers.answered.tolist() == [False, False]
+    torch.testing.assert_close(answers.probabilities, torch.full((2, 3), 1 / 3))
 
 
 def test_the_confusion_is_the_smoothed_share_of_each_class() -> None:

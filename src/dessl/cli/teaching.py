@@ -41,6 +41,7 @@ from dessl.results.facts import (
 from dessl.results.trial import taught_facts
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
+from dessl.teachers.answers import answered_by_any
 from dessl.training.progress import whole_bar
 
 ONLY = {
@@ -114,7 +115,13 @@ def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> l
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
     missing = () if model.encoding is None else model.encoding.missing_labels
-    return _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
+    read = _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
+    answered = answered_by_any(read)
+    if bool(answered.all()):
+        return read
+    silent = f"{int((~answered).sum()):,} of {len(answered):,}"
+    say(f"Note: {silent} rows have no answer: the student predicts them alone.")
+    return read if bool(answered.any()) else None
 
 
 def probabilities(model: SavedModel, source: str, x: Tensor, *, sheet: str | None = None) -> Tensor:

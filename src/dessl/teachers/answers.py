@@ -133,8 +133,6 @@ def _classes(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor
             "and anything else to None (no answer)."
         )
         raise
-    if not bool((codes != MISSING).any()):
-        raise ValueError(f"the answers of {name} are all missing; got {len(codes)} rows.")
     return codes
 
 
@@ -147,8 +145,6 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
         )
     missing = torch.isnan(q).all(1)
     q = torch.where(missing[:, None], 1 / classes, q)
-    if bool(missing.all()):
-        raise ValueError(f"{called} are all missing; got {len(q)} rows.")
     total = q.sum(1)
     wrong = ~torch.isfinite(q).all(1) | (q < 0).any(1) | ((total - 1).abs() > TOLERANCE)
     if bool(wrong.any()):
@@ -159,6 +155,16 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
             "answer is all NaN."
         )
     return (q / total[:, None]).float()
+
+
+def answered_by_any(answers: Sequence[Answers]) -> Tensor:
+    """Which rows have an answer of at least one teacher, boolean (n,).
+
+    >>> said = [Answers.of(column, ("a", "b")) for column in (["a", None, None], [None, "b", None])]
+    >>> answered_by_any(said).tolist()
+    [True, True, False]
+    """
+    return torch.stack([one.answered for one in answers]).any(0)
 
 
 def as_answers(
