@@ -94,6 +94,32 @@ def test_the_student_predicts_rows_without_an_answer(
     assert predicted["half"][1::2] == pytest.approx(predicted["all"][1::2])
 
 
+def test_gold_rows_that_are_not_drawn_at_random_are_noticed(cli: Cli, tmp_path: Path) -> None:
+    """The gold rows are those with the largest x: the audit says so, and one note."""
+    random = np.random.default_rng(0)
+    x = np.sort(random.normal(size=(500, 3)), axis=0)[::-1]
+    truth = x[:, 0] + random.normal(size=500) > 0.5
+    source, run = tmp_path / "biased.csv", tmp_path / "run"
+    with source.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("a", "b", "c", "gold", "llm"))
+        for row in range(500):
+            said = truth[row] != (random.random() < 0.1)
+            gold = ("no", "yes")[int(truth[row])] if row < 100 else ""
+            table.writerow((*x[row], gold, ("no", "yes")[int(said)]))
+    command = ("fit", source, "--label", "gold", "--teacher", "llm", "--teacher-at-prediction")
+    code, shown, err = cli(*command, "--steps", 20, "--out", run)
+    assert code == 0, err
+    assert "Audit:  Do not use it. Labels are not missing at random" in shown
+    assert err.count("do not look like") == 1
+    assert "propensit" not in err + shown
+    assert "strata" not in err
+    facts = read_facts(run)
+    assert facts.audit is not None
+    assert facts.audit.outcome == "do not use it"
+    assert sum("do not look like" in note for note in facts.warnings) == 1
+
+
 @pytest.mark.slow
 def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"

@@ -8,6 +8,7 @@ RUN/training/     checkpoints, used to resume a killed run
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from dessl.results.facts import (
     write_facts,
 )
 from dessl.results.trial import taught_facts
+from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
 from dessl.teachers.answers import answered_by_any
@@ -74,6 +76,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
     with resumable(out), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
+        found = audit(data, cheap=True, propensities=False, seed=options["seed"])
         with own_folder(out, SETTINGS, resume=options["resume"]):
             taught = _taught(data, options, out / TRAINING)
             sha256 = identity["files"][source]
@@ -89,6 +92,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
                 warnings=tuple(notes),
                 seed=options["seed"],
             )
+            facts = replace(facts, audit=found)
             write_facts(out, facts)
             write_report(out / REPORT, facts)
             mark_finished(out, identity)
@@ -175,6 +179,8 @@ def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
         show_json(facts.as_dict())
         return
     show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

@@ -49,12 +49,14 @@ class EvaluationRows:
         twin: Logits (n, classes) of the complete case.
         ours: Logits (n, classes) of the other model.
         propensity: π of the labelled rows, the inverse of their weight; None if all are equal.
+        check_shift: Whether to test that unlabelled rows look like labelled ones.
     """
 
     y: Tensor
     twin: Tensor
     ours: Tensor
     propensity: Tensor | None = None
+    check_shift: bool = True
 
     @property
     def labelled(self) -> Tensor:
@@ -78,7 +80,7 @@ class EvaluationRows:
         for metric in self.metrics:
             found = compare_models(
                 metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
-                propensity=self.propensity,
+                propensity=self.propensity, check_shift=self.check_shift,
             )  # fmt: skip
             yield Comparison(
                 metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
@@ -104,8 +106,9 @@ class EvaluationRows:
             p = (self.twin if name == TWIN else self.ours).softmax(1)
             for metric in self.metrics:
                 found = estimate_metric(
-                    metric, p[known], self.y[known], p[~known], propensity=self.propensity
-                )
+                    metric, p[known], self.y[known], p[~known],
+                    propensity=self.propensity, check_shift=self.check_shift,
+                )  # fmt: skip
                 value = found.value if name == TWIN else twins[metric] + differences[metric]
                 value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
                 twins.setdefault(metric, value)
@@ -280,7 +283,7 @@ def taught_facts(
     """
     if taught.evaluated is None:
         raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
-    tested, report = EvaluationRows(*taught.evaluated), taught.report
+    tested, report = EvaluationRows(*taught.evaluated, check_shift=False), taught.report
     methods = (
         MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
         MethodFacts(STUDENT, "taught", "none", 0.0),

@@ -134,6 +134,7 @@ def audit(
     *,
     cheap: bool = False,
     teachers: Sequence[str] = TEACHERS,
+    propensities: bool = True,
     seed: int = 0,
 ) -> Audit:
     """Check if labels are missing at random, look for leaks, and estimate what can be gained.
@@ -142,6 +143,8 @@ def audit(
         data: The data with its labels; its test part is checked for duplicates.
         cheap: Whether to skip near duplicates, suspicious labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
+        propensities: Whether the training to come takes propensities, so that the reasons may
+            recommend them.
         seed: Seed of samples, folds and permutations.
 
     Raises:
@@ -188,7 +191,8 @@ def audit(
         seconds=0.0,
         **found,
     )  # fmt: skip
-    serious, minor = _reasons(facts, weighted=data.propensity is not None)
+    weighted = data.propensity is not None
+    serious, minor = _reasons(facts, weighted=weighted, propensities=propensities)
     outcome: Outcome = "do not use it" if serious else "use it with care" if minor else "use it"
     seconds = time.perf_counter() - began
     return dataclasses.replace(facts, outcome=outcome, reasons=(*serious, *minor), seconds=seconds)
@@ -263,7 +267,7 @@ def _column_words(shift: ColumnShift) -> str:
     return f"{shift.name} {what}: AUC {shift.auc:.2f}."
 
 
-def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
+def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[str], list[str]]:
     """Reasons against using the unlabelled rows, serious and minor."""
     serious: list[str] = []
     minor: list[str] = []
@@ -281,6 +285,8 @@ def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
         far = facts.auc >= LARGE and worst.corrected <= CLEAR
         if weighted:
             minor.append(text + "They are weighted by the given propensities.")
+        elif not propensities:
+            (serious if far else minor).append(text + "Label a random sample of all rows.")
         elif far:
             serious.append(text + "Label a random sample, or pass propensities.")
         else:

@@ -14,6 +14,7 @@ exaggerates is detected and dropped, and no teacher gets credit for what student
 """
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from torch import Tensor
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
-from dessl.evaluation import estimate_metric
+from dessl.evaluation import ShiftWarning, estimate_metric
+from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.shift import LEVEL, shift_test
 from dessl.evaluation.metrics import debiased_ece
 from dessl.teachers.answers import Answers, answered_by_any
 from dessl.teachers.cross_corrected import fold_corrections
@@ -114,6 +117,7 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
     student, rows = evaluated(school, Parts(kinds, imitators, (), names))
+    _warn_of_shift(rows)
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
@@ -131,6 +135,22 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     }
     parts = (school.class_names, school.space, school.setting, networks, listening, report)
     return Taught(*parts, rows)
+
+
+def _warn_of_shift(rows: Evaluated) -> None:
+    """Warn once, for all estimates of a report, if gold rows do not look like the other rows."""
+    gold, p = rows.y != MISSING, rows.taught.exp()
+    sample = sampled(METRICS["accuracy"], (p[gold],), rows.y[gold], (p[~gold],))
+    test = shift_test(sample.labelled, sample.unlabelled)
+    if test.p_value < LEVEL:
+        warnings.warn(
+            f"the rows without a gold label do not look like the gold rows (p = {test.p_value:.2g})"
+            ", so all estimates and intervals may be wrong: they assume that gold rows were drawn "
+            "at random from all rows. Draw gold rows at random, or rely on the results only for "
+            "rows like the gold rows.",
+            ShiftWarning,
+            stacklevel=2,
+        )
 
 
 def students_of(school: School) -> dict[str, list[Trained]]:
@@ -170,7 +190,7 @@ def evaluated(
     fall = found[base] - found[2]
     error = float(fall.std()) / math.sqrt(n)
     kept = predicted[2 if passes(float(fall.mean()), error, NEEDED) else base].exp()
-    accuracy = estimate_metric("accuracy", kept[:n], gold.y, kept[n:])
+    accuracy = estimate_metric("accuracy", kept[:n], gold.y, kept[n:], check_shift=False)
     choice = Choice(
         members=("gold only", *parts.names),
         weights=tuple(_weights(logs[:, heard], gold.y[heard], len(logs)).tolist()),
@@ -230,7 +250,8 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     said, teacher_answers = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
     accuracy = None
     if len(gold) >= 3:
-        found = estimate_metric("accuracy", said, y, teacher_answers if len(rest) else None)
+        others = teacher_answers if len(rest) else None
+        found = estimate_metric("accuracy", said, y, others, check_shift=False)
         accuracy = Interval(found.value, found.low, found.high)
     soft = not answers.is_hard and len(gold) >= 3
     return TeacherQuality(
