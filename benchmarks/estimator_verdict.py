@@ -64,7 +64,7 @@ def draw(setting: Setting, seed: int) -> dict[str, Any] | None:
         return None
     compared = found.model.pool.compared
     scores = [
-        brier(model(rows[POOL:]).exp(), classes[POOL:])
+        brier(model(rows[POOL:]).detach().exp(), classes[POOL:])
         for model in (found.model, found.complete_case)
     ]
     return {

@@ -69,7 +69,7 @@ class SemiSupervisedSplit(BaseCrossValidator):  # type: ignore[misc]
         """
         if y is None:
             raise ValueError("SemiSupervisedSplit needs y, to know which rows have a label.")
-        missing, present = known_labels(y)
+        missing, present, _ = known_labels(y)
         labelled, unlabelled = np.flatnonzero(~missing), np.flatnonzero(missing)
         if len(present) < self.n_splits:
             raise ValueError(
@@ -105,7 +105,7 @@ class LabelledScorer:
         self, estimator: Any, X: Any, y_true: Any, sample_weight: Any = None, **options: Any
     ) -> float:
         """Score the labelled rows of X; weights are those of all rows."""
-        missing, present = known_labels(y_true)
+        missing, present, _ = known_labels(y_true)
         if not len(present):
             raise ValueError(
                 f"a score needs labelled rows; all {len(missing)} are unlabelled. Pass "

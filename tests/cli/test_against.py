@@ -10,6 +10,7 @@ from dessl.cli.against import COMPLETE_CASE, compared, other_probabilities, show
 from dessl.data import DataError, Part
 from dessl.evaluation import compare_models
 from dessl.evaluation.debiased.compare import ModelComparison
+from dessl.evaluation.metrics.vocabulary import metric_text
 from dessl.saved import SavedModel
 
 
@@ -93,12 +94,40 @@ def test_a_difference_in_words(
     one = ModelComparison(
         middle, low, high, 0.0314, alone, 1.0, 0.5, 40, 20, metric, 0.95, "two-sided"
     )
-    show_differences({metric: one}, "runs/[b]")
+    show_differences({metric: one}, "runs/[b]", metric_text)
     said = capsys.readouterr().out
     assert "this model minus runs/[b]" in said  # no markup of the terminal's
     row = next(line for line in said.splitlines() if "0.031" in line)
     words = [word.strip() for word in row.replace("┃", "│").split("│")]
     assert words[-2] == verdict
     assert "wins a row" not in said
-    show_differences({"wins": one._replace(metric="wins")}, "b")
-    assert "A model wins a row if" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.1, 0.3, "wins more rows"),
+        (-0.3, -0.1, "wins fewer rows"),
+        (-0.1, 0.1, "no clear difference"),
+    ],
+)
+def test_wins_are_counted_not_judged(
+    low: float,
+    high: float,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    alone: Any = None
+    one = ModelComparison(
+        (low + high) / 2, low, high, 1e-9, alone, 1.0, 0.5, 40, 20, "wins", 0.95, "two-sided"
+    )
+    show_differences({"wins": one}, "b", metric_text)
+    said = capsys.readouterr().out
+    row = next(line for line in said.splitlines() if "< 0.001" in line)
+    assert words in row
+    assert "better" not in row
+    assert "worse" not in row
+    assert "A model wins a row if" in said
+    assert "a less confident model can lose most rows" in said

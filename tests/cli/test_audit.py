@@ -26,7 +26,7 @@ def test_an_audit_as_text_json_and_a_page(
     run("audit", str(table), "--label", "sick", "--json", "--cheap")
     found = json.loads(capsys.readouterr().out)
     assert found["labelled"] == 60
-    assert len(found["tests"]) == 2
+    assert len(found["tests"]) == 4
     assert found["gains"] == []
 
 
@@ -68,3 +68,48 @@ def test_a_run_weighs_labels_by_a_column_and_says_what_the_audit_found(
     with pytest.raises(SystemExit):
         main(("fit", str(path), "--label", "sick", "--out", str(out), "--propensity", "chanc"))
     assert "expected a column 'chanc'" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SystemExit):
+        main(("fit", str(path), "--out", str(out), "--propensity", "chance", "--pool"))
+    assert "--pool cannot be used with --propensity" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_column_that_is_the_label_is_named_by_audit_and_fit(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page, out = tmp_path / "leaky.csv", tmp_path / "audit.html", tmp_path / "run"
+    head, *lines = table.read_text().splitlines()
+    leaky = [
+        f"{line},{'A' if sick == 'yes' or (not sick and float(age) > 50) else 'B'}"
+        for line in lines
+        for age, _, sick in [line.split(",")]
+    ]
+    path.write_text("\n".join([f"{head},code", *leaky]))
+    reason = "'code' gives the label away: its values match the classes one to one on all 60"
+    run("audit", str(path), "--label", "sick", "--cheap", "--out", str(page))
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith(f"Use it with care. - {reason} labelled rows.")
+    assert "drop it: --ignore code" in text
+    assert "gives the label away" in page.read_text(encoding="utf-8")
+    few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--no-pool")
+    run("fit", str(path), "--label", "sick", "--out", str(out), *few)
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"Audit: Use it with care. {reason} labelled rows." in text
+    assert "gives the label away" in (out / "report.html").read_text(encoding="utf-8")
+    run("audit", str(path), "--label", "sick", "--cheap", "--ignore", "code")
+    assert "gives the label away" not in capsys.readouterr().out
+
+
+def test_fit_and_audit_say_the_same_of_one_table(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("audit", str(table), "--label", "sick", "--json", "--seed", "5")
+    full = json.loads(capsys.readouterr().out)
+    few = ("--surrogate", "entropy", "--lam", "0.5", "--steps", "5", "--networks", "1", "--no-pool")
+    command = ("fit", str(table), "--label", "sick", "--seed", "5", "--json", *few)
+    run(*command, "--out", str(tmp_path / "all"))
+    found = json.loads(capsys.readouterr().out)["audit"]
+    same = ("labelled", "unlabelled", "tests", "columns", "auc", "class_propensity")
+    assert {name: found[name] for name in same} == {name: full[name] for name in same}
+    run(*command, "--out", str(tmp_path / "some"), "--labels", "40")
+    found = json.loads(capsys.readouterr().out)["audit"]
+    assert (found["labelled"], found["unlabelled"]) == (40, 260)

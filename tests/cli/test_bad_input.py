@@ -71,11 +71,11 @@ CASES = {
     ),
     "all labels missing": Case(
         table(["age,outcome", *(f"{i * 7 % 31}," for i in range(40))]),
-        "expected 2 to 1000 classes in the label column 'outcome'; got 0.",
+        "expected labels in the column 'outcome'; got none: all 40 cells are empty. Enter labels",
     ),
     "one class": Case(
         table(["age,outcome", *(f"{i * 7 % 31},ill" for i in range(40))]),
-        "expected 2 to 1000 classes in the label column 'outcome'; got 1.",
+        "expected 2 to 1000 classes in the label column 'outcome'; got 1, 'ill'. Label rows",
     ),
     "labels of one class": Case(one_class_npz, "got only 'no'. Label rows of the other classes"),
     "two rows": Case(

@@ -75,7 +75,38 @@ def test_metrics_groups_designs_and_sets(cli: Cli, tmp_path: Path) -> None:
     assert "By site" in shown
     assert "look like" not in err
     refuses_wrong_options(cli, run, new)
+    names_the_class(cli, run, new)
+    says_which_class_is_always_in_a_set(cli, run, new)
     compares_two_runs(cli, run, new, tmp_path)
+
+
+def names_the_class(cli: Cli, run: Path, new: Path) -> None:
+    """With two classes, the second is the default; only the metrics asked for are shown."""
+    second = load_model(run / "model").class_names[1]
+    asked = ("--metric", "recall", "--metric", "tpr", "--strata", "stratum")
+    code, shown, err = cli("evaluate", run, new, *asked, "--by", "site", "--against", run)
+    assert code == 0, err
+    assert shown.count(f"recall of '{second}', %") >= 3  # the metrics, the groups, the differences
+    for unasked in ("accuracy", "Brier score", "ECE"):
+        assert unasked not in shown
+    row = next(line for line in shown.splitlines() if f"recall of '{second}'" in line)
+    assert all(cell.strip() for cell in row.strip("│").split("│"))
+    _, shown, _ = cli("evaluate", run, new, *asked, "--by", "site", "--against", run, "--json")
+    found = json.loads(shown)
+    for part in (found["estimates"], found["groups"]["north"], found["differences"]):
+        assert part["recall"]["class"] == second
+        assert (part["tpr"]["class"], part["tpr"]["threshold"]) == (second, 0.5)
+    _, shown, _ = cli("evaluate", run, new, "--metric", "accuracy", "--json")
+    assert "class" not in json.loads(shown)["estimates"]["accuracy"]
+
+
+def says_which_class_is_always_in_a_set(cli: Cli, run: Path, new: Path) -> None:
+    _, shown, _ = cli("evaluate", run, new, "--sets", 0.3)
+    assert "the most likely class, and every class with probability of at least" in shown
+    _, as_json, _ = cli("evaluate", run, new, "--sets", 0.3, "--json")
+    below = json.loads(as_json)["sets"]["rows_below_threshold"]
+    assert 0 < below < 600
+    assert f"{below} of 600 rows have no class with that probability" in shown
 
 
 def compares_two_runs(cli: Cli, run: Path, new: Path, folder: Path) -> None:

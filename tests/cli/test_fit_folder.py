@@ -1,6 +1,7 @@
 """The folder of ``dessl fit``: nothing of the user's is touched, and there is always a model."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -48,6 +49,43 @@ def left_alone(cli: Cli, folder: Path, out: Path, says: str, *more: object) -> N
     assert (code, shown, err.count("\n")) == (2, "", 1), err
     assert says in err
     assert tree(out) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--seed", 1), "out has a different run (--seed: 0 there, 1 now). Choose another folder"),
+        (("--hold-out", 0.3, "--margin", 0.1), "(--hold-out: 0.2 there, 0.3 now)"),
+        (
+            ("--missing-label", "x", "--missing-label", "?", "--seed", 2),
+            "(--missing-label: not given there, x, ? now; --seed: 0 there, 2 now)",
+        ),
+    ],
+)
+def test_other_options_are_named(
+    cli: Cli, tmp_path: Path, more: tuple[object, ...], says: str
+) -> None:
+    assert fit(cli, tmp_path, tmp_path / "out")[0] == 0
+    (tmp_path / "out" / "training" / "finished.json").unlink()  # as if it had been interrupted
+    code, _, err = fit(cli, tmp_path, tmp_path / "out", *more)
+    assert code == 2
+    assert says in err
+    assert not re.search("[0-9a-f]{64}", err)
+
+
+def test_other_contents_of_a_file_are_named(cli: Cli, tmp_path: Path) -> None:
+    assert fit(cli, tmp_path, tmp_path / "out")[0] == 0
+    place = tmp_path / "people.csv"
+    command = ("fit", place, "--out", tmp_path / "out", "--label", "outcome", "--steps", 2)
+    command = (*command, "--lam", 0.5, "--networks", 1, "--no-refit")
+    place.write_text(place.read_text().replace("20,", "19,"))
+    code, _, err = cli(*command)
+    assert code == 2
+    assert f"(the contents of {place} changed)" in err
+    (tmp_path / "out" / "training" / "options.json").unlink()  # a run of an older version
+    code, _, err = cli(*command)
+    assert code == 2
+    assert "has a different run (other rows or labels)" in err
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,11 @@ def test_a_plan_and_rows_to_label(cli: Cli, table: Path, tmp_path: Path) -> None
     assert sum(float(row["propensity"]) for row in rows[60:]) == pytest.approx(25, abs=1e-4)
 
 
+def test_a_plan_counts_the_labels_that_fit_holds_out(cli: Cli, table: Path) -> None:
+    ran = cli("plan", table, "--label", "sick", "--width", 0.1)
+    assert "dessl fit holds out 20 % of the labels for evaluation, 12 of 60" in ran.out
+
+
 def test_rows_to_label_have_no_formulas(cli: Cli, tmp_path: Path) -> None:
     for place, level in (("=1+1", 20), ("b", 200), ("unlabelled", 90)):
         (tmp_path / "images" / place).mkdir(parents=True)
@@ -56,6 +61,10 @@ def test_json_has_the_plan_and_the_names_of_the_rows(cli: Cli, table: Path, tmp_
         ((), "nothing to plan. Pass --width"),
         (("--rows", "5"), "--rows needs --out"),
         (("--width", "0.1", "--out", "next.csv"), "--rows needs --out, and --out needs --rows"),
+        (
+            ("--rows", "5000", "--out", "next.csv"),
+            "--rows must be at most 240, the number of unlabelled rows; got 5000.",
+        ),
         (("--width", "1", "--difference", "1"), "cannot be combined"),
     ],
 )

@@ -55,6 +55,7 @@ def test_columns_are_kept_as_they_are(cli: Cli, run: Path, table: Path, tmp_path
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [row["name"] for row in rows] == ["=1+1", "Å, b", "-5"]
     assert [row["id"] for row in rows] == ["007", "008", ""]
+    assert [row["row"] for row in rows] == [0, 1, 2]
     assert "age" not in rows[0]
     for row, age in zip(rows, (-2, 0.1, 2), strict=True):
         yes = torch.sigmoid(torch.tensor(2.0 * age)).item()

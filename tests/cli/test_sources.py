@@ -86,7 +86,7 @@ def test_npy_files_are_trained_on_with_a_file_of_labels(vectors: str, tmp_path: 
     rows, names = new_rows(vectors, Expected.of(data), labels=False)
     assert rows.x.equal(data.x)
     assert not rows.labelled.any()
-    assert names[-1] == "19"
+    assert names[-1] == 19
     labels = str(tmp_path / "labels.csv")
     assert new_rows(vectors, Expected.of(data), labels_file=labels)[0].y.equal(data.y)
     with pytest.raises(DataError, match="Pass --labels FILE to dessl evaluate"):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from sklearn.preprocessing import LabelEncoder
 
+from dessl.data import SemiData
 from dessl.data.labels import label_codes, marks_among, warn_of_marks, warn_of_spellings
 
 
@@ -54,6 +55,23 @@ def test_whole_numbers_are_class_numbers(y) -> None:
 )
 def test_text_is_mapped_in_sorted_order(y) -> None:
     assert coded(y) == ([1, -1, 0, 1, 2], ("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    "y", [np.array([1, np.nan, 0, -1]), [1, None, 0, -1], torch.tensor([1, math.nan, 0, -1])]
+)
+def test_minus_one_next_to_another_mark_is_warned_of(y) -> None:
+    with pytest.warns(UserWarning, match=r"y: -1 and NaN \(or None\) both occur") as seen:
+        SemiData(torch.rand(4, 2), y)
+    assert seen[0].filename == __file__
+    # The class names leave no doubt.
+    assert coded(y, ("no", "yes")) == ([1, -1, 0, -1], ("no", "yes"))
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1], np.array([-1.0, 0.0])])
+def test_minus_one_as_a_class_is_explained(y) -> None:
+    with pytest.raises(ValueError, match=r"-1 means unlabelled: if it is a class, recode it"):
+        coded(y)
 
 
 def test_text_is_coded_as_scikit_learn_codes_it() -> None:

@@ -532,6 +532,7 @@ class TestTeachersAnswers:
             ({"surrogate": "entropy"}, {}, "surrogate of DeSSLClassifier cannot be used"),
             ({"teachers": ["graph"]}, {}, "teachers of DeSSLClassifier cannot be used"),
             ({}, {"sample_weight": np.ones(200)}, "sample_weight cannot be used"),
+            ({}, {"propensity": np.ones(200)}, "propensity cannot be used .* Omit propensity"),
             ({}, {"teachers": [np.zeros(5, int)]}, "must cover the 200 rows"),
             ({}, {"teachers": ["a", "b"]}, "one entry for each teacher"),
             ({}, {"teachers": []}, "one entry for each teacher"),

@@ -81,6 +81,44 @@ def test_numbers_alone_are_an_array(people: tuple) -> None:
         clf.predict(X[["age"]].assign(one=0))
 
 
+def test_missing_numbers_of_an_array_are_explained(people: tuple) -> None:
+    few = people[1]
+    X = np.random.default_rng(0).normal(size=(N, 2))
+    gaps = np.where(np.arange(2 * N).reshape(N, 2) < 5, np.nan, X)
+    clf = DeSSLClassifier(**FAST)
+    with pytest.raises(ValueError, match=r"X contains NaN in 3 of 120 rows\. Pass a data frame"):
+        clf.fit(gaps, few)
+    with pytest.raises(ValueError, match=r"X_unlabelled contains NaN in 3 .* Pass data frames"):
+        clf.fit(X, few, X_unlabelled=gaps)
+    with pytest.raises(ValueError, match=r"X contains NaN in 1 of 40 rows\. Impute them"):
+        clf.fit(np.append(X[:39, 0], np.nan).repeat(64).reshape(40, 1, 8, 8), few[:40])
+    with pytest.raises(ValueError, match="X contains infinity"):
+        clf.fit(np.where(X > 2, np.inf, X), few)
+    assert clf.fit(pd.DataFrame(gaps), few).predict(pd.DataFrame(gaps)).shape == (N,)
+    with pytest.raises(
+        ValueError, match=r"NaN in 3 .*\. Impute them, or train on a data frame that has missing"
+    ):
+        clf.fit(X, few).predict(gaps)
+
+
+@pytest.mark.parametrize("values", [(1.0, 2.0), (1.0, np.nan), ("text", "words")])
+def test_repeated_column_names_are_refused(people: tuple, values: tuple) -> None:
+    few = people[1]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(N, 2)), columns=list("pq"))
+    X["r"] = values * (N // 2)
+    twice = X.set_axis(["p", "q", "p"], axis=1)
+    clf = DeSSLClassifier(**FAST)
+    for call, name in (
+        (lambda: clf.fit(twice, few), "X"),
+        (lambda: clf.fit(X, few, X_unlabelled=twice), "X_unlabelled"),
+        (lambda: clf.fit(X, few).predict(twice), "X"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"^{name}: expected different column names; got 'p' twice. Rename or"
+        ):
+            call()
+
+
 def test_the_command_line_reads_what_was_saved(
     people: tuple, fitted: DeSSLClassifier, tmp_path: Path, cli: Callable
 ) -> None:
@@ -105,8 +143,11 @@ def test_a_run_of_the_command_line_is_read(
     X, _, y = people
     run = {"lam": 0.5, "verdict": "It helped.", "surrogate": "entropy"}
     save_model(tmp_path / "run" / "model", dataclasses.replace(fitted._saved, details=run))
-    for place in (tmp_path / "run", tmp_path / "run" / "model"):
+    first = DeSSLClassifier.from_pretrained(tmp_path / "run")
+    for place in (tmp_path / "run" / "model", first.save(tmp_path / "again")):
         clf = DeSSLClassifier.from_pretrained(place)
+        assert clf.feature_names_in_.tolist() == list(X.columns)
+        assert clf.n_features_in_ == 4
         assert np.array_equal(clf.predict_proba(X), fitted.predict_proba(X))
         # A table is looked up by name: other columns, such as the labels, do no harm.
         turned = X.assign(state=y)[["state", *X.columns[::-1]]]
@@ -115,6 +156,10 @@ def test_a_run_of_the_command_line_is_read(
         assert (clf.lam_, clf.used_unlabelled_, clf.verdict_) == (0.5, True, "It helped.")
         with pytest.raises(DataError, match=r"the column\(s\) 'town'; got"):
             clf.predict(X.drop(columns="town"))
+    # After fit, the columns are those of its X, as in every classifier.
+    clf.set_params(**FAST).fit(X, y)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        clf.predict(X[X.columns[::-1]])
 
 
 @pytest.mark.slow
@@ -130,3 +175,4 @@ def test_what_the_command_line_trained_is_loaded(
     p = pd.read_csv(out)[["p(sick)", "p(well)"]]
     assert np.allclose(clf.predict_proba(X), p, rtol=0, atol=1e-12)
     assert clf.pool_ is not None
+    assert clf.feature_names_in_.tolist() == list(X.columns)

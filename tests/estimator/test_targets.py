@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dessl import DeSSLClassifier
 from dessl.estimator.targets import codes_and_classes
 
 
@@ -11,8 +12,12 @@ from dessl.estimator.targets import codes_and_classes
     ("y", "codes", "classes"),
     [
         ([5, -1, 7, 5], [0, -1, 1, 0], [5, 7]),
-        (np.array([1.0, np.nan, 0.0, -1.0]), [1, -1, 0, -1], [0.0, 1.0]),
-        (np.array([2, None, -1, 0], dtype=object), [1, -1, -1, 0], [0, 2]),
+        (np.array([1.0, np.nan, 0.0]), [1, -1, 0], [0.0, 1.0]),
+        (np.array([1.0, 0.0, -1.0]), [1, 0, -1], [0.0, 1.0]),
+        (np.array([2, None, 0], dtype=object), [1, -1, 0], [0, 2]),
+        (np.array([2, -1.0, 0], dtype=object), [1, -1, 0], [0, 2]),
+        (np.array([True, -1, False], dtype=object), [1, -1, 0], [False, True]),
+        (pd.Series([np.True_, -1, False]), [1, -1, 0], [False, True]),
         (np.array([True, False]), [1, 0], [False, True]),
         (["no", "yes", "no"], [0, 1, 0], ["no", "yes"]),
         (["no", float("nan"), "yes"], [0, -1, 1], ["no", "yes"]),  # NumPy makes "nan" of it
@@ -21,7 +26,7 @@ from dessl.estimator.targets import codes_and_classes
         (pd.Series(["b", pd.NA, "a"], dtype="string"), [1, -1, 0], ["a", "b"]),
         (pd.Series([True, None, False], dtype="boolean"), [1, -1, 0], [False, True]),
         (pd.Series([True, False], dtype="boolean"), [1, 0], [False, True]),
-        (pd.Series([7, None, -1, 5], dtype="Int64"), [1, -1, -1, 0], [5, 7]),
+        (pd.Series([7, None, 5], dtype="Int64"), [1, -1, 0], [5, 7]),
         (pd.array([1.0, None, 0.0], dtype="Float64"), [1, -1, 0], [0.0, 1.0]),
         (pd.Series([2, None, 3]).astype("category"), [0, -1, 1], [2.0, 3.0]),
         (pd.Series(["b", None, "a"], dtype="category"), [1, -1, 0], ["a", "b"]),
@@ -69,6 +74,65 @@ def test_marks_that_became_text_are_warned_of(y: object, marks: str) -> None:
     assert set(classes) >= set(marks.replace("'", "").split(", "))
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([1.0, np.nan, 0.0, -1.0]),
+        np.array([1, None, 0, -1], dtype=object),
+        pd.Series([1, None, 0, -1], dtype="Int64"),
+        np.ma.masked_array([1, 5, 0, -1], mask=[0, 1, 0, 0]),
+        np.array([True, None, False, -1], dtype=object),
+    ],
+)
+def test_minus_one_next_to_another_mark_is_warned_of(y: object) -> None:
+    with pytest.warns(UserWarning, match=r"y: -1 and NaN \(or None\) both .*recode it") as seen:
+        codes, classes = codes_and_classes(y)
+    assert len(seen) == 1
+    assert codes.tolist() == [1, -1, 0, -1]
+    assert classes.tolist() == [0, 1]
+
+
+def test_the_warning_points_at_the_call_of_fit() -> None:
+    y = np.where(np.arange(60) % 5 == 0, np.nan, np.arange(60) % 3 - 1.0)
+    clf = DeSSLClassifier(steps=2, networks=1, teachers=None, random_state=0)
+    with pytest.warns(UserWarning, match="both occur") as seen:
+        clf.fit(np.random.default_rng(0).normal(size=(60, 2)), y)
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1, -1], [0.0, -1.0, 0.0], np.array([1, -1], dtype=object)])
+def test_minus_one_as_a_class_is_explained(y: object) -> None:
+    with pytest.raises(ValueError, match=r"only 1 class, [01].*\. -1 means unlabelled: .* recode"):
+        codes_and_classes(y)
+
+
+def test_plus_minus_one_and_nan_are_explained() -> None:
+    with (
+        pytest.warns(UserWarning, match="both occur"),
+        pytest.raises(ValueError, match=r"only 1 class, 1\.0\. -1 means unlabelled"),
+    ):
+        codes_and_classes(np.array([1.0, -1.0, np.nan]))
+    with pytest.raises(ValueError, match=r"y has only 1 class, 1\.0\.$"):
+        codes_and_classes(np.array([1.0, 1.0, np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("y", "kinds"),
+    [([True, 2, False], "bool and int"), ([(0, 1), None], "tuple"), ([b"a", b"b"], "bytes")],
+)
+def test_labels_of_several_kinds_are_refused(y: list, kinds: str) -> None:
+    column = np.empty(len(y), dtype=object)
+    column[:] = y
+    with pytest.raises(ValueError, match=f"only numbers, only text or only booleans; got {kinds}"):
+        codes_and_classes(column)
+
+
+def test_labels_are_required() -> None:
+    X = np.zeros((4, 2))
+    with pytest.raises(ValueError, match=r"y is None\. Pass one label for each row, -1 "):
+        DeSSLClassifier().fit(X, None)
+
+
 def test_dates_are_no_labels() -> None:
     with pytest.raises(ValueError, match="numbers, text or booleans; got datetime64"):
         codes_and_classes(pd.to_datetime(pd.Series(["2020-01-01", None, "2021-01-01"])))
@@ -77,3 +141,60 @@ def test_dates_are_no_labels() -> None:
 def test_infinity_is_no_label() -> None:
     with pytest.raises(ValueError, match="contains infinity"):
         codes_and_classes(np.array([0.0, 1.0, np.inf]))
+
+
+class TestPropensity:
+    """60 rows, every third labelled."""
+
+    CODES = np.where(np.arange(60) % 3 == 0, np.arange(60) % 2, -1)
+    PHI = np.linspace(0.2, 0.8, 60)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+
+    def fit(self, propensity: object, **more: object) -> DeSSLClassifier:
+        clf = DeSSLClassifier(steps=2, networks=1, random_state=0)
+        return clf.fit(self.X, self.CODES, propensity=propensity, **more)
+
+    @pytest.mark.parametrize(
+        ("propensity", "message"),
+        [
+            (PHI[1:], r"each row of X, shape \(60,\); got \(59,\)\. Pass NaN for unlabelled"),
+            (PHI[CODES >= 0], r"shape \(60,\); got \(20,\)\. That is one for each label: pass one"),
+            (PHI[:30], r"got \(30,\)"),
+            (np.append(PHI, 0.5), r"got \(61,\)"),
+            (PHI[:, None], r"got \(60, 1\)"),
+            (0.3, r"got \(\)"),
+        ],
+    )
+    def test_it_has_one_value_for_each_row(self, propensity: object, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            self.fit(propensity)
+
+    def test_those_of_more_rows_may_follow(self) -> None:
+        more = self.X[:5] + 1
+        short = self.fit(self.PHI, X_unlabelled=more)
+        whole = self.fit(np.append(self.PHI, [0.5] * 5), X_unlabelled=more)
+        assert np.array_equal(short.predict_proba(self.X), whole.predict_proba(self.X))
+        assert short.propensity_.values.isnan().sum() == 5
+        with pytest.raises(
+            ValueError, match=r"\(60,\), or also of X_unlabelled, shape \(65,\); got \(62,\)"
+        ):
+            self.fit(np.append(self.PHI, [0.5] * 2), X_unlabelled=more)
+
+    def test_teachers_that_would_ignore_it_are_refused(self) -> None:
+        clf = DeSSLClassifier(teachers=["linear"], steps=2, networks=1)
+        for propensity in (self.PHI, "estimate-x"):
+            with pytest.raises(ValueError, match="teachers cannot be used with propensities"):
+                clf.fit(self.X, self.CODES, propensity=propensity)
+        assert self.fit(self.PHI).pool_ is None
+
+    def test_a_bad_one_is_named_by_its_row_in_x(self) -> None:
+        for row, value in ((40, 0.0), (45, np.nan), (45, 1.5)):
+            with pytest.raises(ValueError, match=f"1 of 60 rows do not, the first is row {row}: "):
+                self.fit(np.where(np.arange(60) == row, value, self.PHI))
+
+    def test_each_value_stays_with_its_row(self) -> None:
+        order = np.random.default_rng(1).permutation(60)
+        clf = DeSSLClassifier(steps=2, networks=1, random_state=0)
+        clf.fit(self.X[order], self.CODES[order], propensity=self.PHI[order])
+        same = self.fit(self.PHI).propensity_.values[:20]
+        assert np.array_equal(clf.propensity_.values[:20], same)  # labelled rows come first, sorted

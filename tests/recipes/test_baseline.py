@@ -68,17 +68,16 @@ def test_a_model_that_knows_the_classes_has_trained(parts: Parts) -> None:
     assert found.account == ""
 
 
-def test_an_overconfident_model_has_trained_unless_its_step_was_selected(parts: Parts) -> None:
+def test_an_overconfident_model_has_trained(parts: Parts) -> None:
     _, _, references = parts
     wrong = torch.arange(60) % 20 == 0
     logits = 40 * sure(torch.where(wrong, 1 - references.y, references.y))
-    assert not references.baseline(logits).trained
-    found = references.baseline(logits, selected=False)
+    found = references.baseline(logits)
     assert found.trained
     assert found.cross_entropy > 5  # as it is
-    assert not references.baseline(sure(1 - references.y), selected=False).trained
+    assert not references.baseline(sure(1 - references.y)).trained
     one = torch.tensor([1.0, 0.0]).expand(60, 2)
-    assert not references.baseline(one, selected=False).trained
+    assert not references.baseline(one).trained
 
 
 @pytest.mark.parametrize(

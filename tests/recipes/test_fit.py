@@ -238,6 +238,9 @@ def test_labels_missing_by_class_are_weighed_with_or_without_h(by_class: Callabl
     assert accuracy[1] > accuracy[0] + 0.01
     assert second.complete_results[0].plan.risk == "inverse_propensity"
     assert recipe_for(data).teachers == ()  # a pool would not weigh them
+    assert recipe_for(data, teachers=[]).teachers == ()
+    with pytest.raises(ValueError, match=r"do not weight labels by 1/π; got \['linear'\]\. Omit"):
+        recipe_for(data, teachers=["linear"])
     chosen = fit(data, recipe_for(data, steps=30, networks=2), progress=False)
     assert chosen.check is not None
     assert chosen.estimate is not None

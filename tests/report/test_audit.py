@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from tests.report.reader import Reader
 
+from dessl.cli.audit import _show as show_audit
 from dessl.report.audit import COPIES, OUTCOMES, SIGNS, audit_article, audit_section
 from dessl.safety import Audit
 from dessl.safety.audit import Missingness
 from dessl.safety.gain import GainFacts
+from dessl.safety.giveaways import Giveaway
 from dessl.safety.labels import LabelFacts
 from dessl.safety.leaks import CopyFacts
 from dessl.safety.two_samples import ColumnShift
@@ -91,6 +93,11 @@ def test_labels_are_counted() -> None:
     ]  # fmt: skip
 
 
+def test_columns_that_give_the_label_away_are_counted() -> None:
+    leak = Giveaway("outcome_code", empty=False, rows=1200, exceptions=0)
+    assert made(giveaways=(leak,))[-2:] == ["columns that match the classes one to one", "1"]
+
+
 def test_gains_have_their_interval_and_the_bar() -> None:
     gain = GainFacts("entropy", 0.456, 0.301, 0.602, 0.789, 1520.4, worth_it=True)
     found = made(gains=(gain, dataclasses.replace(gain, term="other", worth_it=False)))
@@ -108,3 +115,14 @@ def test_the_page_begins_with_the_verdict(outcome: Any) -> None:
     assert "<people>" in page.texts
     assert ": 1,200 labelled and 34,000 unlabelled rows." in page.texts
     assert "the data" in texts(audit_article(dataclasses.replace(BARE, name="")))
+
+
+def test_tiny_p_values_are_not_shown_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    tests = (Missingness("two samples", 1e-9, 3e-9, "They differ."),)
+    columns = (ColumnShift("age", 1e-9, 0.9, spread=False),)
+    found = dataclasses.replace(BARE, tests=tests, columns=columns)
+    shown = texts(audit_section(found))
+    assert shown.count("< 0.001") == 3
+    assert "two samples: p < 0.001. They differ." in str(found)
+    show_audit(found)
+    assert capsys.readouterr().out.count("< 0.001") == 2

@@ -63,3 +63,22 @@ def test_data_without_any_label_or_of_one_kind() -> None:
     whole = audit(SemiData(x[:100], y[:100]), teachers=())
     assert whole.outcome == "do not use it"
     assert whole.tests == ()
+
+
+def test_the_words_are_as_careful_as_the_p_value() -> None:
+    x, y = clean()
+    x[100:, 1] += 0.36  # a small shift
+    found = audit(SemiData(x, y), cheap=True)
+    assert 0.01 < min(one.corrected for one in found.tests) <= 0.05
+    assert found.reasons[0].startswith("Labels may not be missing at random (")
+
+
+def test_a_shift_that_only_a_classifier_detects_is_serious() -> None:
+    x, y = clean(n=600, n_l=200)
+    corner = (x[:, 1] * x[:, 2] > 0).sort(stable=True, descending=True).indices
+    found = audit(SemiData(x[corner], y), teachers=())  # all labels are in two of four quarters
+    by, columns, *_ = found.tests
+    assert by.p_value <= 0.005 < columns.p_value
+    assert found.auc >= 0.65
+    assert found.outcome == "do not use it"
+    assert found.reasons[0].startswith("Labels are not missing at random (")

@@ -39,6 +39,21 @@ def test_a_plan_for_an_interval_and_for_a_difference() -> None:
     assert plan_labels(data, metric="cross_entropy", width=0.05).deviation > 0
 
 
+def test_only_labels_that_are_held_out_count() -> None:
+    data = few_labels()
+    alone, fifth = (plan_labels(data, width=0.12, share=share) for share in (1.0, 0.2))
+    assert alone.needed_with_unlabelled <= 60
+    assert "The 60 labels are enough if no model is trained on them." in alone.sentence
+    assert (fifth.held_out, fifth.needed) == (12, alone.needed)
+    assert fifth.needed_in_total == int(np.ceil(fifth.needed_with_unlabelled / 0.2 - 1e-9))
+    assert "dessl fit holds out 20 % of the labels for evaluation, 12 of 60" in fifth.sentence
+    assert f"{fifth.needed_in_total} labels in total are needed" in fifth.sentence
+    easy = plan_labels(data, width=0.4, share=0.2)
+    assert "The 60 labels are enough: dessl fit holds out 20 % of them, 12, for" in easy.sentence
+    with pytest.raises(ValueError, match="share must lie in"):
+        plan_labels(data, width=0.1, share=0.0)
+
+
 def test_each_row_is_drawn_as_often_as_its_probability_says() -> None:
     chances = design(np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 2.0, 0.1]), 3)
     assert chances.sum() == pytest.approx(3)

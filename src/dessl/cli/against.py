@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dessl.cli.output import show
+from dessl.cli.output import PlainConsole, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,25 +67,44 @@ def compared(
     }  # fmt: skip
 
 
-def show_differences(differences: "Mapping[str, ModelComparison]", against: str) -> None:
-    """A table of differences, with intervals and p-values."""
-    from dessl.evaluation.metrics.vocabulary import higher_is_better, metric_text, written
+def show_differences(
+    differences: "Mapping[str, ModelComparison]", against: str, heading: "Callable[[str], str]"
+) -> None:
+    """A table of differences, with intervals and p-values.
+
+    Args:
+        differences: By metric.
+        against: The other model, as the user named it.
+        heading: Returns the words for a metric.
+    """
+    from dessl.evaluation.metrics.vocabulary import written
+    from dessl.evaluation.verdict import short_p
 
     table = Table(title=Text(f"Difference: this model minus {against}"))
-    headings = ("metric", "difference", "95 % interval", "p-value", "")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("metric", "") else "right")
+    for title in ("metric", "difference", "95 % interval", "p-value", ""):
+        table.add_column(title, justify="left" if title in ("metric", "") else "right")
     for name, one in differences.items():
         low, middle, high = (
             written(name, value, signed=True) for value in (one.low, one.difference, one.high)
         )
-        better = one.low > 0 if higher_is_better(name) else one.high < 0
-        worse = one.high < 0 if higher_is_better(name) else one.low > 0
-        verdict = "better" if better else "worse" if worse else "no clear difference"
-        table.add_row(metric_text(name), middle, f"{low} to {high}", f"{one.p_value:.3f}", verdict)
-    Console().print(table)
+        cells = (middle, f"{low} to {high}", short_p(one.p_value), _found(name, one))
+        table.add_row(heading(name), *cells)
+    PlainConsole().print(table)
     if "wins" in differences:
         show(
             "A model wins a row if it gives the row's label a higher probability than the other "
-            "model."
+            "model, by however little. This counts rows and does not measure quality: a less "
+            "confident model can lose most rows although its Brier score is better."
         )
+
+
+def _found(name: str, one: "ModelComparison") -> str:
+    """What the interval shows, in words; wins are counted, not judged."""
+    from dessl.evaluation.metrics.vocabulary import higher_is_better
+
+    above, below = one.low > 0, one.high < 0
+    if not (above or below):
+        return "no clear difference"
+    if name == "wins":
+        return "wins more rows" if above else "wins fewer rows"
+    return "better" if above == higher_is_better(name) else "worse"

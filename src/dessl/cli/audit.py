@@ -34,9 +34,9 @@ def audit(
 ) -> None:
     """Check whether the unlabelled rows can be used, before anything is trained.
 
-    Tests whether labels are missing at random, looks for duplicates, leaks and
-    suspicious labels, and estimates what can be gained. The verdict is "use it",
-    "use it with care" or "do not use it".
+    Tests whether labels are missing at random, looks for duplicates, columns that
+    give the label away and suspicious labels, and estimates what can be gained. The
+    verdict is "use it", "use it with care" or "do not use it".
 
     Example: dessl audit people.csv --label outcome
 
@@ -75,6 +75,7 @@ def _show(found: "Audit") -> None:
     from rich.text import Text
 
     from dessl.cli.output import PlainConsole, show
+    from dessl.evaluation.verdict import short_p
 
     console = PlainConsole()
     show(f"{found.outcome.capitalize()}.")
@@ -85,7 +86,7 @@ def _show(found: "Audit") -> None:
         for heading in ("test", "p", "corrected", "finding"):
             table.add_column(heading)
         for one in found.tests:
-            table.add_row(one.test, f"{one.p_value:.3f}", f"{one.corrected:.3f}", one.finding)
+            table.add_row(one.test, *map(short_p, (one.p_value, one.corrected)), one.finding)
         console.print(table)
     if found.gains:
         table = Table(title=Text(f"Possible gain with {found.labelled} labels"))

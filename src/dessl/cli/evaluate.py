@@ -11,8 +11,11 @@ from dessl.cli.against import DEFAULTS, compared, other_probabilities, show_diff
 from dessl.cli.options import AsJson, DataArgument, RunFolder, Sheet
 from dessl.cli.output import PlainConsole, noted_warnings, say, show, show_json, visible
 from dessl.cli.predict import Twin, run_model
+from dessl.cli.question import ESTIMATED, Question, check_complete, class_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
@@ -68,16 +71,6 @@ Against = Annotated[
 ]
 
 
-class Question(NamedTuple):
-    """What to estimate, and the columns read from DATA, with one entry per row."""
-
-    metrics: tuple[str, ...] = ("accuracy", "cross_entropy", "brier")
-    positive: int | None = None
-    threshold: float | None = None
-    propensity: "NDArray[np.float64] | None" = None
-    strata: "NDArray[np.str_] | None" = None
-
-
 def evaluate(
     run: RunFolder,
     data: DataArgument,
@@ -107,14 +100,16 @@ def evaluate(
     from dessl.cli.columns import labelled_numbers, text_column
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
+    from dessl.evaluation.metrics.vocabulary import MAIN
 
     model = run_model(run, complete_case=complete_case)
     rows = _labelled_rows(model, data, labels, label, sheet)
-    metrics = tuple(metric or (DEFAULTS if against else Question().metrics))
-    _check_complete(metrics, model.class_names, class_name, threshold, against)
+    metrics = tuple(dict.fromkeys(metric or (DEFAULTS if against else ESTIMATED)))
+    check_complete(metrics, model.class_names, class_name, threshold, against)
     question = Question(
         metrics=metrics,
-        positive=_class_number(class_name, model.class_names),
+        class_names=model.class_names,
+        positive=class_number(class_name, model.class_names),
         threshold=threshold,
         propensity=None
         if propensity is None
@@ -132,14 +127,17 @@ def evaluate(
         measured = _measured(p, rows, question, groups, sets)
         if against:
             other = other_probabilities(run, against, model, read)
-            how = partial(_options, rows, question, slice(None))
+            how = partial(question.options, rows, slice(None))
             measured = measured._replace(differences=compared(p, other, rows, metrics, how))
     if as_json:
-        show_json(measured.as_dict())
+        show_json(measured.as_dict(question))
         return
-    _show(data, rows, measured, by)
+    _show(data, rows, measured, question, metrics if metric else MAIN)
+    if measured.groups:
+        _show_groups(measured.groups, by or "", question)
+    _show_notes(measured, len(rows.y))
     if against and measured.differences:
-        show_differences(measured.differences, against)
+        show_differences(measured.differences, against, question.heading)
 
 
 def _labelled_rows(
@@ -172,24 +170,33 @@ def _labelled_rows(
 
 
 class Measured(NamedTuple):
-    """Metrics on the labelled rows, and estimates for all rows and for each group."""
+    """Metrics on the labelled rows, and estimates for all rows and for each group.
+
+    ``set_size`` is the mean number of classes in a prediction set, and ``n_below`` the number of
+    rows without a class above the threshold, whose set is the most likely class.
+    """
 
     metrics: "Metrics"
     estimates: "dict[str, MetricEstimate]"
     groups: "dict[str, dict[str, MetricEstimate]]"
     sets: "PredictionSets | None"
     set_size: float
+    n_below: int
     differences: "dict[str, ModelComparison] | None" = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything for JSON."""
+    def as_dict(self, question: Question) -> dict[str, Any]:
+        """Return everything for JSON, with the class and threshold of each metric."""
         from dessl._json import json_ready
 
         def entries(
             estimates: "dict[str, MetricEstimate] | dict[str, ModelComparison]",
         ) -> dict[str, Any]:
             return {
-                name: {**one._asdict(), "labelled_only": one.labelled_only._asdict()}
+                name: {
+                    **question.subject(name),
+                    **one._asdict(),
+                    "labelled_only": one.labelled_only._asdict(),
+                }
                 for name, one in estimates.items()
             }
 
@@ -199,7 +206,11 @@ class Measured(NamedTuple):
         if self.differences:
             found["differences"] = entries(self.differences)
         if self.sets:
-            found["sets"] = {**self.sets._asdict(), "classes_per_row": self.set_size}
+            found["sets"] = {
+                **self.sets._asdict(),
+                "classes_per_row": self.set_size,
+                "rows_below_threshold": self.n_below,
+            }
         return cast("dict[str, Any]", json_ready(found))
 
 
@@ -223,12 +234,14 @@ def _measured(
             say(f"Note: {name} has fewer than {LEAST_IN_GROUP} labelled rows and was skipped.")
             continue
         by_group[name] = _estimates(p, rows, question, inside)
-    rule, size = None, 0.0
+    rule, size, below = None, 0.0, 0
     if coverage is not None:
         rule = prediction_sets(p[known], rows.y[known], p[~known], coverage=coverage)
         size = float(rule.sets(p).sum(dim=1).double().mean())
+        below = int((~rule.above(p).any(dim=1)).sum())
     everyone = torch.ones_like(known)
-    return Measured(metrics, _estimates(p, rows, question, everyone), by_group, rule, size)
+    estimates = _estimates(p, rows, question, everyone)
+    return Measured(metrics, estimates, by_group, rule, size, below)
 
 
 def _estimates(
@@ -244,76 +257,18 @@ def _estimates(
             p[known],
             rows.y[known],
             p[others],
-            **_options(rows, question, inside.numpy(), name),
+            **question.options(rows, inside.numpy(), name),
         )
         for name in question.metrics
         if name != "wins"
     }
 
 
-def _options(
-    rows: "Part", question: Question, inside: "NDArray[np.bool_] | slice", name: str
-) -> dict[str, Any]:
-    """The class, threshold and sampling design for a metric over some of the rows."""
-    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
-
-    known = rows.labelled.numpy()
-    found: dict[str, Any] = {}
-    if name in (*OF_ONE_CLASS, "auc"):
-        found["positive"] = question.positive
-    if name in AT_A_THRESHOLD:
-        found["threshold"] = question.threshold
-    if question.propensity is not None:
-        found["propensity"] = question.propensity[inside][known[inside]]
-    if question.strata is not None:
-        strata = question.strata[inside]
-        found["strata"] = strata[known[inside]]
-        if question.propensity is None:
-            found["strata_unlabelled"] = strata[~known[inside]]
-    return found
-
-
-def _check_complete(
-    metrics: tuple[str, ...],
-    names: tuple[str, ...],
-    class_name: str | None,
-    threshold: float | None,
-    against: str | None,
+def _show(
+    source: str, rows: "Part", measured: Measured, question: Question, shown: "Sequence[str]"
 ) -> None:
-    """Raise a ValueError that names the option a metric needs."""
-    from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, OF_ONE_CLASS
-
-    for metric in metrics:
-        if metric == "wins" and not against:
-            raise ValueError(
-                "wins compares two models. Pass --against RUN with the other model's run."
-            )
-        if metric in OF_ONE_CLASS and class_name is None and len(names) > 2:
-            raise ValueError(
-                f"{metric} is computed for one class. Pass --class NAME, one of {', '.join(names)}."
-            )
-        if metric in AT_A_THRESHOLD and threshold is None and len(names) > 2:
-            raise ValueError(
-                f"{metric} needs a threshold with more than two classes. Pass --threshold T, the "
-                "probability above which a row counts as positive."
-            )
-
-
-def _class_number(name: str | None, names: tuple[str, ...]) -> int | None:
-    if name is None:
-        return None
-    if name not in names:
-        from dessl.cli.sources import nearest
-
-        raise ValueError(
-            f"--class must be one of the model's classes; got {name!r}. "
-            + nearest(name, names, otherwise=f"The classes are {', '.join(names)}.")
-        )
-    return names.index(name)
-
-
-def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None:
-    from dessl.evaluation.metrics.vocabulary import MAIN, metric_text, written
+    """A table of the metrics named in ``shown``; those of two models are shown elsewhere."""
+    from dessl.evaluation.metrics.vocabulary import MAIN, written
 
     metrics, estimates = measured.metrics, measured.estimates
     n, n_unlabelled = metrics.n, len(rows.y) - metrics.n
@@ -322,22 +277,27 @@ def _show(source: str, rows: "Part", measured: Measured, by: str | None) -> None
     headings = ("metric", "labelled rows only", "estimate", "95 % interval")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "metric" else "right")
-    for name in dict.fromkeys((*MAIN, *estimates)):
-        plain = getattr(metrics, name, None)
+    for name in (name for name in shown if name in (*MAIN, *estimates)):
         one = estimates.get(name)
-        cells = ["" if plain is None else written(name, plain)]
-        table.add_row(metric_text(name), *cells, *(_cells(name, one) if one else ("", "")))
-    PlainConsole().print(table)
-    if measured.groups:
-        _show_groups(measured.groups, by or "")
-    if capped := estimates.get("cross_entropy"):
+        alone = getattr(metrics, name) if name in MAIN or one is None else one.labelled_only.value
+        cells = _cells(name, one) if one else ("", "")
+        table.add_row(question.heading(name), written(name, alone), *cells)
+    if table.row_count:
+        PlainConsole().print(table)
+
+
+def _show_notes(measured: Measured, n_rows: int) -> None:
+    """How the estimates were made, and the rule of the prediction sets."""
+    if capped := measured.estimates.get("cross_entropy"):
         show(f"For the cross-entropy estimate, dessl caps each row's loss at {capped.clip:.1f}.")
-    if n_unlabelled:
+    if measured.estimates and n_rows > measured.metrics.n:
         show("The estimates also use the unlabelled rows, with their bias removed.")
     if rule := measured.sets:
         show(
-            f"Prediction sets with coverage {rule.coverage:.0%}: all classes with probability of "
-            f"at least {1 - rule.threshold:.3f}; {measured.set_size:.2f} classes on average."
+            f"Prediction sets with coverage {rule.coverage:.0%}: the most likely class, and every "
+            f"class with probability of at least {1 - rule.threshold:.3f}; "
+            f"{measured.set_size:.2f} classes on average. {measured.n_below} of {n_rows} rows have "
+            "no class with that probability: their set is the most likely class alone."
         )
 
 
@@ -347,13 +307,13 @@ def _cells(name: str, one: "MetricEstimate") -> tuple[str, str]:
     return written(name, one.value), f"{written(name, one.low)} to {written(name, one.high)}"
 
 
-def _show_groups(groups: "dict[str, dict[str, MetricEstimate]]", by: str) -> None:
-    from dessl.evaluation.metrics.vocabulary import metric_text
-
+def _show_groups(
+    groups: "dict[str, dict[str, MetricEstimate]]", by: str, question: Question
+) -> None:
     table = Table(title=Text(visible(f"By {by}")))
     for heading in (by, "labelled rows", "metric", "estimate", "95 % interval"):
         table.add_column(heading)
     for group, estimates in groups.items():
         for name, one in estimates.items():
-            table.add_row(group, str(one.n_labelled), metric_text(name), *_cells(name, one))
+            table.add_row(group, str(one.n_labelled), question.heading(name), *_cells(name, one))
     PlainConsole().print(table)

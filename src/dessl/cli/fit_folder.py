@@ -16,21 +16,29 @@ from dessl._files import sweep, write_whole
 from dessl.cli.errors import writable_folder
 from dessl.results.facts import FACTS, MODEL, REPORT, TRAINING, TWIN
 from dessl.saved import SETTINGS, WEIGHTS, SavedModel, save_model
-from dessl.training.folder import locked_folder
+from dessl.training.folder import DifferentRunError, locked_folder
 
 RUN_SETTINGS = "settings.json"
 FINISHED_ALREADY = (
     "{out} is already finished: nothing was trained. To train again, choose another --out."
 )
 NEW = ".{}.new"  # name of a model until it replaces an old one
+OPTIONS = "options.json"  # the options of the run, written when it starts
 FINISHED = "finished.json"  # the options of the run, written when it is complete
 LARGE, DOOMED = 100 * 2**20, ".checkpoints.old"  # bytes, and the name while being removed
 OF_DESKTOPS = {".DS_Store", "Thumbs.db", "desktop.ini"}  # added by file browsers
+NOT_TRAINED_WITH = ("margin", "refit", "device")  # options that may change in a resumed run
 KINDS = {"risk": str, "lam": int | float | str, "networks": int, "pool": bool}
 
 
 @contextmanager
-def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Iterator[None]:
+def own_folder(
+    out: Path,
+    settings: Mapping[str, Any],
+    *,
+    resume: bool,
+    identity: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
     """Lock a folder for a run, new or resumed, against other processes.
 
     Args:
@@ -38,6 +46,7 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         settings: ``risk``, ``lam``, ``networks`` and ``pool`` of the run. Other settings are
             checked when each network is trained.
         resume: Whether to resume an existing run.
+        identity: Options and files of the run, to name those that differ when it is resumed.
 
     Raises:
         FileExistsError: It has files of a different run, or of no run.
@@ -50,8 +59,11 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
     writable_folder(out)
     if existing is None:
         write_whole(out / TRAINING / RUN_SETTINGS, json.dumps(dict(settings)) + "\n")
+        if identity is not None:
+            write_whole(out / TRAINING / OPTIONS, json.dumps(dict(identity)) + "\n")
     with locked_folder(out / TRAINING):
-        sweep(out / TRAINING / FINISHED)
+        for name in (FINISHED, OPTIONS):
+            sweep(out / TRAINING / name)
         for left in (out / TRAINING).rglob(DOOMED):
             shutil.rmtree(left, ignore_errors=True)
         for name in (MODEL, TWIN):
@@ -59,6 +71,56 @@ def own_folder(out: Path, settings: Mapping[str, Any], *, resume: bool) -> Itera
         for place in (out / FACTS, out / REPORT, out / TRAINING / RUN_SETTINGS):
             sweep(place)
         yield
+
+
+@contextmanager
+def naming_options(out: Path, identity: Mapping[str, Any]) -> Iterator[None]:
+    """If the networks of a folder were trained with other options, say which.
+
+    Args:
+        out: The folder of the run.
+        identity: Options and files of this call.
+
+    Raises:
+        FileExistsError: The options differ.
+    """
+    try:
+        yield
+    except DifferentRunError as error:
+        if changed := _changed(out, identity):
+            raise FileExistsError(
+                f"{out} has a different run ({'; '.join(changed)}). Choose another folder, or use "
+                "the settings of that run."
+            ) from error
+        raise
+
+
+def _changed(out: Path, identity: Mapping[str, Any]) -> list[str]:
+    """The options and files that differ from those of the folder's run, in words."""
+    try:
+        found = json.loads((out / TRAINING / OPTIONS).read_bytes())
+        before, files_before = dict(found["options"]), dict(found["files"])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return []  # a run of an older version
+    now, files = json.loads(json.dumps(identity["options"])), identity["files"]
+    changed = [
+        f"{_option(name)}: {_given(before.get(name))} there, {_given(now[name])} now"
+        for name in now
+        if now[name] != before.get(name) and name not in NOT_TRAINED_WITH
+    ]
+    same = {text for text in files if text in files_before and files[text] != files_before[text]}
+    return changed + [f"the contents of {text} changed" for text in sorted(same)]
+
+
+def _option(name: str) -> str:
+    names = {"data": "DATA", "all_classes": "--no-missing-label"}
+    return names.get(name, "--" + name.replace("_", "-"))
+
+
+def _given(value: object) -> str:
+    if value is None:
+        return "not given"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def is_finished(

@@ -25,6 +25,7 @@ from dessl.cli.fit_folder import (
     drop_large_checkpoints,
     is_finished,
     mark_finished,
+    naming_options,
     own_folder,
     put_model,
 )
@@ -36,7 +37,7 @@ from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
 from dessl.recipes import Fitted, Recipe, recipe_for
 from dessl.recipes.defaults import Architecture, Lam
-from dessl.recipes.trial import Trial, every_label, parts, refitted, run_trial, split
+from dessl.recipes.trial import Trial, every_label, parts, refit_failure, refitted, run_trial, split
 from dessl.report.page import write_report
 from dessl.results.facts import (
     MODEL,
@@ -49,7 +50,7 @@ from dessl.results.facts import (
     write_facts,
 )
 from dessl.results.trial import trial_facts
-from dessl.safety import audit
+from dessl.safety import Audit, audit
 from dessl.safety.propensity import ESTIMATES, propensity_of
 from dessl.saved import SavedModel
 from dessl.teachers import DEFAULT
@@ -95,11 +96,11 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
-    with resumable(out), noted_warnings() as notes:
-        rows = _rows(options)
-        found = from_first(partial(audit, rows.train, cheap=True, seed=options["seed"]))
-        rows = _on(rows, device_named(options["device"]))
+    with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
+        rows = _rows(options)
+        found = from_first(partial(_audit, rows, options))
+        rows = _on(rows, device_named(options["device"]))
         recipe = recipe_of(rows.train)
         if recipe.teachers and len(rows.train.unlabelled_rows) > MOST_UNLABELLED:
             say(
@@ -108,7 +109,15 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             )
         again = options["refit"] and bool(rows.held_out)
         with (
-            held_by_first(partial(own_folder, out, _settings(recipe), resume=options["resume"])),
+            held_by_first(
+                partial(
+                    own_folder,
+                    out,
+                    _settings(recipe),
+                    resume=options["resume"],
+                    identity=identity,
+                )
+            ),
             whole_bar((2 if again else 1) * parts(recipe), shown=True),
         ):
             trial = run_trial(
@@ -117,10 +126,10 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
             seconds = time.perf_counter() - started
             facts = from_first(partial(_facts, trial, rows, options, notes, seconds))
             facts, fitted = replace(facts, audit=found), trial.fitted
-            if again and (last := _refitted(trial, facts, rows, options, recipe_of)):
-                fitted, model = last
+            if again:
+                fitted, model = _refitted(trial, facts, rows, options, recipe_of)
                 seconds = round(time.perf_counter() - started, 2)
-                facts = replace(facts, model=model, seconds=seconds)
+                facts = replace(facts, model=model, seconds=seconds, warnings=tuple(notes))
             if rank() == 0:
                 _write(out, rows.train, fitted, facts, sha256=identity["files"][options["data"]])
                 mark_finished(out, identity)
@@ -128,6 +137,15 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 if isinstance(rows.every.stored, TableRows):
                     rows.every.stored.remove()
     _show(out, facts, as_json=options["as_json"])
+
+
+def _audit(rows: Rows, options: Options) -> Audit:
+    """Audit all rows, those held out included, so that ``dessl audit`` gives the same answer."""
+    keep, _ = _labels(options["labels"])
+    seed, data = options["seed"], rows.every
+    if keep is not None:
+        data = every_label(data, labels=keep, seed=seed)
+    return audit(data, cheap=True, seed=seed)
 
 
 def _on(rows: Rows, device: torch.device) -> Rows:
@@ -161,6 +179,11 @@ def _recipes(options: Options) -> Callable[[SemiData], Recipe]:
         lam: Lam = "auto" if lam_text == "auto" else float(lam_text)
     except ValueError as error:
         raise ValueError(f"--lam must be a number or 'auto'; got {lam_text!r}.") from error
+    if pool and options["propensity"] is not None:
+        raise ValueError(
+            "--pool cannot be used with --propensity: a pool's teachers do not weight labels by "
+            "1/π. Omit one of them."
+        )
     return partial(
         recipe_for,
         surrogate=options["surrogate"],
@@ -180,8 +203,8 @@ def _refitted(
     rows: Rows,
     options: Options,
     recipe_of: Callable[[SemiData], Recipe],
-) -> tuple[Fitted, ModelFacts] | None:
-    """Retrain the winner on all labels; None if that failed and the trial's model is kept."""
+) -> tuple[Fitted, ModelFacts]:
+    """Retrain the winner on all labels; if that fails, keep the trial's model and say why."""
     if facts.model is None:
         raise TypeError("the facts of a trial say which model is saved.")
     keep, _ = _labels(options["labels"])
@@ -189,8 +212,14 @@ def _refitted(
     lost = facts.verdict.outcome == "not used"
     place = options["out"] / TRAINING / REFIT
     found = refitted(trial, whole, recipe_of(whole), complete_case=lost, out=place)
-    if found is None:
-        return None
+    if why := refit_failure(trial, found):
+        warnings.warn(
+            f"the model trained on {facts.model.labels:,} labels is kept, because the complete "
+            f"case failed to train on all {whole.n_labelled:,} of them. {why}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return trial.fitted, facts.model
     return found, replace(facts.model, labels=whole.n_labelled, refitted=True)
 
 

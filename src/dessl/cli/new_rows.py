@@ -44,8 +44,8 @@ def new_rows(
     labels_file: str | None = None,
     label: str | None = None,
     sheet: str | None = None,
-) -> tuple[Part, tuple[str, ...]]:
-    """Read DATA as a trained model expects it, with a name for each row.
+) -> tuple[Part, tuple[str, ...] | tuple[int, ...]]:
+    """Read DATA as a trained model expects it, with a name or number for each row.
 
     For a name of the catalogue, the rows are those of its test part.
 
@@ -114,9 +114,9 @@ def _catalogue_rows(source: str, model: Expected) -> Part:
     return data.test if data.test is not None else Part(data.x, data.y)
 
 
-def _numbers(rows: Part) -> tuple[str, ...]:
-    """Row numbers as names, for rows that have none."""
-    return tuple(map(str, range(len(rows.y))))
+def _numbers(rows: Part) -> tuple[int, ...]:
+    """Row numbers from 0, for rows without names."""
+    return tuple(range(len(rows.y)))
 
 
 def check_labels_present(

@@ -81,7 +81,7 @@ def noted_warnings() -> Iterator[list[str]]:
 def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
     from dessl.evaluation.metrics.vocabulary import interval_text
-    from dessl.report.decision import accuracy_of
+    from dessl.report.decision import ADVICE, accuracy_of, guessing
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
@@ -97,7 +97,9 @@ def show_facts(facts: "RunFacts") -> None:
         low, high = interval_text("accuracy", found.low, found.high)
         right = f"{round(share * facts.data.test)} of {facts.data.test} held-out rows correct"
         level = f"{100 * found.confidence:g} % interval"
-        show(f"Expected accuracy: {low} to {high} % ({level}; {right}).")
+        show(f"Expected accuracy: {low} to {high} % ({level}; {right}). {guessing(facts)}".rstrip())
+    if facts.verdict.outcome == "no verdict":
+        show(f"{ADVICE['no verdict']}.")
 
 
 def _estimates_table(facts: "RunFacts") -> Table:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from typer import Option
 
 from dessl.cli.audit import Label
-from dessl.cli.options import AsJson, Categorical, DataArgument, Ignore, Seed, Size
+from dessl.cli.options import HOLD_OUT, AsJson, Categorical, DataArgument, Ignore, Seed, Size
 
 Metric = Annotated[Literal["accuracy", "cross_entropy"], Option(help="Metric to estimate.")]
 Width = Annotated[
@@ -37,6 +37,9 @@ def plan(
 ) -> None:
     """Plan labels: how many are needed, and which rows to label next.
 
+    Only test labels, which no model is trained on, make an interval narrower:
+    of the labels in DATA, dessl fit holds out a fifth.
+
     Rows are drawn at random, more often where a model is uncertain. The file has
     a line for each row of DATA: the probability of drawing it, and whether to
     label it. Pass that column to --propensity later, so that estimates stay
@@ -50,24 +53,27 @@ def plan(
     from dessl.cli.sources import training_data
     from dessl.safety.planner import next_rows, plan_labels
 
-    if width is None and difference is None and rows is None:
-        raise ValueError(
-            "nothing to plan. Pass --width W (how many labels for an interval of ±W?), "
-            "--difference D (how many to tell two models apart that differ by D?), or --rows N "
-            "--out FILE.csv (which N rows to label next?)."
-        )
-    if width is not None and difference is not None:
-        raise ValueError("--width and --difference cannot be combined. Pass one of them.")
-    if (rows is None) != (out is None):
-        raise ValueError("--rows needs --out, and --out needs --rows. Pass both, or neither.")
+    _check_options(width, difference, rows, out)
     with noted_warnings():
         read = training_data(
             data, label=label, ignore=ignore or (), categorical=categorical or (), size=size
         )
+    if rows is not None and rows > len(read.unlabelled_rows):
+        raise ValueError(
+            f"--rows must be at most {len(read.unlabelled_rows)}, the number of unlabelled rows; "
+            f"got {rows}. Pass a smaller number."
+        )
     answer: dict[str, object] = {}
     lines = []
     if width is not None or difference is not None:
-        planned = plan_labels(read, metric=metric, width=width, difference=difference, seed=seed)
+        planned = plan_labels(
+            read,
+            metric=metric,
+            width=width,
+            difference=difference,
+            share=HOLD_OUT if read.test is None else 1.0,
+            seed=seed,
+        )
         answer["plan"] = vars(planned)
         lines.append(planned.sentence)
     if rows is not None and out is not None:
@@ -81,6 +87,21 @@ def plan(
     else:
         for line in lines:
             show(line)
+
+
+def _check_options(
+    width: float | None, difference: float | None, rows: int | None, out: Path | None
+) -> None:
+    if width is None and difference is None and rows is None:
+        raise ValueError(
+            "nothing to plan. Pass --width W (how many labels for an interval of ±W?), "
+            "--difference D (how many to tell two models apart that differ by D?), or --rows N "
+            "--out FILE.csv (which N rows to label next?)."
+        )
+    if width is not None and difference is not None:
+        raise ValueError("--width and --difference cannot be combined. Pass one of them.")
+    if (rows is None) != (out is None):
+        raise ValueError("--rows needs --out, and --out needs --rows. Pass both, or neither.")
 
 
 def _write(

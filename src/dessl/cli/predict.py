@@ -189,8 +189,8 @@ def _kept_columns(
 
 def _predicted(
     model: "SavedModel", source: str, sheet: str | None
-) -> "tuple[tuple[str, ...], Tensor]":
-    """The names of all rows, and their probabilities."""
+) -> "tuple[tuple[str, ...] | tuple[int, ...], Tensor]":
+    """The names or numbers of all rows, and their probabilities."""
     from dessl.cli.new_rows import Expected, new_rows
     from dessl.cli.teaching import probabilities
 
@@ -199,7 +199,7 @@ def _predicted(
 
 
 def _columns(
-    names: tuple[str, ...],
+    names: tuple[str, ...] | tuple[int, ...],
     probabilities: "Tensor",
     class_names: tuple[str, ...],
     at_least: float,

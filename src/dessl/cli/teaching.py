@@ -20,6 +20,7 @@ from dessl.cli.fit_folder import (
     drop_large_checkpoints,
     is_finished,
     mark_finished,
+    naming_options,
     own_folder,
     put_model,
 )
@@ -73,11 +74,11 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         say(FINISHED_ALREADY.format(out=out))
         _show(out, read_facts(out), as_json=options["as_json"])
         return
-    with resumable(out), noted_warnings() as notes:
+    with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
-        with own_folder(out, SETTINGS, resume=options["resume"]):
+        with own_folder(out, SETTINGS, resume=options["resume"], identity=identity):
             taught = _taught(data, options, out / TRAINING)
             sha256 = identity["files"][source]
             put_model(

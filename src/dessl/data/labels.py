@@ -16,6 +16,11 @@ from dessl._checks import ArrayLike, quoted
 from dessl.data.errors import did_you_mean, few
 
 MISSING = -1
+RECODE = "-1 means unlabelled: if it is a class, recode it (-1 and 1, for example, as 0 and 1)."
+TWO_MARKS = (
+    "-1 and NaN (or None) both occur, and both count as unlabelled. If -1 is a class, recode it as "
+    "another number; if not, mark all unlabelled rows in one way to silence this."
+)
 MARKS = frozenset(
     (
         *("na", "n/a", "n.a.", "n.a", "#n/a", "#na", "<na>", "(na)", "nan", "-nan", "<nan>", "nat"),
@@ -47,7 +52,12 @@ def label_codes(
         >>> codes["y"].tolist(), names
         ([1, -1, 0, 1], ('cat', 'dog'))
     """
-    read = {name: _column(name, column) for name, column in columns.items()}
+    entries = {name: _entries(name, column) for name, column in columns.items()}
+    minus_ones = [name for name, column in entries.items() if _minus_ones(column).any()]
+    for name in minus_ones if class_names is None else ():
+        if np.isnan(entries[name]).any():
+            warnings.warn(f"{name}: {TWO_MARKS}", UserWarning, stacklevel=3)  # at SemiData(...)
+    read = {name: _column(name, column) for name, column in entries.items()}
     kinds = {
         name: "text" if column.dtype == object else "whole numbers"
         for name, column in read.items()
@@ -63,6 +73,7 @@ def label_codes(
         raise ValueError(
             f"a classifier needs at least 2 classes; got {len(names)}: {_listed(names)}. "
             "Pass class_names= if other classes exist but have no label here."
+            + (f" {RECODE}" if minus_ones else "")
         )
     codes = {name: torch.from_numpy(_codes(name, col, names)) for name, col in read.items()}
     return codes, names
@@ -88,7 +99,7 @@ def codes_by_name(
         >>> codes_by_name("y", [2, -1, 1], ("1", "2")).tolist()
         [1, -1, 0]
     """
-    names, column = tuple(class_names), _column(name, y)
+    names, column = tuple(class_names), _column(name, _entries(name, y))
     if own_names is not None:
         strange = [own for own in own_names if own not in names]
         if strange or len(set(own_names)) < len(own_names):
@@ -126,8 +137,13 @@ def _named(
     return np.array([name_of.get(number) for number in column.tolist()], dtype=object)
 
 
-def _column(name: str, y: ArrayLike) -> NDArray[Any]:
+def _column(name: str, entries: NDArray[Any]) -> NDArray[Any]:
     """Labels as int64 with -1 for missing or, if they are not numbers, as text or None."""
+    return texts(name, entries.tolist()) if entries.dtype == object else _whole(name, entries)
+
+
+def _entries(name: str, y: ArrayLike) -> NDArray[Any]:
+    """Labels as numbers with NaN or, if they are not numbers, as objects with None."""
     if isinstance(y, np.ma.MaskedArray):
         y = y.tolist()  # None if masked; asarray would return the value behind the mask
     if isinstance(y, Tensor):
@@ -148,14 +164,18 @@ def _column(name: str, y: ArrayLike) -> NDArray[Any]:
             "Flatten a column with .ravel(); turn one-hot rows into classes with .argmax(1)."
         )
     if values.dtype.kind in "iuf":
-        return _whole(name, values)
+        return values
     # Items of tensors and arrays are 0-dimensional: use the number inside.
     plain = [value.item() if hasattr(value, "ndim") else value for value in values.tolist()]
     entries = [None if is_missing(value) else value for value in plain]
     given = [entry for entry in entries if entry is not None]
     if given and all(isinstance(value, Real) and not isinstance(value, bool) for value in given):
-        return _whole(name, np.array([math.nan if v is None else v for v in entries], np.float64))
-    return texts(name, entries)
+        return np.array([math.nan if v is None else v for v in entries], np.float64)
+    return np.fromiter(entries, dtype=object, count=len(entries))
+
+
+def _minus_ones(entries: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(entries.dtype != object and entries == MISSING)
 
 
 def is_missing(value: object) -> bool:
@@ -164,6 +184,11 @@ def is_missing(value: object) -> bool:
         return math.isnan(value)
     # pandas' own marks, known by name so that pandas need not be imported; NA refuses ==
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value == ""
+
+
+def is_minus_one(value: object) -> bool:
+    """Whether a label is the number -1."""
+    return isinstance(value, int | float | np.number) and bool(value == MISSING)
 
 
 def _missing(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -211,10 +236,11 @@ def _names(columns: Sequence[NDArray[Any]]) -> tuple[str, ...]:
         return tuple(sorted(seen))
     absent = next(number for number in count() if number not in seen)
     if absent < len(seen):
+        signs = seen == {1} and any(_missing(column).any() for column in columns)
         raise ValueError(
             f"class numbers must be 0, ..., K - 1; {max(seen)} occurs but {absent} does not. "
             "If that class exists, pass class_names=; if not, renumber the labels or pass them "
-            "as text."
+            "as text." + (f" {RECODE}" if signs else "")
         )
     return tuple(str(value) for value in sorted(seen))
 

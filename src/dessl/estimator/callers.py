@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dessl.data.labels import is_missing
+from dessl.data.labels import is_minus_one, is_missing
 
 METRICS = "sklearn.metrics"
 NUMBERING = ("sklearn.calibration", "sklearn.ensemble.", "sklearn.multiclass")
@@ -76,11 +76,7 @@ def n_missing(labels: Any) -> int:
         return int((values == "").sum())
     if values.dtype != object:
         return 0
-    return sum(is_missing(value) or _is_minus_one(value) for value in values)
-
-
-def _is_minus_one(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and bool(value == -1)
+    return sum(is_missing(value) or is_minus_one(value) for value in values)
 
 
 def _numbers_labels(frame: FrameType) -> str | None:

@@ -65,7 +65,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         teachers: Predictors to pool with the networks: names in ``dessl.teachers.KINDS``,
             scikit-learn classifiers with ``predict_proba``, or teachers. ``"auto"`` is
             ``dessl.teachers.DEFAULT`` for tables, embeddings and images of up to 32 pixels a side,
-            unless ``surrogate``, ``risk`` or ``lam`` is given; None for no pool.
+            unless ``surrogate``, ``risk``, ``lam`` or propensities are given; None for no pool.
+            A list cannot be used with propensities.
         module: Your own network, from standardised rows (or images as transformed by the views of
             your surrogate) to logits: an ``nn.Module``, whose weights training starts from, or a
             function that builds one. By default an MLP for tables and a convolutional network for
@@ -96,7 +97,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_iter_: The largest number of optimiser steps of any network; None for a model loaded
             from a run of ``dessl fit``.
         n_features_in_: Columns of X, or channels of images.
-        feature_names_in_: Names of the columns, where X had them.
+        feature_names_in_: Names of the columns, where X had them; for a model loaded from a run of
+            ``dessl fit`` on a table, those that it uses.
 
     Example:
         >>> from sklearn.datasets import load_wine
@@ -106,6 +108,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> clf.predict_proba(X).shape, bool(clf.score(X, y) > 0.9)
         ((178, 3), True)
     """
+
+    _by_name = False  # for a model of dessl fit: columns are looked up by name, in any order
 
     def __init__(
         self,
@@ -160,9 +164,9 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 make about ten copies of every row: see :mod:`dessl.estimator.weights`.
             X_unlabelled: More rows without labels, of the same kind as X, each of weight 1.
             propensity: For labels that are not missing completely at random, the probability that
-                each row is labelled, (n,), NaN if unknown for an unlabelled row; or
-                ``"estimate-x"`` (it depends on X) or ``"estimate-y"`` (on the class). Labels are
-                then weighted by 1/π (:mod:`dessl.safety.propensity`).
+                each row is labelled, (n,), NaN if unknown for an unlabelled row; those of
+                X_unlabelled may follow. Or ``"estimate-x"`` (it depends on X) or ``"estimate-y"``
+                (on the class). Labels are then weighted by 1/π (:mod:`dessl.safety.propensity`).
             teachers: Answers that may be wrong, such as a language model's, to all rows of X and
                 then of X_unlabelled: classes (n,) with None for no answer, or probabilities (n,
                 classes) in the order of the sorted classes; a list with one entry for each
@@ -173,6 +177,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 :meth:`predict_proba`.
         """
         warn_of_numbered()
+        self._by_name = False
         given = Inputs.of(self, X, X_unlabelled)
         codes, self.classes_ = codes_and_classes(y)
         if len(codes) != given.n:
@@ -188,7 +193,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = np.pad(weights, (0, given.n_more), constant_values=1.0)
         rows, encoding = given.encoded(codes, y, class_texts(self.classes_))
         if teachers is not None:
-            check_alone(self, sample_weight)
+            check_alone(self, sample_weight=sample_weight, propensity=propensity)
             return self._fit_taught(rows, codes, encoding, teachers, at_prediction)
         if at_prediction:
             raise ValueError("at_prediction=True needs teachers=, their answers to all rows.")
@@ -197,6 +202,8 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "sample_weight and propensity cannot be used together. Omit sample_weight; labels "
                 "are weighted by 1/π."
             )
+        if propensity is not None:
+            propensity = given_propensity(propensity, codes, given.n_more)
         weighted = weighted_rows(rows, codes, weights, self.classes_)
         return self._fit(weighted, encoding, propensity)
 
@@ -205,7 +212,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = SemiData(rows.x, rows.codes, class_names=names, ids=rows.ids)
         self.propensity_: Propensity | None = None
         if propensity is not None:
-            given = given_propensity(propensity, rows.ids, (rows.codes < 0).sum())
+            given = propensity if isinstance(propensity, str) else propensity[rows.ids]
             self.propensity_ = propensity_of(data, given)
             data = self.propensity_.on(data)
         if self.device is not None:  # before the recipe, whose network is wider on a GPU
@@ -292,7 +299,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         warn_of_scored()
-        rows = new_rows(self, X, self._saved.encoding)
+        rows = new_rows(self, X, self._saved.encoding, by_name=self._by_name)
         if teachers is not None:
             teachers = teachers_answers(teachers, self._saved.class_names)
         probabilities: NDArray[np.float64] = self._saved.predict_proba(rows, teachers).numpy()
@@ -363,10 +370,14 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return (lambda: copy.deepcopy(module)) if isinstance(module, nn.Module) else module
 
 
-def check_alone(classifier: Any, sample_weight: Any) -> None:
+def check_alone(classifier: Any, **weights: Any) -> None:
     """Reject arguments that learning from a teacher's answers does not use."""
-    if sample_weight is not None:
-        raise ValueError("sample_weight cannot be used with teachers' answers. Omit it.")
+    given = [name for name, value in weights.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{given[0]} cannot be used with teachers' answers: all gold labels count the same. "
+            f"Omit {given[0]}, or omit teachers."
+        )
     defaults = {"surrogate": None, "lam": "auto", "risk": "debiased", "module": None}
     odd = [name for name, value in defaults.items() if getattr(classifier, name) is not value
            and getattr(classifier, name) != value]  # fmt: skip

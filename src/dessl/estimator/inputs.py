@@ -6,6 +6,7 @@ and missing values become the same features as in ``dessl fit`` on a file with t
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from dessl.data.formats.frames import (
 )
 
 LABEL = "label"  # of a table, where y has no name
+MORE = "X_unlabelled"
 
 
 class Inputs(NamedTuple):
@@ -52,7 +54,7 @@ class Inputs(NamedTuple):
             rows = array_rows(estimator, X, reset=True)
             if X_unlabelled is None:
                 return cls(len(rows), 0, rows, None)
-            more = array_rows(estimator, X_unlabelled, reset=False)
+            more = array_rows(estimator, X_unlabelled, name=MORE, reset=False)
             if (more.dtype, more.shape[1:]) != (rows.dtype, rows.shape[1:]):
                 raise ValueError(
                     f"X_unlabelled must have rows like those of X, {rows.dtype} of shape "
@@ -63,8 +65,9 @@ class Inputs(NamedTuple):
         check_columns(estimator, X, reset=True)
         n = frame.arrow.num_rows
         if X_unlabelled is not None:
+            more_frame = read_frame(X_unlabelled, source=Path(MORE))
             check_columns(estimator, X_unlabelled, reset=False)
-            frame = frame.followed_by(read_frame(X_unlabelled))
+            frame = frame.followed_by(more_frame)
         return cls(n, frame.arrow.num_rows - n, None, frame)
 
     def encoded(
@@ -89,8 +92,16 @@ class Inputs(NamedTuple):
         return encoding.features(table), encoding
 
 
-def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[Any]:
+def new_rows(
+    estimator: Any, X: Any, encoding: TableEncoding | None, *, by_name: bool = False
+) -> NDArray[Any]:
     """Return rows like those of ``fit``, to predict.
+
+    Args:
+        estimator: The fitted classifier.
+        X: The rows.
+        encoding: How a frame becomes numbers; None for a classifier of arrays.
+        by_name: Whether a frame's columns may have any order, and others may be among them.
 
     Raises:
         ValueError: They have another type, or columns are missing.
@@ -105,24 +116,43 @@ def new_rows(estimator: Any, X: Any, encoding: TableEncoding | None) -> NDArray[
             f"this classifier was trained on a table and needs a data frame with the columns "
             f"{names}; got {type(X).__name__}. Pass a data frame with these columns."
         )
-    if hasattr(estimator, "feature_names_in_"):
+    frame = read_frame(X)
+    if hasattr(estimator, "feature_names_in_") and not by_name:
         check_columns(estimator, X, reset=False)
-    return encoding.features(read_frame(X).table())
+    return encoding.features(frame.table())
 
 
-def array_rows(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
+def array_rows(estimator: Any, X: Any, *, name: str = "X", reset: bool) -> NDArray[Any]:
     """Return X as uint8 images with channels first, or as finite floats."""
-    _checks.unmasked("X", X)
+    _checks.unmasked(name, X)
     images = getattr(X, "dtype", None) in (np.uint8, torch.uint8) and X.ndim > 2
     rows: NDArray[Any] = validate_data(
         estimator,
-        feature_tensor("X", X).numpy(force=True) if images else X,
+        feature_tensor(name, X).numpy(force=True) if images else X,
         reset=reset,
         dtype=np.uint8 if images else [np.float64, np.float32],
         order="C",
         allow_nd=True,
+        ensure_all_finite="allow-nan",  # NaN has a message of its own
     )
-    return rows if images else feature_tensor("X", rows).numpy()
+    if images:
+        return rows
+    if rows.size and np.isnan(rows.min()):
+        raise _has_nan(name, rows, new=not reset and name != MORE)
+    return feature_tensor(name, rows).numpy()
+
+
+def _has_nan(name: str, rows: NDArray[Any], *, new: bool) -> ValueError:
+    """The error for missing values in an array, for rows to train on or new ones."""
+    count = int(np.isnan(rows.reshape(len(rows), -1)).any(1).sum())
+    if rows.ndim > 2:
+        do = "Impute them, or drop these rows."
+    elif new:
+        do = "Impute them, or train on a data frame that has missing values."
+    else:
+        frames = "data frames" if name == MORE else "a data frame, such as pandas.DataFrame(X)"
+        do = f"Pass {frames}: there, missing values are accepted. Or impute them."
+    return ValueError(f"Input {name} contains NaN in {count} of {len(rows)} rows. {do}")
 
 
 def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
@@ -135,7 +165,7 @@ def _frame_to_encode(X: Any, X_unlabelled: Any) -> Frame | None:
     if not is_frame(X):
         return None
     frames = is_frame(X_unlabelled)
-    if is_numbers(X) and (not frames or is_numbers(X_unlabelled)):
+    if is_numbers(X) and (not frames or is_numbers(X_unlabelled, source=Path(MORE))):
         return None
     if X_unlabelled is not None and not frames:
         raise ValueError(

@@ -51,6 +51,7 @@ def stored_details(classifier: Any) -> dict[str, Any]:
         "params": params,
         "classes": {"kind": classifier.classes_.dtype.kind},
         "feature_names_in_": None if names is None else [str(name) for name in names],
+        "by_name": classifier._by_name,
         **fitted,
     }
     plain: dict[str, Any] = json.loads(json.dumps(details, default=_plain))
@@ -77,6 +78,7 @@ def restored(saved: SavedModel, known: Sequence[str]) -> Stored:
         fitted["classes_"] = _classes(details["classes"]["kind"], saved.class_names)
         if details["feature_names_in_"] is not None:
             fitted["feature_names_in_"] = np.array(details["feature_names_in_"], dtype=object)
+        fitted["_by_name"] = bool(details.get("by_name", False))  # not in older folders
         params = _present_names(details["params"])
         if unknown := sorted(set(params) - set(known)):
             raise ValueError(f"there is no parameter {unknown[0]!r}")
@@ -94,17 +96,24 @@ def _present_names(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_run(saved: SavedModel) -> dict[str, Any]:
     """The fitted attributes of a model that ``dessl fit`` trained."""
-    columns = saved.shape[0] if saved.encoding is None else len(saved.encoding.columns)
     lam = float(saved.details.get("lam", 0.0))
-    return {
+    fitted = {
         "lam_": lam,
         "used_unlabelled_": lam > 0 or _pool_uses_unlabelled(saved),
         "verdict_": str(saved.details.get("verdict", "")),
         "n_iter_": None,
-        "n_features_in_": columns,
+        "n_features_in_": saved.shape[0],
         "history_": [],
         "classes_": _classes(_kind(saved.class_names), saved.class_names),
     }
+    if saved.encoding is not None:
+        columns = [column.name for column in saved.encoding.columns]
+        fitted |= {
+            "n_features_in_": len(columns),
+            "feature_names_in_": np.array(columns, dtype=object),
+            "_by_name": True,
+        }
+    return fitted
 
 
 def _pool_uses_unlabelled(saved: SavedModel) -> bool:

@@ -1,10 +1,12 @@
 """Converts y, with its markers for missing labels, to class numbers with -1, and the classes."""
 
+import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,7 +17,8 @@ from sklearn.utils.validation import (
 )
 
 from dessl import _checks
-from dessl.data.labels import is_missing, texts, warn_of_marks
+from dessl.data.labels import RECODE, TWO_MARKS, is_minus_one, is_missing, texts, warn_of_marks
+from dessl.safety.propensity import check_probabilities
 from dessl.teachers import Answers
 
 UNLABELLED = -1
@@ -31,7 +34,7 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     >>> codes_and_classes(np.array(["dog", None, "cat"], dtype=object))
     (array([ 1, -1,  0]), array(['cat', 'dog'], dtype=object))
     """
-    missing, present = known_labels(y)
+    missing, present, minus_ones = known_labels(y)
     if not len(present):
         raise ValueError(
             f'y has no labelled rows: all {len(missing)} are unlabelled (-1, None, NaN, "" or '
@@ -42,6 +45,7 @@ def codes_and_classes(y: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
     if len(classes) < 2:
         raise ValueError(
             f"a classifier needs labels of at least 2 classes; y has only 1 class, {classes[0]}."
+            + (f" {RECODE}" if minus_ones else "")
         )
     codes = np.full(len(missing), UNLABELLED, np.int64)
     codes[~missing] = numbers
@@ -59,7 +63,7 @@ def labelled_accuracy(y: Any, predicted: NDArray[Any], sample_weight: Any = None
     >>> labelled_accuracy([0, -1, 1, 1], np.array([0, 0, 1, 0]), [1, 5, 1, 2])
     0.5
     """
-    missing, present = known_labels(y)
+    missing, present, _ = known_labels(y)
     check_consistent_length(missing, predicted)
     if not len(present):
         raise ValueError(
@@ -83,55 +87,88 @@ def class_texts(classes: NDArray[Any]) -> tuple[str, ...]:
     return tuple(str(name) for name in classes)
 
 
-def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return which rows of y are unlabelled, (n,), and the labels of the others."""
+class KnownLabels(NamedTuple):
+    """Which rows of y are unlabelled, (n,), the labels of the others, and how many of y are -1."""
+
+    missing: NDArray[np.bool_]
+    present: NDArray[Any]
+    minus_ones: int
+
+
+def known_labels(y: Any) -> KnownLabels:
+    """Return which rows of y are unlabelled, and the labels of the others.
+
+    Warns if two kinds of marks could mean two things.
+    """
+    if y is None:
+        raise ValueError(
+            "A classifier requires y to be passed, but the target y is None. Pass one label for "
+            "each row, -1 for unlabelled rows."
+        )
     if np.ma.is_masked(y):
         y = y.tolist()  # None where masked
     elif hasattr(getattr(y, "dtype", None), "na_value"):
         y = np.asarray(y, dtype=object)  # scikit-learn would make floats of pandas' own kinds
     values = column_or_1d(y, warn=True)
-    missing, present = _missing(values)
+    known = _known(values)
     if values.dtype.kind == "U" and isinstance(y, list | tuple):
         # NumPy has made the text "nan" of NaN
         missing = np.array([is_missing(value) for value in y], np.bool_)
-        present = values[~missing]
+        known = KnownLabels(missing, values[~missing], 0)
+    present = known.present
     text = present.dtype == object and any(isinstance(value, str) for value in present)
     if text or present.dtype.kind == "U":
         read = texts("y", present.tolist())
         # at the call of fit or score
         warn_of_marks(set(read.tolist()), where="y", do=INSTEAD, stacklevel=4)
-        present = read if text else present
-    return missing, present
+        return known._replace(present=read if text else present)
+    if 0 < known.minus_ones < known.missing.sum():
+        warnings.warn(f"y: {TWO_MARKS}", UserWarning, stacklevel=4)
+    return known
 
 
-def _missing(values: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Which labels are missing, (n,), and the others."""
+def _known(values: NDArray[Any]) -> KnownLabels:
+    """Labels of any type; -1 among text is left in place."""
+    none = np.zeros(len(values), np.bool_)
     if values.dtype.kind == "f":
         if np.isinf(values).any():
             raise ValueError("Input y contains infinity; a label is a class, -1 or NaN.")
-        missing = np.isnan(values) | (values == UNLABELLED)
-        return missing, values[~missing]
+        return _without(values, np.isnan(values), values == UNLABELLED)
     if values.dtype.kind in "iu":
-        missing = values == UNLABELLED
-        return missing, values[~missing]
+        return _without(values, none, values == UNLABELLED)
     if values.dtype.kind in "bSU":
-        missing = values == "" if values.dtype.kind == "U" else np.zeros(len(values), np.bool_)
-        return missing, values[~missing]
+        return _without(values, values == "" if values.dtype.kind == "U" else none, none)
     if values.dtype != object:
         raise ValueError(
             f"y must hold numbers, text or booleans; got {values.dtype}. Unknown label type: "
             "name the classes with text, and use None for missing labels."
         )
-    missing = np.array([is_missing(value) for value in values], np.bool_)
-    present = values[~missing]
-    if all(isinstance(value, bool | np.bool_) for value in present):
-        return missing, present.astype(np.bool_)
-    if all(isinstance(value, Real) and not isinstance(value, bool) for value in present):
-        numbers = np.array(present.tolist())
-        unlabelled = numbers == UNLABELLED
-        missing[np.flatnonzero(~missing)[unlabelled]] = True
-        return missing, numbers[~unlabelled]
-    return missing, present
+    blank = np.array([is_missing(value) for value in values], np.bool_)
+    if any(isinstance(value, str) for value in values[~blank]):
+        return _without(values, blank, none)
+    minus = np.array([is_minus_one(value) for value in values], np.bool_)
+    known = _without(values, blank, minus)
+    kinds = {_kind(value) for value in known.present}
+    if len(kinds) > 1 or "" in kinds:
+        names = sorted({type(value).__name__ for value in known.present})
+        raise ValueError(
+            f"y must hold only numbers, only text or only booleans; got {' and '.join(names)}. "
+            "Unknown label type: name the classes with text, and use None for missing labels."
+        )
+    return known._replace(present=np.array(known.present.tolist()))
+
+
+def _without(
+    values: NDArray[Any], blank: NDArray[np.bool_], minus: NDArray[np.bool_]
+) -> KnownLabels:
+    return KnownLabels(blank | minus, values[~(blank | minus)], int(minus.sum()))
+
+
+def _kind(value: object) -> str:
+    """The kind of a label that is not text, or "" if it is no label."""
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    return "number" if isinstance(value, Real) else ""
 
 
 def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]:
@@ -158,18 +195,33 @@ def teachers_answers(teachers: Any, class_names: Sequence[str]) -> list[Answers]
     ]
 
 
-def given_propensity(propensity: Any, ids: NDArray[np.int64], unlabelled: int) -> Any:
-    """Propensities in the order of the training rows; a name is returned unchanged.
+def given_propensity(propensity: Any, codes: NDArray[np.int64], n_more: int) -> Any:
+    """Return the propensities of all rows, checked; a name is returned unchanged.
 
-    Those of X_unlabelled may be omitted: NaN is used for them.
+    Args:
+        propensity: (n,) of X, or (n + n_more,) of X and then X_unlabelled; NaN is used for those of
+            X_unlabelled if they are not given.
+        codes: (n + n_more,) class numbers, -1 for unlabelled.
+        n_more: Number of rows of X_unlabelled.
+
+    >>> given_propensity([0.5, 0.25], np.array([0, 1, -1]), n_more=1)
+    array([0.5 , 0.25,  nan])
     """
     if isinstance(propensity, str):
         return propensity
     given = np.asarray(_checks.numbers("propensity", propensity), np.float64)
-    n = int(ids.max()) + 1
-    if given.ndim != 1 or not n - unlabelled <= len(given) <= n:
+    every, n, labels = len(codes), len(codes) - n_more, int((codes != UNLABELLED).sum())
+    if given.shape not in ((n,), (every,)):
+        both = f", or also of X_unlabelled, shape ({every},)" if n_more else ""
         raise ValueError(
-            f"propensity must have one probability for each row of X, optionally followed by those "
-            f"of X_unlabelled, shape ({n},); got {given.shape}."
+            f"propensity must have one probability for each row of X, shape ({n},){both}; got "
+            f"{given.shape}. "
+            + (
+                "That is one for each label: pass one for each row, NaN for unlabelled rows."
+                if given.shape == (labels,)
+                else "Pass NaN for unlabelled rows where it is unknown."
+            )
         )
-    return np.concatenate([given, np.full(n - len(given), np.nan)])[ids]
+    whole = np.pad(given, (0, every - len(given)), constant_values=np.nan)
+    check_probabilities(torch.from_numpy(whole), torch.from_numpy(codes != UNLABELLED))
+    return whole

@@ -37,7 +37,7 @@ class PredictionSets(NamedTuple):
     """A rule that gives each row a set of classes.
 
     Attributes:
-        threshold: t; a class is in the set if 1 − p_k ≤ t.
+        threshold: t; a class is in the set if 1 − p_k ≤ t, and so is the most likely one.
         coverage: Requested coverage.
         lam: λ at the threshold; 0 for split conformal prediction.
         n_labelled: Number m of labelled rows.
@@ -63,8 +63,18 @@ class PredictionSets(NamedTuple):
         [[True, True], [True, False]]
         """
         p = checked_probabilities(probabilities)
-        inside = 1 - p <= self.threshold + ROUNDING
-        return inside.scatter(1, p.argmax(dim=1, keepdim=True), True)
+        return self.above(p).scatter(1, p.argmax(dim=1, keepdim=True), True)
+
+    def above(self, probabilities: ArrayLike) -> Tensor:
+        """Which classes have a probability of at least 1 − threshold, (n, classes), boolean.
+
+        A row may have none.
+
+        >>> PredictionSets(0.2, 0.9, 0.0, 20, 0, float("nan")).above([[0.6, 0.4]]).tolist()
+        [[False, False]]
+        """
+        p = checked_probabilities(probabilities)
+        return 1 - p <= self.threshold + ROUNDING
 
 
 def prediction_sets(

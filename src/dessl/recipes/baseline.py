@@ -5,12 +5,13 @@ the class frequencies, and a logistic regression, each fitted on the other label
 if
 
 - it predicts one class for all of them, although they have several and the regression predicts
-  several, or
+  several, and its cross-entropy is not below that of the frequencies by more than one standard
+  error: where a class is rare, a network may rank the rows well without ever predicting it, or
 - its cross-entropy exceeds that of the frequencies by more than one standard error, or
   that of the regression by more than three.
 
-A network without a selected step may be overconfident, which is not a failure to train: then the
-cross-entropy is that of p^T, with T fitted on the held-out labels.
+A single network may be overconfident, which is not a failure to train, and which averaging the
+networks mends: the cross-entropy is that of p^T, with T fitted on the held-out labels.
 """
 
 from collections.abc import Sequence
@@ -117,34 +118,36 @@ class References:
             classes = len(torch.unique(log_p.argmax(1)))
         return cls(y, parts.groups, losses, classes, data.class_names)
 
-    def baseline(
-        self, logits: Tensor, failures: tuple[str, ...] = (), *, selected: bool = True
-    ) -> Baseline:
+    def baseline(self, logits: Tensor, failures: tuple[str, ...] = ()) -> Baseline:
         """Evaluate the complete case.
 
         Args:
             logits: Logits (n, classes) of the held-out rows, each by the network that held it out.
             failures: Failures of earlier trainings.
-            selected: Whether held-out rows selected the networks' steps.
         """
         log_p = logits.double().cpu().log_softmax(1)
         own = cross_entropy(log_p, self.y)
-        power = 1.0 if selected else exponent(log_p, self.y, len(torch.unique(self.groups)))
+        power = exponent(log_p, self.y, len(torch.unique(self.groups)))
         failure = self._failure(log_p.argmax(1), cross_entropy(power * log_p, self.y))
         regression = self.losses.get("a logistic regression")
         return Baseline(
             n=len(torch.unique(self.groups)),
             cross_entropy=float(own.mean()),
-            frequencies=float(self.losses["class frequencies"].mean()),
+            frequencies=float(self._frequencies.mean()),
             regression=None if regression is None else float(regression.mean()),
             failures=(*failures, failure) if failure else failures,
             trained=not failure,
         )
 
+    @property
+    def _frequencies(self) -> Tensor:
+        return self.losses["class frequencies"]
+
     def _failure(self, predicted: Tensor, own: Tensor) -> str:
         n, chosen = len(self.y), int(predicted[0])
         others = int((self.y != chosen).sum())
-        if bool((predicted == chosen).all()) and others and self.classes > 1:
+        constant = bool((predicted == chosen).all()) and others and self.classes > 1
+        if constant and not held_out_check(self._frequencies, own, self.groups).helped:
             return (
                 f"it predicts {self.names[chosen]!r} for all {n} held-out rows, of which {others} "
                 "have a different label"
@@ -153,8 +156,8 @@ class References:
             check = held_out_check(losses, own, self.groups)
             if check.difference > ERRORS[name] * check.standard_error:
                 return (
-                    f"its cross-entropy on {n} held-out rows, {float(own.mean()):.2f}, is higher "
-                    f"than that of {name}, {float(losses.mean()):.2f}"
+                    f"its cross-entropy on {n} held-out rows, {float(own.mean()):.2f} even if "
+                    f"calibrated, is higher than that of {name}, {float(losses.mean()):.2f}"
                 )
         return ""
 

@@ -294,7 +294,7 @@ def _teachers(data: SemiData, teachers: Teachers, *, customised: bool) -> tuple[
         small = data.x.ndim in (2, 4) and side <= LARGEST_POOLED
         small = small and data.x[0].numel() <= MOST_COLUMNS and data.n_labelled <= MOST_LABELS
         return DEFAULT if small and not customised else ()
-    check_teachers(teachers)
+    check_teachers(teachers, propensity=data.propensity is not None)
     return tuple(teachers)
 
 

@@ -257,9 +257,8 @@ def _complete_case(
     complete = training.members(COMPLETE_CASE, 0.0)
     if references is None:
         return training, complete, None
-    baseline = partial(references.baseline, selected=training.recipe.plan.select != "last")
     logits = _held_out_logits(complete.results, parts, training.recipe)
-    found = from_first(partial(baseline, logits))
+    found = from_first(partial(references.baseline, logits))
     for number in range(1, RESTARTS + 1):
         if found.trained:
             break
@@ -268,7 +267,7 @@ def _complete_case(
         training = dataclasses.replace(first, recipe=recipe, out=place)
         complete = training.members(COMPLETE_CASE, 0.0)
         logits = _held_out_logits(complete.results, parts, training.recipe)
-        found = from_first(partial(baseline, logits, found.failures))
+        found = from_first(partial(references.baseline, logits, found.failures))
     return training, complete, found
 
 

@@ -35,16 +35,14 @@ from dessl.training.progress import whole_bar
 
 LEAST_LABELS = 10
 LEAST_TEST = 3  # labelled rows, for an interval
-# Limit on held-out unlabelled rows: more of them cost time and do not narrow the interval.
-MOST_UNLABELLED, UNLABELLED_EACH = 10_000, 10  # in total, or per labelled row
+MOST_UNLABELLED, UNLABELLED_EACH = 10_000, 10  # held out in total, or per labelled row: enough
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The trained models, their data, and the logits of both on the test rows, (n, classes).
+    """The trained models, their data, the logits of both on the test rows, (n, classes), and π.
 
-    ``propensity`` is π of the labelled test rows if they were held out of data with
-    propensities.
+    ``propensity`` is that of the labelled test rows if held out of data with propensities.
     """
 
     data: SemiData
@@ -333,7 +331,7 @@ def run_trial(
     Args:
         data: Training data.
         test: Rows held out of it, or from elsewhere.
-        recipe: A recipe from :func:`dessl.recipes.recipe_for`.
+        recipe: From :func:`dessl.recipes.recipe_for`.
         propensity: π of the labelled test rows from :func:`split`; estimates weight them by 1/π.
         out: Folder for checkpoints, used to resume training.
         progress: Whether to show a progress bar on a terminal.
@@ -349,8 +347,7 @@ def run_trial(
 
 def parts(recipe: Recipe) -> float:
     """Expected length of a fit, in networks: some may be skipped or stop early."""
-    # One teacher is fitted twice, and all of them once more, on all labels.
-    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0
+    teachers = len(recipe.teachers) + 2 if recipe.teachers else 0  # one twice, then all together
     return recipe.networks * (2 if recipe.trains_unlabelled else 1) + POOL_PARTS * teachers
 
 
@@ -362,13 +359,12 @@ def refitted(
     complete_case: bool = False,
     out: Path | None = None,
     progress: bool = True,
-) -> Fitted | None:
+) -> Fitted:
     """Retrain the winner of a trial on all labels, including those that evaluated it.
 
     The recipe is the same: networks with other folds of all labels held out, and a pool weighted on
-    them. Decisions stay: the λ of the trial is kept, and a method that it dropped does not come
-    back. No labels are left to evaluate the result; the trial's metrics are for the model before.
-    Returns None if the complete case trained in the trial but fails to here.
+    them. Decisions stay: the λ of the trial, and no method that it dropped. No labels are left to
+    evaluate the result; the trial's metrics are for the model before.
 
     Args:
         trial: Result of :func:`run_trial`.
@@ -385,10 +381,14 @@ def refitted(
     if complete_case or not trial.fitted.pool:
         recipe = dataclasses.replace(recipe, teachers=())
     recipe = dataclasses.replace(recipe, safe=False)  # decisions of the trial stay
-    found = _fitted(whole, recipe, out, progress)
+    return _fitted(whole, recipe, out, progress)
+
+
+def refit_failure(trial: Trial, found: Fitted) -> str:
+    """Why a refit failed although the trial did not, in a sentence; "" if it did not fail."""
     before, after = trial.fitted.baseline, found.baseline
-    worse = after is not None and not after.trained and not (before and not before.trained)
-    return None if worse else found
+    failed = after and not after.trained and not (before and not before.trained)
+    return after.account if after and failed else ""
 
 
 def _fitted(data: SemiData, recipe: Recipe, out: Path | None, progress: bool) -> Fitted:

@@ -1,5 +1,6 @@
 """The audit: whether labels are missing at random, what was found, and what can be gained."""
 
+from dessl.evaluation.verdict import short_p
 from dessl.report.html import Child, Markup, element, named, section, table
 from dessl.safety import Audit
 
@@ -57,8 +58,8 @@ def _tests(found: Audit) -> Markup | None:
     rows = (
         (
             one.test,
-            f"{one.p_value:.3f}",
-            f"{one.corrected:.3f}",
+            short_p(one.p_value),
+            short_p(one.corrected),
             element("td", one.finding, class_="prose", dir="auto"),
         )
         for one in found.tests
@@ -74,7 +75,7 @@ def _columns(found: Audit) -> Markup | None:
         (
             named(one.name),
             f"{one.auc:.2f}",
-            f"{one.p_value:.3f}",
+            short_p(one.p_value),
             "spread" if one.spread else "location",
         )
         for one in found.columns
@@ -89,6 +90,8 @@ def _counts(found: Audit) -> Markup | None:
     if found.copies is not None:
         counts = vars(found.copies)
         rows += [(words, f"{counts[name]:,}") for name, words in COPIES.items() if counts[name]]
+    if found.giveaways:
+        rows.append(("columns that match the classes one to one", f"{len(found.giveaways):,}"))
     labels = found.labels
     if labels.doubtful:
         rows.append(("labels that look wrong", f"{labels.doubtful:,}"))

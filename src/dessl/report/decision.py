@@ -32,7 +32,25 @@ def advice(facts: RunFacts) -> str:
         return f"{start}."
     low, high = interval_text("accuracy", found.low, found.high)
     level = f"{100 * found.confidence:g} % interval"
-    return f"{start}: expected accuracy {low} to {high} % ({level})."
+    return f"{start}: expected accuracy {low} to {high} % ({level}). {guessing(facts)}".rstrip()
+
+
+def guessing(facts: RunFacts) -> str:
+    """A caution if one constant answer may be as accurate as the saved model; "" otherwise."""
+    found = accuracy_of(facts)
+    if found is None or facts.model is None:
+        return ""
+    metrics = facts.runs_of(facts.model.method)[0].metrics
+    counts, confusion = metrics["class_counts"], metrics["confusion"]
+    most, n = max(counts), sum(counts)
+    if most / n < found.low:
+        return ""
+    name = facts.data.class_names[counts.index(most)]
+    right = sum(row[k] for k, row in enumerate(confusion))
+    return (
+        f"Always answering {name!r} would be right on {most} of {n} held-out rows, this model is "
+        f"right on {right}: it is not shown to be more accurate."
+    )
 
 
 def accuracy_of(facts: RunFacts) -> Estimate | None:

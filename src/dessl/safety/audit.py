@@ -14,10 +14,12 @@ from dessl._entries import Measured
 from dessl._json import json_ready
 from dessl.data import DataError, SemiData
 from dessl.evaluation.statistics.multiple import holm
+from dessl.evaluation.verdict import shown_p
 from dessl.safety.answers import FoldAnswers, fold_answers
 from dessl.safety.class_test import class_test
 from dessl.safety.columns import Columns, Sampled, columns_of, sampled_rows
 from dessl.safety.gain import TEACHERS, GainFacts, gains, least_correlation
+from dessl.safety.giveaways import Giveaway, giveaway_reasons, giveaways_in
 from dessl.safety.labels import LabelFacts, label_facts
 from dessl.safety.leaks import CopyFacts, copies_in
 from dessl.safety.two_samples import (
@@ -31,10 +33,9 @@ from dessl.safety.two_samples import (
 
 Outcome = Literal["use it", "use it with care", "do not use it"]
 LEVEL = 0.05
-CLEAR = 0.01  # p-value below which, with a large effect, unlabelled rows are of another kind
-LARGE = 0.65  # AUC of a classifier of labelled against unlabelled rows
+CLEAR = 0.01  # p-value of one test up to which a difference is hardly chance
+LARGE = 0.65  # AUC of a classifier of rows of clearly different kinds
 FEW_LABELS = 30
-CHEAP_ROWS = 3_000
 SHOWN = 5  # columns
 LEAST_SHARE = 0.01  # of rows that are duplicates, to be reported
 LEAST_DOUBT = 0.04  # of labels that look wrong, to be reported
@@ -65,7 +66,7 @@ class Audit:
         name: Name of the data.
         outcome: ``"use it"``, ``"use it with care"`` or ``"do not use it"``, for the unlabelled
             rows.
-        reasons: The reasons, most serious first; each says what to do.
+        reasons: The reasons, leaks and the most serious first; each says what to do.
         labelled: Number of labelled rows.
         unlabelled: Number of unlabelled rows.
         test: Number of test rows.
@@ -78,6 +79,7 @@ class Audit:
         gains: What each term can gain, the best first; () if ``cheap``.
         least_correlation: The ρ above which a term gains more than estimating λ costs.
         seconds: Time taken.
+        giveaways: Columns that match the classes one to one; () in files of older versions.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Audit:
     gains: tuple[GainFacts, ...]
     least_correlation: Measured
     seconds: float
+    giveaways: tuple[Giveaway, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -114,7 +117,7 @@ class Audit:
             f"{self.name or 'the data'}: {self.outcome}",
             *(f"- {why}" for why in self.reasons),
         ]
-        lines += [f"{one.test}: p = {one.p_value:.3f}. {one.finding}" for one in self.tests]
+        lines += [f"{one.test}: {shown_p(one.p_value)}. {one.finding}" for one in self.tests]
         lines += [
             f"{one.term}: ρ = {one.correlation:.2f} ({one.low:.2f} to {one.high:.2f}), "
             f"equivalent to {one.equivalent_labels:.0f} labels"
@@ -164,15 +167,15 @@ def audit(
             got="no label",
             do="Label some rows, drawn at random.",
         )
-    sample = sampled_rows(data, seed=seed, **({"most": CHEAP_ROWS} if cheap else {}))
+    sample = sampled_rows(data, seed=seed)
     columns = columns_of(data, sample.rows)
     y = data.y.cpu()[sample.rows[: int(sample.labelled.sum())]]
     answers = None
-    if not cheap and len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
+    if len(y) >= LEAST_ROWS and len(torch.unique(y)) > 1:
         answers = fold_answers(columns.values, y, sample.labelled, data.n_classes, seed=seed)
     found = _missingness(data, sample, columns, answers, y, seed=seed)
     n_known = len(y)
-    doubts = None if answers is None else answers.log_p[:n_known]
+    doubts = None if cheap or answers is None else answers.log_p[:n_known]
     facts = Audit(
         name=data.name,
         outcome="use it",
@@ -182,20 +185,24 @@ def audit(
         test=0 if data.test is None else len(data.test.y),
         copies=copies_in(data, near=not cheap, seed=seed),
         labels=label_facts(data, sample.rows[:n_known], doubts),
-        gains=() if answers is None or not data.n_unlabelled else gains(
+        gains=() if cheap or answers is None or not data.n_unlabelled else gains(
             columns.values[:n_known], y, columns.values[n_known:], data.n_classes,
             n_labelled=data.n_labelled, n_unlabelled=data.n_unlabelled,
             teachers=teachers, seed=seed,
         ),
         least_correlation=least_correlation(data.n_labelled),
         seconds=0.0,
+        giveaways=giveaways_in(data),
         **found,
     )  # fmt: skip
     weighted = data.propensity is not None
     serious, minor = _reasons(facts, weighted=weighted, propensities=propensities)
-    outcome: Outcome = "do not use it" if serious else "use it with care" if minor else "use it"
+    leaks = giveaway_reasons(facts.giveaways, facts.labelled, table=data.encoding is not None)
+    care = bool(leaks or minor)
+    outcome: Outcome = "do not use it" if serious else "use it with care" if care else "use it"
+    reasons = (*leaks, *serious, *minor)  # a leak may be the cause of the others
     seconds = time.perf_counter() - began
-    return dataclasses.replace(facts, outcome=outcome, reasons=(*serious, *minor), seconds=seconds)
+    return dataclasses.replace(facts, outcome=outcome, reasons=reasons, seconds=seconds)
 
 
 def _missingness(
@@ -277,12 +284,13 @@ def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[
         serious.append("All labels are of one class. Label rows of other classes.")
     shifted = [one for one in facts.tests if one.corrected <= LEVEL]
     if shifted:
-        worst = min(shifted, key=lambda one: one.corrected)
+        worst = min(shifted, key=lambda one: (one.corrected, one.p_value))
+        far = facts.auc >= LARGE and worst.p_value <= CLEAR
+        sure = "are not" if far or worst.corrected <= CLEAR else "may not be"
         text = (
-            f"Labels are not missing at random ({worst.test}: p = {worst.corrected:.3f} after "
+            f"Labels {sure} missing at random ({worst.test}: {shown_p(worst.corrected)} after "
             f"correction for {len(facts.tests)} tests). {worst.finding} "
         )
-        far = facts.auc >= LARGE and worst.corrected <= CLEAR
         if weighted:
             minor.append(text + "They are weighted by the given propensities.")
         elif not propensities:

@@ -10,7 +10,7 @@ recorded, so that estimates and training weight labels by 1/π and stay unbiased
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -38,8 +38,12 @@ class LabelPlan:
     Attributes:
         question: The question, in words.
         labelled: Number of labels so far.
-        needed: Number of labels needed without unlabelled rows.
-        needed_with_unlabelled: Number of labels needed if unlabelled rows sharpen the estimate.
+        held_out: How many of them would be held out for evaluation.
+        needed: Number of test labels needed without unlabelled rows. No model is trained on a test
+            label.
+        needed_with_unlabelled: Number of test labels needed if unlabelled rows sharpen the
+            estimate.
+        needed_in_total: Number of labels of which so many would be held out.
         deviation: σ of the metric, or of the difference, over rows.
         correlation: ρ(L, H) out of fold.
         sentence: The answer in words.
@@ -47,8 +51,10 @@ class LabelPlan:
 
     question: str
     labelled: int
+    held_out: int
     needed: int
     needed_with_unlabelled: int
+    needed_in_total: int
     deviation: float
     correlation: float
     sentence: str
@@ -74,6 +80,7 @@ def plan_labels(
     metric: PlannedMetric = "accuracy",
     width: float | None = None,
     difference: float | None = None,
+    share: float = 1.0,
     confidence: float = 0.95,
     seed: int = 0,
 ) -> LabelPlan:
@@ -86,6 +93,8 @@ def plan_labels(
         difference: Difference between two models, to be detected with probability 0.8. Its spread
             is that of two independent models of this quality, which is larger than that of two
             similar ones.
+        share: Share of the labelled and of the unlabelled rows held out for evaluation, 0.2 in
+            ``dessl fit``; with 1, no model is trained on them.
         confidence: Confidence level of the interval or the test.
         seed: Seed of samples and folds.
 
@@ -112,28 +121,31 @@ def plan_labels(
             "Write 0.05 for 5 points."
         )
     _checks.number("confidence", confidence, low=0, high=1, open_low=True, open_high=True)
+    _checks.number("share", share, low=0, high=1, open_low=True)
     loss, h = _losses(data, metric, seed)
     z = float(ndtri((1 + confidence) / 2))
     deviation, rho = float(loss.std()), correlated(loss, h).value
     if difference is not None:
         z += float(ndtri(POWER))
         deviation *= math.sqrt(2.0)
-    alone = _needed(deviation, 0.0, goal / z, len(data))
-    helped = _needed(deviation, rho, goal / z, len(data))
+    alone, helped = (_needed(deviation, r, goal / z, share * len(data)) for r in (0.0, rho))
     question = (
         f"{metric} within ± {goal:g} ({100 * confidence:g} % interval)"
         if width is not None
         else f"a difference of {goal:g} in {metric}, detected with probability {POWER:g}"
     )
-    return LabelPlan(
+    plan = LabelPlan(
         question=question,
         labelled=data.n_labelled,
+        held_out=round(share * data.n_labelled),
         needed=alone,
         needed_with_unlabelled=helped,
+        needed_in_total=math.ceil(helped / share - 1e-9),
         deviation=deviation,
         correlation=rho,
-        sentence=_sentence(question, data.n_labelled, alone, helped, len(data)),
+        sentence="",
     )
+    return replace(plan, sentence=_sentence(plan, share, len(data)))
 
 
 def next_rows(data: SemiData, n: int, *, seed: int = 0) -> NextRows:
@@ -232,7 +244,7 @@ def _check_labels(data: SemiData) -> None:
         )
 
 
-def _needed(deviation: float, rho: float, error: float, n: int) -> int:
+def _needed(deviation: float, rho: float, error: float, n: float) -> int:
     """Labels needed for a standard error: σ²(1 − (1 − n_l/n) ρ²) / n_l = error²."""
     plain = deviation**2 / error**2
     # Multiplied by n_l: n_l = plain (1 − ρ²) + plain ρ² n_l / n.
@@ -242,13 +254,27 @@ def _needed(deviation: float, rho: float, error: float, n: int) -> int:
     return max(3, math.ceil(min(plain, plain * (1 - rho**2) / (1 - share))))
 
 
-def _sentence(question: str, now: int, alone: int, helped: int, rows: int) -> str:
-    if now >= helped:
-        return f"The {now} labels are enough for {question}."
-    text = (
-        f"About {helped} labels are needed for {question}, {helped - now} more than now "
-        f"({alone} without the unlabelled rows)."
-    )
-    if helped > rows:
-        text += f" The data has only {rows} rows: collect more."
+def _sentence(plan: LabelPlan, share: float, rows: int) -> str:
+    """How many test labels are needed, and how many labels for so many to be held out."""
+    now, needed, total = plan.labelled, plan.needed_with_unlabelled, plan.needed_in_total
+    text = f"About {needed:,} test labels are needed for {plan.question}"
+    if needed < plan.needed:
+        text += f" ({plan.needed:,} without the unlabelled rows)"
+    if plan.held_out >= needed and share == 1:
+        return f"{text}. The {now:,} labels are enough if no model is trained on them."
+    fitting = f"dessl fit holds out {100 * share:g} % of"
+    if plan.held_out >= needed:
+        held = f"{fitting} them, {plan.held_out:,}, for evaluation"
+        return f"{text}. The {now:,} labels are enough: {held}."
+    if share == 1:
+        text += f", {total - now:,} more than now."
+    else:
+        text += (
+            f". {fitting} the labels for evaluation, {plan.held_out:,} of {now:,} now, so "
+            f"{total:,} labels in total are needed, {total - now:,} more than now."
+        )
+    if total > rows:
+        text += f" The data has only {rows:,} rows: collect more."
+    if share < 1:
+        text += " Labels in a test file of their own (--test-file) all count."
     return text

@@ -123,23 +123,33 @@ def known_propensity(
             f"propensity must have one probability for each row, shape ({len(data)},); got "
             f"{tuple(given.shape)}."
         )
-    known = data.labelled_rows.cpu()
-    bad = ~((given > 0) & (given <= 1)) & ~given.isnan()
-    bad[known] |= given[known].isnan()
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
-        zero = float(given[row]) == 0
-        do = (
-            "No labelled row represents a row that could never get a label: exclude such rows, "
-            "and report this with the results."
-            if zero
-            else "Pass the probability with which each labelled row got its label."
-        )
-        raise ValueError(
-            f"propensity must lie in (0, 1]; {int(bad.sum())} of {len(data)} rows do not, the "
-            f"first is row {row}: {float(given[row]):g}. {do}"
-        )
+    known = torch.zeros(len(data), dtype=torch.bool)
+    known[data.labelled_rows.cpu()] = True
+    check_probabilities(given, known)
     return _bounded(data, given, "known", most_weight)
+
+
+def check_probabilities(values: Tensor, labelled: Tensor) -> None:
+    """Reject propensities outside (0, 1]; NaN is accepted for unlabelled rows only.
+
+    Args:
+        values: (n,) the propensities.
+        labelled: (n,) which rows are labelled.
+    """
+    bad = ~((values > 0) & (values <= 1)) & (labelled | ~values.isnan())
+    if not bool(bad.any()):
+        return
+    row = int(bad.nonzero()[0])
+    do = (
+        "No labelled row represents a row that could never get a label: exclude such rows, "
+        "and report this with the results."
+        if float(values[row]) == 0
+        else "Pass the probability with which each labelled row got its label."
+    )
+    raise ValueError(
+        f"propensity must lie in (0, 1]; {int(bad.sum())} of {len(values)} rows do not, the "
+        f"first is row {row}: {float(values[row]):g}. {do}"
+    )
 
 
 def propensity_from_x(

@@ -68,8 +68,13 @@ def named_families(teachers: Sequence[object], space: Space, seed: int) -> dict[
     return families
 
 
-def check_teachers(teachers: object) -> None:
-    """Refuse anything that is not a teacher, before training."""
+def check_teachers(teachers: object, *, propensity: bool = False) -> None:
+    """Refuse anything that is not a teacher, before training.
+
+    Args:
+        teachers: What the user asked for.
+        propensity: Whether labels have propensities, by which teachers cannot weight them.
+    """
     if isinstance(teachers, str) or not isinstance(teachers, Sequence):
         raise TypeError(
             f"teachers must be a list such as ['graph', 'linear']; got {teachers!r:.60}."
@@ -79,6 +84,11 @@ def check_teachers(teachers: object) -> None:
             _own(teacher)
         elif teacher not in KINDS:
             raise _unknown(teacher)
+    if propensity and teachers:
+        raise ValueError(
+            f"teachers cannot be used with propensities, since they do not weight labels by 1/π; "
+            f"got {teachers!r:.60}. Omit teachers, for no pool, or train without propensities."
+        )
 
 
 def _own(teacher: object) -> Teacher:

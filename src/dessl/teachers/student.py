@@ -29,6 +29,7 @@ from dessl.evaluation import ShiftWarning, estimate_metric
 from dessl.evaluation.debiased.proxies import METRICS, sampled
 from dessl.evaluation.debiased.shift import LEVEL, shift_test
 from dessl.evaluation.metrics import debiased_ece
+from dessl.evaluation.verdict import shown_p
 from dessl.teachers.answers import Answers, answered_by_any
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
@@ -144,10 +145,10 @@ def _warn_of_shift(rows: Evaluated) -> None:
     test = shift_test(sample.labelled, sample.unlabelled)
     if test.p_value < LEVEL:
         warnings.warn(
-            f"the rows without a gold label do not look like the gold rows (p = {test.p_value:.2g})"
-            ", so all estimates and intervals may be wrong: they assume that gold rows were drawn "
-            "at random from all rows. Draw gold rows at random, or rely on the results only for "
-            "rows like the gold rows.",
+            "the rows without a gold label do not look like the gold rows "
+            f"({shown_p(test.p_value)}), so all estimates and intervals may be wrong: they "
+            "assume that gold rows were drawn at random from all rows. Draw gold rows at random, "
+            "or rely on the results only for rows like the gold rows.",
             ShiftWarning,
             stacklevel=2,
         )

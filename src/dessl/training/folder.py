@@ -31,7 +31,17 @@ from dessl.training.sharded import is_wrapped
 
 # Errors raised when an intact checkpoint does not match this run.
 MISMATCH_ERRORS = (LookupError, TypeError, AttributeError, ValueError, RuntimeError)
+CONTENTS = {  # what a different sha256 means
+    "data rows_sha256": "other rows or labels",
+    "data stored_sha256": "other rows on disk",
+    "model_repr_sha256": "another model",
+    "runs_sha256": "other settings of the runs",
+}
 LOCK = "lock"  # in the folder of a run: the process that holds it
+
+
+class DifferentRunError(ValueError):
+    """A folder has a run with other data or settings."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,14 +228,16 @@ def _check_identity(found: Mapping[str, Any], identity: Mapping[str, Any], path:
         )
     now, before = flat_identity(identity), flat_identity(found)
     different = [
-        f"{key}: {_text(before, key)} there, {_text(now, key)} now"
-        for key in sorted(now.keys() | before.keys())
+        CONTENTS[key]
+        if key in CONTENTS and key in before
+        else f"{key}: {_text(before, key)} there, {_text(now, key)} now"
+        for key in sorted(now.keys() | before.keys(), key=lambda key: (key in CONTENTS, key))
         if now.get(key) != before.get(key) and key != "dessl"
     ]
     if different:
         version = found.get("dessl", "unknown")
         other = "" if version == __version__ else f" and version {version!s:.40} of dessl"
-        raise ValueError(
+        raise DifferentRunError(
             f"{path} has a different run ({'; '.join(different)}). Choose another folder, or train "
             f"with the settings of that run{other}."
         )

@@ -34,6 +34,9 @@ MAX_OTHERS = 5
 NOT_A_NUMBER = (
     "if the column has categories, name it in categorical= (--categorical on the command line)."
 )
+FIT_AGAIN = (  # for rows read after the encoding was fitted
+    "if the column has categories, fit the model again with categorical= (dessl fit --categorical)."
+)
 
 
 class Parsed(NamedTuple):
@@ -248,7 +251,9 @@ def wrong_cells(column: Column, *, comma: bool = False) -> WrongCells | None:
     return WrongCells(column.name, column.cell(row), row, int(wrong.sum()), comma)
 
 
-def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
+def not_numbers(
+    source: Path, columns: Sequence[WrongCells], advice: str = NOT_A_NUMBER
+) -> DataError:
     """The error for one or more columns whose cells are not all numbers."""
     first, *rest = columns
     others = [
@@ -260,12 +265,17 @@ def not_numbers(source: Path, columns: Sequence[WrongCells]) -> DataError:
         expected=f"numbers {'with a decimal comma ' * first.comma}in column {quoted(first.name)}",
         got=f"{quoted(first.cell)} in data row {first.row + 1} ({first.n_cells} such cells)"
         + (f"; also {few(others)}" if others else ""),
-        do=f"Correct or empty the cell{'s' * bool(others)}; or, {NOT_A_NUMBER}",
+        do=f"Correct or empty the cell{'s' * bool(others)}; or, {advice}",
     )
 
 
 def numbers(
-    source: Path, column: Column, *, comma: bool = False, known: bool = False
+    source: Path,
+    column: Column,
+    *,
+    comma: bool = False,
+    known: bool = False,
+    advice: str = NOT_A_NUMBER,
 ) -> NDArray[np.float64]:
     """A column as float64 (n,) with NaN for missing; a cell that is not a number is refused.
 
@@ -277,15 +287,16 @@ def numbers(
         comma: Whether decimals are written with a comma.
         known: Whether that is certain. If not, commas that may all be thousands separators are
             refused; so are points, next to whole numbers of three digits but not of more.
+        advice: What to do if the column is not of numbers, in an error message.
 
     Raises:
         DataError: A cell is something else; the message names its row, column and value.
     """
     if comma and not known:
-        _check_thousands(source, column, ",")
+        _check_thousands(source, column, ",", advice)
     wrong = wrong_cells(column, comma=comma)
     if wrong is not None:
-        raise not_numbers(source, [wrong])
+        raise not_numbers(source, [wrong], advice)
     if column.numbers is not None:
         return column.numbers
     parsed = column.parsed(comma=comma)
@@ -295,11 +306,11 @@ def numbers(
         # Points may separate thousands, as in 950 and 1.234; the texts show whether each has three
         # digits after it.
         if (sizes < 1000).all() and (whole & (sizes >= 100)).any() and not whole.all():
-            _check_thousands(source, column, ".")
+            _check_thousands(source, column, ".", advice)
     return parsed.values[parsed.rows]
 
 
-def _check_thousands(source: Path, column: Column, mark: str) -> None:
+def _check_thousands(source: Path, column: Column, mark: str, advice: str) -> None:
     """Refuse a column in which every mark has one to three digits before and three after it."""
     compute, texts = arrow_module().compute, column.texts
 
@@ -319,5 +330,5 @@ def _check_thousands(source: Path, column: Column, mark: str) -> None:
             got=f"{quoted(cell)} in data row {row + 1}, which may mean {cell.replace(mark, '.')} "
             f"or {cell.replace(mark, '')}, and others like it",
             do="Write decimals with a point (whole numbers among them as 950.0), and thousands "
-            f"without a separator; or, {NOT_A_NUMBER}",
+            f"without a separator; or, {advice}",
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dessl._checks import quoted
 from dessl.data.errors import DataError
 from dessl.data.formats.cells import (
+    FIT_AGAIN,
     Column,
     arrow_module,
     has_decimal_comma,
@@ -66,7 +67,7 @@ class NumericColumn:
         """(n, 1 or 2); decimals may have a point or a comma, whichever this table uses."""
         column, known = table.columns[self.name], self.decimal_comma
         comma = has_decimal_comma(column)
-        values = numbers(table.source, column, comma=comma, known=known)
+        values = numbers(table.source, column, comma=comma, known=known, advice=FIT_AGAIN)
         missing = np.isnan(values)
         centred = (np.where(missing, self.median, values) - self.mean) / self.scale
         if self.indicator:
@@ -190,13 +191,7 @@ def class_names(
             occurs among text.
     """
     counts = label_counts(table, label, missing)
-    if not 2 <= len(counts) <= MAX_CLASSES:
-        raise DataError.of(
-            table.source,
-            expected=f"2 to {MAX_CLASSES} classes in the label column {quoted(label)}",
-            got=f"{len(counts)}",
-            do=NO_CLASSES,
-        )
+    _check_class_count(table, label, counts, missing)
     marks = marks_among(counts)
     sure = {text: count for text, count in counts.items() if text not in marks}
     _check_minus_one(table, label, sure)
@@ -220,6 +215,31 @@ def _check_minus_one(table: Table, label: str, texts: Collection[str]) -> None:
             got=f"'-1' together with text such as {quoted(words[0])}; -1 marks a missing label "
             "only among numbers",
             do="Empty the cell if the label is missing; if it is a class, rename it.",
+        )
+
+
+def _check_class_count(
+    table: Table, label: str, counts: Mapping[str, int], missing: Collection[str]
+) -> None:
+    """Refuse a label column with no label, one class, or too many classes."""
+    if not counts:
+        marks = " or mark a missing label" if missing else ""
+        raise DataError.of(
+            table.source,
+            expected=f"labels in the column {quoted(label)}",
+            got=f"none: all {len(table):,} cells are empty{marks}",
+            do="Enter labels for some rows, of two classes or more; or name another column in "
+            "label= (--label on the command line).",
+        )
+    if not 2 <= len(counts) <= MAX_CLASSES:
+        only = f", {quoted(next(iter(counts)))}" if len(counts) == 1 else ""
+        raise DataError.of(
+            table.source,
+            expected=f"2 to {MAX_CLASSES} classes in the label column {quoted(label)}",
+            got=f"{len(counts)}{only}",
+            do="Label rows of other classes too, or check the name of the column."
+            if only
+            else NO_CLASSES,
         )
 
 

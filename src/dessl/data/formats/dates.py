@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dessl._checks import quoted
 from dessl.data.errors import DataError
-from dessl.data.formats.cells import MISSING_NUMBERS, Column, arrow_module
+from dessl.data.formats.cells import FIT_AGAIN, MISSING_NUMBERS, NOT_A_NUMBER, Column, arrow_module
 from dessl.data.formats.columns import ColumnFeatures
 from dessl.data.formats.tables import Table
 
@@ -110,7 +110,7 @@ class DateColumn:
 
     def features(self, table: Table) -> ColumnFeatures:
         """(n, parts, and one more with an indicator)."""
-        moments = moments_of(table, table.columns[self.name], self.first)
+        moments = moments_of(table, table.columns[self.name], self.first, FIT_AGAIN)
         missing = np.isnan(moments.utc)
         filled = Moments(*(np.where(missing, self.median, part) for part in moments))
         columns = [
@@ -154,13 +154,14 @@ def fitted_dates(table: Table, column: Column) -> DateColumn | str | None:
     return DateColumn(column.name, median, parts, means, not present.all(), first)
 
 
-def moments_of(table: Table, column: Column, first: First) -> Moments:
+def moments_of(table: Table, column: Column, first: First, advice: str = NOT_A_NUMBER) -> Moments:
     """The cells of a column as moments; empty cells, NA and the like are missing.
 
     Args:
         table: Table named in error messages.
         column: One of its columns.
         first: What comes first in 12/31/2024; "" if nothing shows it.
+        advice: What to do if the column is not of dates, in an error message.
 
     Raises:
         DataError: A cell is not a date; the message names its row, column and value.
@@ -175,8 +176,7 @@ def moments_of(table: Table, column: Column, first: First) -> Moments:
             table.source,
             expected=f"dates in column {quoted(column.name)}, as 2024-12-31 or 2024-12-31T18:30",
             got=f"{quoted(column.cell(row))} in data row {row + 1}",
-            do="Correct or empty the cell; or, if the column has categories, name it in "
-            "categorical= (--categorical on the command line).",
+            do=f"Correct or empty the cell; or, {advice}",
         )
     seconds = np.array(found, np.float64)
     return Moments(seconds[column.codes, 0], seconds[column.codes, 1])

@@ -70,11 +70,13 @@ class TableEncoding:
         """
         absent = [column.name for column in self.columns if column.name not in table.columns]
         if absent:
+            used = {self.label, *self.left_out, *(column.name for column in self.columns)}
+            unused = [name for name in table.columns if name not in used]
             raise DataError.of(
                 table.source,
                 expected=f"the column(s) {few([quoted(name) for name in absent])}",
                 got=few([quoted(name) for name in table.columns], most=20),
-                do=f"{did_you_mean(absent[0], table.columns)} Pass a table with the columns of the "
+                do=f"{did_you_mean(absent[0], unused)} Pass a table with the columns of the "
                 "training data, of numbers or text.",
             )
         shape = (len(table), len(self.feature_names))

@@ -7,6 +7,7 @@ have the same features. A pandas categorical column stays categorical.
 import dataclasses
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,7 +94,7 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
     arrow = arrow_module()
     if _is_pandas(x):
         names = [str(name) for name in x.columns]
-        check_names(source, names)
+        _check_names(source, names)
         table = arrow.table(
             {name: _of_pandas(source, name, x.iloc[:, k]) for k, name in enumerate(names)}
         )
@@ -103,21 +104,25 @@ def read_frame(x: Any, *, source: Path = SOURCE) -> Frame:
         ):
             given = hasattr(x, "__arrow_c_stream__")
             table = arrow.table(x) if given else arrow.interchange.from_dataframe(x)
-        check_names(source, table.column_names)
+        _check_names(source, table.column_names)
     dictionary = arrow.types.is_dictionary
     categorical = tuple(field.name for field in table.schema if dictionary(field.type))
     return Frame(source, _plain(source, table), categorical)
 
 
-def is_numbers(x: Any) -> bool:
+def is_numbers(x: Any, *, source: Path = SOURCE) -> bool:
     """Whether a data frame has only numbers without gaps, and can be used as an array.
 
     Most large pandas frames do, and are not copied for this check.
+
+    Raises:
+        DataError: Names are repeated.
     """
     if not _is_pandas(x) or not all(
         isinstance(kind, np.dtype) and kind.kind in "iuf" for kind in x.dtypes
     ):
-        return read_frame(x).all_numbers
+        return read_frame(x, source=source).all_numbers
+    _check_different(source, [str(name) for name in x.columns])
     return not any(x.iloc[:, k].isna().any() for k in range(x.shape[1]))
 
 
@@ -161,6 +166,22 @@ def frame_encoding(
             stacklevel=4,  # at the call of fit
         )
     return dataclasses.replace(fitted, class_names=tuple(class_names))
+
+
+def _check_names(source: Path, names: Sequence[str]) -> None:
+    _check_different(source, names)
+    check_names(source, names)
+
+
+def _check_different(source: Path, names: Sequence[str]) -> None:
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise DataError.of(
+            source,
+            expected="different column names",
+            got=f"{quoted(repeated)} twice",
+            do="Rename or drop one of these columns.",
+        )
 
 
 def _is_pandas(x: object) -> bool:

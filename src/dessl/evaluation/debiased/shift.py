@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from dessl.evaluation.debiased.proxies import Proxies
+from dessl.evaluation.verdict import shown_p
 
 LEVEL = 0.01  # p-value below which an estimate warns
 LEAST_LABELS = 10  # with fewer the normal approximation of a mean rank is poor
@@ -116,7 +117,7 @@ def warn_of_shift(test: ShiftTest, *, designed: bool = False, stacklevel: int = 
             "unlabelled rows and report the metric for rows like the labelled ones only"
         )
     warnings.warn(
-        f"{found} (p = {test.p_value:.2g}), so the estimate and its interval may be wrong: they "
+        f"{found} ({shown_p(test.p_value)}), so the estimate and its interval may be wrong: they "
         f"assume that rows were labelled at random. {do}.",
         ShiftWarning,
         stacklevel=stacklevel + 1,

@@ -78,14 +78,20 @@ def metric_named(name: str) -> Metric:
     return METRICS.get(name) or ESTIMATED.get(name) or _loss(name.replace("_", " "))
 
 
-def metric_text(name: str) -> str:
+def metric_text(name: str, of: str = "") -> str:
     """A metric as a heading, with its unit.
+
+    Args:
+        name: Name of the metric.
+        of: Words after the name, such as its class.
 
     >>> metric_text("accuracy"), metric_text("brier"), metric_text("worst_class_accuracy")
     ('accuracy, %', 'Brier score', 'accuracy, worst class, %')
+    >>> metric_text("recall", " of 'ill'")
+    "recall of 'ill', %"
     """
     metric = metric_named(name)
-    return f"{metric.heading}, %" if metric.percent else metric.heading
+    return f"{metric.heading}{of}, %" if metric.percent else f"{metric.heading}{of}"
 
 
 def higher_is_better(name: str) -> bool:
