@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dessl.cli.main import main
-from dessl.report.decision import advice
+from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
 from dessl.teachers.school import School
@@ -118,6 +118,19 @@ def test_gold_rows_that_are_not_drawn_at_random_are_noticed(cli: Cli, tmp_path: 
     assert facts.audit is not None
     assert facts.audit.outcome == "do not use it"
     assert sum("do not look like" in note for note in facts.warnings) == 1
+
+
+def test_the_accuracy_with_answers_is_shown_first(cli: Cli, answers: Path, listening: Path) -> None:
+    facts = read_facts(listening)
+    assert facts.model is not None
+    assert facts.model.method == "student with answers"
+    _, shown, _ = cli("report", listening)
+    low, high = (f"{100 * getattr(accuracy_of(facts), end):.0f}" for end in ("low", "high"))
+    assert (
+        f"expected accuracy {low} to {high} % (95 % interval) with the teachers' answers" in shown
+    )
+    page = (listening / "report.html").read_text()
+    assert page.index("With the teacher at pred") < page.index("Without the teacher at pred")
 
 
 @pytest.mark.slow

@@ -124,7 +124,8 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
         alone = rows.taught if student.kept else rows.without
-        with_answers, _ = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        with_answers, heard = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        rows = rows._replace(with_answers=heard.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))

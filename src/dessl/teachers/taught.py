@@ -45,11 +45,13 @@ class Evaluated(NamedTuple):
             them and a self-taught student.
         taught: (n, classes) from the pool with the answers. Weights of a pool are fitted without
             the row's fold.
+        with_answers: The same from the pool with answers as input; None if there is none.
     """
 
     y: Tensor
     without: Tensor
     taught: Tensor
+    with_answers: Tensor | None = None
 
 
 @dataclass(frozen=True)
