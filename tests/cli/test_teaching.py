@@ -133,6 +133,37 @@ def test_the_accuracy_with_answers_is_shown_first(cli: Cli, answers: Path, liste
     assert page.index("With the teacher at pred") < page.index("Without the teacher at pred")
 
 
+def test_an_answer_that_is_no_class_can_be_emptied(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, _: "hm" if number else "yes")
+    code, _, err = cli("predict", listening, source, "--out", tmp_path / "p.csv")
+    assert code == 2
+    assert "got 'hm' in 7 rows. Empty these cells" in err
+    assert "--missing-label" not in err  # which dessl predict does not have
+
+
+def test_a_run_with_teachers_has_no_complete_case(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    for command in (
+        ("predict", listening, answers, "--complete-case", "--out", tmp_path / "p.csv"),
+        ("evaluate", listening, answers, "--against", "complete-case"),
+    ):
+        code, _, err = cli(*command)
+        assert code == 2
+        assert "expected a run with a complete case; got a model without one" in err
+        assert "dessl fit without --teacher" in err
+
+
+def test_an_exported_student_says_that_its_teacher_is_left_out(
+    cli: Cli, listening: Path, tmp_path: Path
+) -> None:
+    code, _, err = cli("export", listening, "--out", tmp_path / "model.pt2")
+    assert code == 0, err
+    assert "the graph is the student alone, without the teachers' answers" in err
+
+
 @pytest.mark.slow
 def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"
@@ -211,11 +242,14 @@ def test_a_killed_run_is_resumed_where_it_was(
     ("options", "told"),
     [
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
-        (("--teacher", "llm"), "has 'not sure', which is not among the class names"),
+        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this is no answer, "
+         "pass --missing-label 'not sure'"),
+        (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
+        (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher-at-prediction",), "needs --teacher"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused(
     cli: Cli, answers: Path, tmp_path: Path, options: tuple[str, ...], told: str
 ) -> None:

@@ -30,13 +30,24 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
         (["spam", "sausage"], "sausage"),
         ([[0.5, 0.5]], "each of the 3 classes"),
         ([[0.5, 0.6, 0.1]], "adding up to 1"),
+        ([[0.5, 0.4, 0.07], [0.5, 0.5, 0.0]], r"such as row 0: .*0.07\], which add up to 0.97"),
+        ([[50, 40, 10]], "Divide percentages by 100"),
         ([[1.5, -0.5, 0.0]], "at least 0"),
+        (["spam", "hm", "hm", "eh"], r"got 'hm' in 2 rows, 'eh' in 1 row\. Map other spellings"),
         ([[np.nan, 0.5, 0.5]], "row 0"),
     ],
 )
 def test_answers_that_cannot_be_read_are_refused(values: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Answers.of(values, NAMES)
+
+
+def test_rounded_probabilities_are_divided_by_their_sum() -> None:
+    table = [[0.33, 0.33, 0.33], [0.5, 0.34, 0.17], [0.2, 0.3, 0.5], [0.66, 0.16, 0.16]]
+    with pytest.warns(UserWarning, match="3 of 4 rows .* of llm add up to 0.98 to 1.01"):
+        answers = Answers.of(table, NAMES, name="llm")
+    expected = torch.tensor(table) / torch.tensor(table).sum(1, keepdim=True)
+    torch.testing.assert_close(answers.probabilities, expected)
 
 
 @pytest.mark.parametrize("values", [[None, None], [np.nan, np.nan], np.full((2, 3), np.nan)])

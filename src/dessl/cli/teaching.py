@@ -76,6 +76,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
+        _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
         found = audit(data, cheap=True, propensities=False, seed=options["seed"])
         with own_folder(out, SETTINGS, resume=options["resume"], identity=identity):
@@ -144,6 +145,18 @@ def _columns(source: str, names: Sequence[str], sheet: str | None) -> dict[str, 
     return {name: list(teacher_columns(known, name, source)) for name in names}
 
 
+def _check_apart(columns: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> None:
+    """Refuse a column that is both a teacher's answers and something else."""
+    others = {"label": [options["label"]], "categorical": options["categorical"] or []}
+    for name, own in columns.items():
+        for option, names in others.items():
+            if both := [one for one in own if one in names]:
+                raise ValueError(
+                    f"--teacher {name!r} and --{option} name the same column {both[0]!r}. A "
+                    "teacher's answers must be in columns of their own."
+                )
+
+
 def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
@@ -159,8 +172,7 @@ def _gold_rows(
     )
     missing = () if data.encoding is None else data.encoding.missing_labels
     table = open_table(source, sheet=options["sheet"])
-    read = read_answers(table, columns, data.class_names, missing)
-    data.teachers = read
+    data.teachers = read_answers(table, columns, data.class_names, missing, fitting=True)
     return data
 
 
