@@ -30,7 +30,7 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
         (["spam", "sausage"], "sausage"),
         ([[0.5, 0.5]], "each of the 3 classes"),
         ([[0.5, 0.6, 0.1]], "adding up to 1"),
-        ([[0.5, 0.4, 0.07], [0.5, 0.5, 0.0]], r"such as row 0: .*0.07\], which add up to 0.97"),
+        ([[0.5, 0.4, 0.07], [0.5, 0.5, 0.0]], r"such as row 0: .*0.07\], with the sum 0.97"),
         ([[50, 40, 10]], "Divide percentages by 100"),
         ([[1.5, -0.5, 0.0]], "at least 0"),
         (["spam", "hm", "hm", "eh"], r"got 'hm' in 2 rows, 'eh' in 1 row\. Map other spellings"),

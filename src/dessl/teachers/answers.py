@@ -161,16 +161,17 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
         raise ValueError(
             f"{called} must be probabilities, at least 0 and adding up to 1 in each row; "
             f"{int(wrong.sum()):,} of {len(q):,} rows are not, such as row {row}: "
-            f"{[round(float(v), 4) for v in q[row]]}, which add up to {float(total[row]):.4g}. "
+            f"{[round(float(v), 4) for v in q[row]]}, with the sum {float(total[row]):.4g}. "
             "Divide percentages by 100, or each row by its sum; turn logits into softmax(logits). "
             "A row without an answer is empty (NaN) in all columns."
         )
     rounded = off > TOLERANCE
     if bool(rounded.any()):
-        low, high = float(total.min()), float(total.max())
+        ends = (f"{float(end):.3g}" for end in total[rounded].aminmax())
         warnings.warn(
             f"{int(rounded.sum()):,} of {len(q):,} rows of the probabilities of {name} add up to "
-            f"{low:.3g} to {high:.3g}, as rounded ones do. Each row was divided by its sum.",
+            f"{' to '.join(dict.fromkeys(ends))}, as rounded ones do. Each row was divided by its "
+            "sum.",
             UserWarning,
             stacklevel=4,
         )
