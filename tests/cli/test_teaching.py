@@ -1,6 +1,7 @@
 """``dessl fit --teacher``: a student from few gold labels and answers that may be wrong."""
 
 import csv
+import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -190,7 +191,7 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     accuracy = {one.method: one for one in facts.estimates if one.metric == "accuracy"}
     assert accuracy["student"].n_labelled == facts.data.test == 60
     page = (run / "report.html").read_text()
-    assert page.index(advice(facts)) < page.index("Teachers")
+    assert page.index(html.escape(advice(facts))) < page.index("Teachers")
     assert "imitation of llm" in page
     code, told, err = cli("report", run)
     assert code == 0, err
