@@ -1,6 +1,7 @@
 """``dessl fit --teacher``: a student from few gold labels and answers that may be wrong."""
 
 import csv
+import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dessl.report.decision import advice
+from dessl.cli.main import main
+from dessl.report.decision import accuracy_of, advice
 from dessl.results.facts import read_facts
 from dessl.saved import load_model
 from dessl.teachers.school import School
@@ -37,6 +39,132 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def listening(answers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose teacher also answers new rows."""
+    run = tmp_path_factory.mktemp("runs") / "listening"
+    options = ("--teacher", "llm", "--teacher-at-prediction", "--missing-label", "not sure")
+    command = [
+        "fit",
+        answers,
+        "--label",
+        "gold",
+        *options,
+        "--ignore",
+        "p(no)",
+        "--ignore",
+        "p(yes)",
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in (*command, "--steps", 30, "--out", run)])
+    assert stop.value.code == 0
+    return run
+
+
+def new_rows(answers: Path, place: Path, said: Callable[[int, str], str]) -> Path:
+    """Eight rows of the data with other answers."""
+    with answers.open(newline="") as file:
+        rows = list(csv.DictReader(file))[100:108]
+    with place.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("a", "b", "llm"))
+        for number, row in enumerate(rows):
+            table.writerow((row["a"], row["b"], said(number, row["llm"])))
+    return place
+
+
+def test_the_student_predicts_rows_without_an_answer(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    predicted, notes = {}, {}
+    kinds: dict[str, Callable[[int, str], str]] = {
+        "all": lambda number, text: "yes",
+        "half": lambda number, text: "yes" if number % 2 else "",
+        "none": lambda number, text: "",
+    }
+    for kind, said in kinds.items():
+        source, out = new_rows(answers, tmp_path / "new.csv", said), tmp_path / f"{kind}.csv"
+        code, _, notes[kind] = cli("predict", listening, source, "--out", out)
+        assert code == 0, notes[kind]
+        with out.open(newline="") as file:
+            predicted[kind] = [float(row["p(yes)"]) for row in csv.DictReader(file)]
+    assert "no answer" not in notes["all"]
+    assert "4 of 8 rows have no answer: the student predicts them alone." in notes["half"]
+    assert "8 of 8 rows have no answer" in notes["none"]
+    assert predicted["half"][::2] == pytest.approx(predicted["none"][::2])
+    assert predicted["half"][1::2] == pytest.approx(predicted["all"][1::2])
+
+
+def test_gold_rows_that_are_not_drawn_at_random_are_noticed(cli: Cli, tmp_path: Path) -> None:
+    """The gold rows are those with the largest x: the audit says so, and one note."""
+    random = np.random.default_rng(0)
+    x = np.sort(random.normal(size=(500, 3)), axis=0)[::-1]
+    truth = x[:, 0] + random.normal(size=500) > 0.5
+    source, run = tmp_path / "biased.csv", tmp_path / "run"
+    with source.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("a", "b", "c", "gold", "llm"))
+        for row in range(500):
+            said = truth[row] != (random.random() < 0.1)
+            gold = ("no", "yes")[int(truth[row])] if row < 100 else ""
+            table.writerow((*x[row], gold, ("no", "yes")[int(said)]))
+    command = ("fit", source, "--label", "gold", "--teacher", "llm", "--teacher-at-prediction")
+    code, shown, err = cli(*command, "--steps", 20, "--out", run)
+    assert code == 0, err
+    assert "Audit:  Do not use it. Labels are not missing at random" in shown
+    assert err.count("do not look like") == 1
+    assert "propensit" not in err + shown
+    assert "strata" not in err
+    facts = read_facts(run)
+    assert facts.audit is not None
+    assert facts.audit.outcome == "do not use it"
+    assert sum("do not look like" in note for note in facts.warnings) == 1
+
+
+def test_the_accuracy_with_answers_is_shown_first(cli: Cli, answers: Path, listening: Path) -> None:
+    facts = read_facts(listening)
+    assert facts.model is not None
+    assert facts.model.method == "student with answers"
+    _, shown, _ = cli("report", listening)
+    low, high = (f"{100 * getattr(accuracy_of(facts), end):.0f}" for end in ("low", "high"))
+    assert (
+        f"expected accuracy {low} to {high} % (95 % interval) with the teachers' answers" in shown
+    )
+    page = (listening / "report.html").read_text()
+    assert page.index("With the teacher at pred") < page.index("Without the teacher at pred")
+
+
+def test_an_answer_that_is_no_class_can_be_emptied(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    source = new_rows(answers, tmp_path / "new.csv", lambda number, _: "hm" if number else "yes")
+    code, _, err = cli("predict", listening, source, "--out", tmp_path / "p.csv")
+    assert code == 2
+    assert "got 'hm' in 7 rows. Empty these cells" in err
+    assert "--missing-label" not in err  # which dessl predict does not have
+
+
+def test_a_run_with_teachers_has_no_complete_case(
+    cli: Cli, answers: Path, listening: Path, tmp_path: Path
+) -> None:
+    for command in (
+        ("predict", listening, answers, "--complete-case", "--out", tmp_path / "p.csv"),
+        ("evaluate", listening, answers, "--against", "complete-case"),
+    ):
+        code, _, err = cli(*command)
+        assert code == 2
+        assert "expected a run with a complete case; got a model without one" in err
+        assert "dessl fit without --teacher" in err
+
+
+def test_an_exported_student_says_that_its_teacher_is_left_out(
+    cli: Cli, listening: Path, tmp_path: Path
+) -> None:
+    code, _, err = cli("export", listening, "--out", tmp_path / "model.pt2")
+    assert code == 0, err
+    assert "the graph is the student alone, without the teachers' answers" in err
+
+
 @pytest.mark.slow
 def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "p.csv"
@@ -63,7 +191,7 @@ def test_a_student_of_two_teachers(cli: Cli, answers: Path, tmp_path: Path) -> N
     accuracy = {one.method: one for one in facts.estimates if one.metric == "accuracy"}
     assert accuracy["student"].n_labelled == facts.data.test == 60
     page = (run / "report.html").read_text()
-    assert page.index(advice(facts)) < page.index("Teachers")
+    assert page.index(html.escape(advice(facts))) < page.index("Teachers")
     assert "imitation of llm" in page
     code, told, err = cli("report", run)
     assert code == 0, err
@@ -115,11 +243,14 @@ def test_a_killed_run_is_resumed_where_it_was(
     ("options", "told"),
     [
         (("--teacher", "LLM"), "Did you mean 'llm'?"),
-        (("--teacher", "llm"), "has 'not sure', which is not among the class names"),
+        (("--teacher", "llm"), "in column 'llm'; got 'not sure' in 44 rows. If this is no answer, "
+         "pass --missing-label 'not sure'"),
+        (("--teacher", "gold"), "--teacher 'gold' and --label name the same column 'gold'"),
+        (("--teacher", "p", "--categorical", "p(no)"), "'p' and --categorical name the same"),
         (("--teacher", "p", "--lam", "0.5"), "--lam cannot be used with --teacher"),
         (("--teacher-at-prediction",), "needs --teacher"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_is_refused(
     cli: Cli, answers: Path, tmp_path: Path, options: tuple[str, ...], told: str
 ) -> None:

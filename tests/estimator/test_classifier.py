@@ -471,6 +471,13 @@ class TestTeachersAnswers:
         assert used != np.allclose(heard, student.predict_proba(X), rtol=1e-9)
         assert student.predict(X, [answered]).shape == (200,)
 
+    def test_without_any_answer_the_student_predicts_alone(
+        self, rows: tuple, student: DeSSLClassifier
+    ) -> None:
+        X, _, _ = rows
+        heard = student.predict_proba(X[:3], teachers=[[None] * 3])
+        assert np.allclose(heard, student.predict_proba(X[:3]), rtol=1e-9)
+
     def test_text_classes_probabilities_and_more_rows(self, rows: tuple) -> None:
         X, few, y = rows
         names = np.array(["a", "b", "c"], dtype=object)

@@ -40,6 +40,14 @@ def test_the_advice_has_the_interval_of_the_saved_model(judged: RunFacts) -> Non
     assert advice(told(dataclasses.replace(judged, model=None), "better")) == "Use this model."
 
 
+def test_the_advice_names_the_accuracy_with_answers_first(judged: RunFacts) -> None:
+    model = ModelFacts("DePseudoLabel", 80, refitted=False, alone="complete case")
+    assert advice(told(dataclasses.replace(judged, model=model), "better")) == (
+        "Use this model: expected accuracy 64 to 85 % (95 % interval) with the teachers' answers, "
+        "60 to 80 % without them."
+    )
+
+
 def test_the_page_begins_with_the_decision(judged: RunFacts) -> None:
     facts = told(judged, "cannot tell yet", 350)
     page = report_html([facts])

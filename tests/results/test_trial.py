@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 from scipy import stats
+from tests.teachers.three_clouds import data as three_clouds
+from tests.teachers.three_clouds import taught
 
 from dessl.data import SemiData
 from dessl.evaluation import compare_models, estimate_metric, metrics_from_probabilities
@@ -18,7 +20,7 @@ from dessl.recipes.baseline import Baseline
 from dessl.recipes.held_out import held_out_check
 from dessl.recipes.trial import Trial, run_trial, split
 from dessl.results.facts import ModelFacts, RunFacts, read_facts, write_facts
-from dessl.results.trial import trial_facts
+from dessl.results.trial import STUDENT, TWIN, WITH_ANSWERS, taught_facts, trial_facts
 
 
 def trial(lam: float, n_unlabelled: int = 200) -> Trial:
@@ -241,3 +243,44 @@ def test_a_pool_goes_through_facts_json(pooled: Trial, tmp_path: Path) -> None:
     facts = trial_facts(pooled, surrogate="pseudo_label", command="", seconds=1.0)
     write_facts(tmp_path, facts)
     assert read_facts(tmp_path).pool == facts.pool
+
+
+def test_the_facts_of_a_student_are_about_what_predicts_with_answers() -> None:
+    found = taught("good", at_prediction=True)
+    more = found.report.with_answers
+    assert more is not None
+    assert more.kept
+    facts = taught_facts(found, three_clouds(), command="dessl fit", seconds=1.0)
+    assert [one.name for one in facts.methods] == [TWIN, STUDENT, WITH_ANSWERS]
+    assert facts.model == ModelFacts(WITH_ANSWERS, 60, refitted=False, alone=STUDENT)
+    assert facts.verdict.outcome == "better"
+    assert "the student with answers changed the Brier score" in facts.verdict.sentence
+    assert more.why in facts.verdict.sentence
+    accuracy = {one.method: one for one in facts.estimates if one.metric == "accuracy"}
+    for name, choice in ((STUDENT, found.report.student), (WITH_ANSWERS, more)):
+        assert (accuracy[name].low, accuracy[name].high) == pytest.approx(
+            (choice.accuracy.low, choice.accuracy.high)
+        )
+    assert [one.method for one in facts.comparisons] == [STUDENT] * 2 + [WITH_ANSWERS] * 2
+    assert RunFacts.from_dict(json.loads(json.dumps(facts.as_dict()))) == facts
+
+
+@pytest.mark.parametrize("at_prediction", [False, True])
+def test_the_facts_of_a_student_alone(*, at_prediction: bool) -> None:
+    """Without answers at prediction time, or with ones that do not help there."""
+    found = taught("good", at_prediction=at_prediction)
+    if at_prediction:
+        worse = dataclasses.replace(found.report.student, pooled_loss=9.0)
+        report = dataclasses.replace(found.report, with_answers=worse)
+        found = dataclasses.replace(found, report=report)
+    facts = taught_facts(found, three_clouds(), command="dessl fit", seconds=1.0)
+    assert [one.name for one in facts.methods] == [TWIN, STUDENT]
+    assert facts.model == ModelFacts(STUDENT, 60, refitted=False)
+    assert found.report.student.why in facts.verdict.sentence
+
+
+def test_the_cross_entropy_of_a_student_has_one_interval() -> None:
+    """That of the gold rows, which decides about the answers, and not a second one in a table."""
+    facts = taught_facts(taught("good"), three_clouds(), command="dessl fit", seconds=1.0)
+    assert {one.metric for one in facts.comparisons} == {"accuracy", "brier"}
+    assert {one.metric for one in facts.estimates} == {"accuracy", "brier"}

@@ -28,17 +28,33 @@ def test_probabilities_are_read_and_a_row_of_nan_is_no_answer() -> None:
     ("values", "message"),
     [
         (["spam", "sausage"], "sausage"),
-        ([None, None], "all missing"),
         ([[0.5, 0.5]], "each of the 3 classes"),
         ([[0.5, 0.6, 0.1]], "adding up to 1"),
+        ([[0.5, 0.4, 0.07], [0.5, 0.5, 0.0]], r"such as row 0: .*0.07\], with the sum 0.97"),
+        ([[50, 40, 10]], "Divide percentages by 100"),
         ([[1.5, -0.5, 0.0]], "at least 0"),
+        (["spam", "hm", "hm", "eh"], r"got 'hm' in 2 rows, 'eh' in 1 row\. Map other spellings"),
         ([[np.nan, 0.5, 0.5]], "row 0"),
-        ([[np.nan] * 3], "all missing"),
     ],
 )
 def test_answers_that_cannot_be_read_are_refused(values: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Answers.of(values, NAMES)
+
+
+def test_rounded_probabilities_are_divided_by_their_sum() -> None:
+    table = [[0.33, 0.33, 0.33], [0.5, 0.34, 0.17], [0.2, 0.3, 0.5], [0.66, 0.16, 0.16]]
+    with pytest.warns(UserWarning, match="3 of 4 rows .* of llm add up to 0.98 to 1.01"):
+        answers = Answers.of(table, NAMES, name="llm")
+    expected = torch.tensor(table) / torch.tensor(table).sum(1, keepdim=True)
+    torch.testing.assert_close(answers.probabilities, expected)
+
+
+@pytest.mark.parametrize("values", [[None, None], [np.nan, np.nan], np.full((2, 3), np.nan)])
+def test_answers_may_all_be_missing(values: object) -> None:
+    answers = Answers.of(values, NAMES)
+    assert answers.answered.tolist() == [False, False]
+    torch.testing.assert_close(answers.probabilities, torch.full((2, 3), 1 / 3))
 
 
 def test_the_confusion_is_the_smoothed_share_of_each_class() -> None:

@@ -22,13 +22,15 @@ from torch import Tensor
 from dessl.data import SemiData
 from dessl.teachers import Answers, Taught, learn_from_answers
 from dessl.teachers.base import State
+from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.fold_networks import (
     Lesson,
     ensemble_log_p,
     network_log_p,
     trained_networks,
 )
-from dessl.teachers.student import pool_weights, pooled_log_p
+from dessl.teachers.school import Parts
+from dessl.teachers.student import evaluated, pool_weights, pooled_log_p, students_of
 
 
 @pytest.mark.parametrize("kind", ["good", "permuted"])
@@ -132,6 +134,39 @@ def test_several_teachers_hard_and_soft_some_rows_unanswered() -> None:
     tensors, settings = found.state()
     again = Taught.from_state(State(tensors, json.loads(json.dumps(settings))))
     assert torch.equal(again.predict_log_proba(x, new), found.predict_log_proba(x, new))
+
+
+def test_a_teacher_that_answered_nothing_cannot_teach() -> None:
+    silent = Answers.of([None] * 600, NAMES, name="silent")
+    good = Answers.of(answers("good")[:600], NAMES, name="good")
+    for given in (silent, [good, silent]):
+        with pytest.raises(ValueError, match="answers of silent are all missing; got 600 rows"):
+            learn_from_answers(data(), given, setting=SHORT)
+
+
+def test_gold_rows_without_an_answer_are_evaluated_as_they_are_predicted() -> None:
+    """The student predicts them, so a teacher that answers half of them gains half as much."""
+    school_ = school("good")
+    silent = torch.arange(600) % 2 == 0
+    some = tuple(
+        dataclasses.replace(one, values=torch.where(silent, -1, one.values))
+        for one in school_.answers
+    )
+    gold = school_.networks.gold
+    networks = dataclasses.replace(
+        school_.networks,
+        gold=dataclasses.replace(gold, answers=tuple(o.taken(school_.gold_rows) for o in some)),
+    )
+    half = dataclasses.replace(school_, answers=some, networks=networks)
+    students = students_of(half)
+    corrections = [fold_corrections(networks, matrix=matrix) for matrix in (True, False)]
+    parts = Parts(tuple(students.values()), (), corrections, (*students, "with D", "without"))
+    n = len(school_.gold_rows) + len(school_.evaluation_rows)
+    alone = torch.full((n, 3), 1 / 3, dtype=torch.float64).log()
+    _, found = evaluated(half, parts, alone)
+    unheard = silent[torch.cat([half.gold_rows, half.evaluation_rows])]
+    assert torch.equal(found.taught[unheard], alone[unheard])
+    assert not torch.isclose(found.taught[~unheard], alone[~unheard]).all(1).any()
 
 
 def test_a_teacher_without_answers_to_gold_rows_is_not_judged() -> None:

@@ -52,6 +52,24 @@ def test_answers_that_were_not_kept_change_nothing() -> None:
     assert torch.equal(deaf.predict_log_proba(x, said), found.predict_log_proba(x))
 
 
+def test_a_row_without_an_answer_is_predicted_by_the_student_alone() -> None:
+    found = taught("good", at_prediction=True)
+    x, said = rows()[0][600:], answers("good")[600:]
+    some = said.clone()
+    some[::2] = torch.nan
+    heard = found.predict_log_proba(x, some)
+    assert torch.equal(heard[::2], found.predict_log_proba(x)[::2])
+    assert torch.equal(heard[1::2], found.predict_log_proba(x, said)[1::2])
+
+
+def test_without_any_answer_the_student_predicts_alone() -> None:
+    found = taught("good", at_prediction=True)
+    x = rows()[0][600:603]
+    for none in ([None] * 3, torch.full((3, 3), torch.nan)):
+        assert torch.equal(found.predict_log_proba(x, none), found.predict_log_proba(x))
+    assert torch.equal(found.predict_log_proba(x[:1], [None]), found.predict_log_proba(x[:1]))
+
+
 def test_a_student_of_the_first_format_is_read() -> None:
     tensors, settings = taught("good", at_prediction=True).state()
     old = json.loads(json.dumps(settings))

@@ -75,7 +75,22 @@ def test_a_teacher_in_words(change: dict[str, Any], says: str) -> None:
     assert str(dataclasses.replace(QUALITY, **change)).endswith(says)
 
 
-@pytest.mark.parametrize("more", [None, made(needed=0.0)])
+def test_a_change_has_the_minus_sign_of_the_tables() -> None:
+    why = made(without_loss=0.6, pooled_loss=0.55, standard_error=0.04, n=60).why
+    assert "change −0.050 (95 % interval −0.130 to +0.030)" in why
+
+
+def test_what_predicts_rows_with_answers_is_told_first() -> None:
+    heard = made(pooled_loss=0.3)
+    for more, first in ((heard, "With the"), (made(pooled_loss=0.6), "Without the")):
+        report = TaughtReport(60, 540, (QUALITY,), made(), more)
+        assert str(report).splitlines()[2].startswith(first)
+    report = TaughtReport(60, 540, (QUALITY,), made(), heard)
+    assert report.about_teachers[2] == f"Without the teacher at prediction time: {made().why}"
+    assert not any(heard.why in line for line in report.about_teachers)  # the verdict says it
+
+
+@pytest.mark.parametrize("more", [None, made(pooled_loss=0.7)])
 def test_a_report_is_the_same_after_json(more: Choice | None) -> None:
     silent = dataclasses.replace(QUALITY, name="silent", accuracy=None)
     report = TaughtReport(60, 540, (QUALITY, silent), made(), more)

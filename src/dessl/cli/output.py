@@ -81,7 +81,7 @@ def noted_warnings() -> Iterator[list[str]]:
 def show_facts(facts: "RunFacts") -> None:
     """Print the methods' metrics and their differences, intervals first, then the verdict."""
     from dessl.evaluation.metrics.vocabulary import interval_text
-    from dessl.report.decision import ADVICE, accuracy_of, guessing
+    from dessl.report.decision import ADVICE, accuracy_of, guessing, without_answers
 
     console = PlainConsole()
     console.print(_estimates_table(facts) if facts.estimates else _metrics_table(facts))
@@ -97,7 +97,8 @@ def show_facts(facts: "RunFacts") -> None:
         low, high = interval_text("accuracy", found.low, found.high)
         right = f"{round(share * facts.data.test)} of {facts.data.test} held-out rows correct"
         level = f"{100 * found.confidence:g} % interval"
-        show(f"Expected accuracy: {low} to {high} % ({level}; {right}). {guessing(facts)}".rstrip())
+        expected = f"{low} to {high} % ({level}; {right}){without_answers(facts)}."
+        show(f"Expected accuracy: {expected} {guessing(facts)}".rstrip())
     if facts.verdict.outcome == "no verdict":
         show(f"{ADVICE['no verdict']}.")
 

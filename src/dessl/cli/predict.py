@@ -237,6 +237,14 @@ def run_model(run: Path, *, complete_case: bool) -> "SavedModel":
     try:
         return load_model(place)
     except FileNotFoundError as error:
+        if complete_case and any((run / name).exists() for name in (MODEL, SETTINGS)):
+            raise DataError.of(
+                run,
+                expected="a run with a complete case",
+                got="a model without one, as dessl fit --teacher and DeSSLClassifier.save write",
+                do="Omit this option. To compare with a model of the labels alone, run dessl fit "
+                "without --teacher, and pass that folder to dessl evaluate --against.",
+            ) from error
         raise DataError.of(
             run,
             expected="the folder of a finished run",

@@ -8,6 +8,7 @@ RUN/training/     checkpoints, used to resume a killed run
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ from dessl.results.facts import (
     write_facts,
 )
 from dessl.results.trial import taught_facts
+from dessl.safety import audit
 from dessl.saved import SavedModel
 from dessl.teachers import Answers, NetworkSetting, Taught, learn_from_answers
+from dessl.teachers.answers import answered_by_any
 from dessl.training.progress import whole_bar
 
 ONLY = {
@@ -73,7 +76,9 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
+        _check_apart(columns, options)
         data = _gold_rows(source, options, columns)
+        found = audit(data, cheap=True, propensities=False, seed=options["seed"])
         with own_folder(out, SETTINGS, resume=options["resume"], identity=identity):
             taught = _taught(data, options, out / TRAINING)
             sha256 = identity["files"][source]
@@ -89,6 +94,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
                 warnings=tuple(notes),
                 seed=options["seed"],
             )
+            facts = replace(facts, audit=found)
             write_facts(out, facts)
             write_report(out / REPORT, facts)
             mark_finished(out, identity)
@@ -115,7 +121,13 @@ def answers_to(model: SavedModel, source: str, *, sheet: str | None = None) -> l
         say(f"Note: {source} has no column {absent[0]!r}: the student predicts alone.")
         return None
     missing = () if model.encoding is None else model.encoding.missing_labels
-    return _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
+    read = _answers(read_answers(table, columns, model.class_names, missing), model.class_names)
+    answered = answered_by_any(read)
+    if bool(answered.all()):
+        return read
+    silent = f"{int((~answered).sum()):,} of {len(answered):,}"
+    say(f"Note: {silent} rows have no answer: the student predicts them alone.")
+    return read if bool(answered.any()) else None
 
 
 def probabilities(model: SavedModel, source: str, x: Tensor, *, sheet: str | None = None) -> Tensor:
@@ -133,6 +145,18 @@ def _columns(source: str, names: Sequence[str], sheet: str | None) -> dict[str, 
     return {name: list(teacher_columns(known, name, source)) for name in names}
 
 
+def _check_apart(columns: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> None:
+    """Refuse a column that is both a teacher's answers and something else."""
+    others = {"label": [options["label"]], "categorical": options["categorical"] or []}
+    for name, own in columns.items():
+        for option, names in others.items():
+            if both := [one for one in own if one in names]:
+                raise ValueError(
+                    f"--teacher {name!r} and --{option} name the same column {both[0]!r}. A "
+                    "teacher's answers must be in columns of their own."
+                )
+
+
 def _gold_rows(
     source: str, options: Mapping[str, Any], columns: Mapping[str, Sequence[str]]
 ) -> SemiData:
@@ -148,8 +172,7 @@ def _gold_rows(
     )
     missing = () if data.encoding is None else data.encoding.missing_labels
     table = open_table(source, sheet=options["sheet"])
-    read = read_answers(table, columns, data.class_names, missing)
-    data.teachers = read
+    data.teachers = read_answers(table, columns, data.class_names, missing, fitting=True)
     return data
 
 
@@ -169,6 +192,8 @@ def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
         show_json(facts.as_dict())
         return
     show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
     show(f"Model:  {out / MODEL}")
     show(f"Report: {out / REPORT}")
     show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

@@ -1,7 +1,7 @@
 """The error of reading data: which file, what was expected, what was found, what to do."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dessl._checks import quoted, shortened
@@ -35,6 +35,16 @@ def few(entries: Sequence[str], *, most: int = 8) -> str:
     """
     more = f" and {len(entries) - most:,} more" if len(entries) > most else ""
     return ", ".join(shortened(entry, most=100) for entry in entries[:most]) + more
+
+
+def in_rows(counts: Mapping[str, int]) -> str:
+    """Cells and how many rows have them, the most frequent first.
+
+    >>> in_rows({"?": 1, "not sure": 1200})
+    "'not sure' in 1,200 rows, '?' in 1 row"
+    """
+    ordered = sorted(counts.items(), key=lambda one: -one[1])
+    return few([f"{quoted(cell)} in {n:,} row{'s' * (n > 1)}" for cell, n in ordered])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

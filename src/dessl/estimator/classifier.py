@@ -295,7 +295,7 @@ class DeSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: Rows like those of :meth:`fit`.
             teachers: Answers to these rows, in the form given to :meth:`fit` with
-                ``at_prediction=True``; without them the student predicts alone.
+                ``at_prediction=True``; the student predicts rows without an answer alone.
         """
         check_is_fitted(self)
         warn_of_scored()

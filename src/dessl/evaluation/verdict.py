@@ -161,7 +161,8 @@ class Comparison:
         about = "approximate " if self.test == OVER_LABELS else ""
         words = metric_named(metric).words
         words = f"the {words}" if words[0].isupper() else words
-        method = f"the {self.method}" if self.method in ("pool", "student") else self.method
+        kinds = ("pool", "student", "student with answers")
+        method = f"the {self.method}" if self.method in kinds else self.method
         return (
             f"{method} changed {words} by {estimate}{points} "
             f"({about}{100 * self.confidence:g} % interval {low} to {high}, "

@@ -89,6 +89,7 @@ def export_model(
             f"the exported graph must match the model's predictions to {TOLERANCE:g}; got a "
             f"difference of {largest:.2g}. Nothing was written."
         )
+    _warn_of_teachers(saved)
     members = exported_members(saved.model, networks_only=networks_only)
     details = place.with_name(f"{place.name}.json")
     found = Exported(place, details, members, largest, graph.tied_share())
@@ -104,6 +105,20 @@ def export_model(
     write_whole(place, content)
     write_whole(found.description, json.dumps(_description(saved, kind, found), indent=1) + "\n")
     return found
+
+
+def _warn_of_teachers(saved: SavedModel) -> None:
+    """Warn that a graph has no input for the answers that the model takes."""
+    if isinstance(saved.model, TaughtPredictor):
+        choice = saved.model.taught.report.with_answers
+        if choice is not None and choice.kept:
+            warnings.warn(
+                "the graph is the student alone, without the teachers' answers that this model "
+                "also takes. For predictions with answers, use dessl predict, or "
+                "DeSSLClassifier.predict in Python.",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def format_of(path: Path, given: Format | None) -> Format:

@@ -34,7 +34,17 @@ def advice(facts: RunFacts) -> str:
         return f"{start}."
     low, high = interval_text("accuracy", found.low, found.high)
     level = f"{100 * found.confidence:g} % interval"
-    return f"{start}: expected accuracy {low} to {high} % ({level}). {guessing(facts)}".rstrip()
+    expected = f"expected accuracy {low} to {high} % ({level}){without_answers(facts)}"
+    return f"{start}: {expected}. {guessing(facts)}".rstrip()
+
+
+def without_answers(facts: RunFacts) -> str:
+    """For a model that takes answers as input, the accuracy without them; "" otherwise."""
+    found = accuracy_of(facts, alone=True)
+    if found is None:
+        return ""
+    low, high = interval_text("accuracy", found.low, found.high)
+    return f" with the teachers' answers, {low} to {high} % without them"
 
 
 def guessing(facts: RunFacts) -> str:
@@ -55,9 +65,15 @@ def guessing(facts: RunFacts) -> str:
     )
 
 
-def accuracy_of(facts: RunFacts) -> Estimate | None:
-    """The accuracy of the saved model with its interval; None if it was not estimated."""
-    saved = facts.model.method if facts.model else None
+def accuracy_of(facts: RunFacts, *, alone: bool = False) -> Estimate | None:
+    """The accuracy of the saved model with its interval; None if it was not estimated.
+
+    Args:
+        facts: Facts of the run.
+        alone: Whether to return that on rows without a teacher's answer instead; None if the model
+            takes no answers.
+    """
+    saved = facts.model and (facts.model.alone if alone else facts.model.method)
     found = (one for one in facts.estimates if (one.method, one.metric) == (saved, "accuracy"))
     return next(found, None)
 

@@ -83,8 +83,7 @@ def taught_section(facts: RunFacts) -> Markup | None:
         "Teachers",
         element("p", note, class_="note"),
         table(TEACHERS, map(_teacher, report.teachers), label="The teachers", class_="metrics"),
-        _choice("Without the teachers at prediction time", report.student),
-        _choice("With the teachers at prediction time", report.with_answers),
+        *(_choice(title, choice) for title, choice in report.choices.items()),
     )
 
 
@@ -102,9 +101,7 @@ def _shown(interval: Interval) -> str:
     return " to ".join(interval_text("accuracy", interval.low, interval.high)) + " %"
 
 
-def _choice(title: str, choice: Choice | None) -> Markup | None:
-    if choice is None:
-        return None
+def _choice(title: str, choice: Choice) -> Markup:
     rows = (
         (named(name), f"{weight:.2f}")
         for name, weight in zip(choice.members, choice.used, strict=True)

@@ -135,11 +135,14 @@ class ModelFacts:
         labels: Number of labels it was trained on.
         refitted: Whether it was retrained on all labels, including held-out ones, after the
             evaluation. All metrics are for the model before that.
+        alone: Name of the method that predicts rows without a teacher's answer, if ``method`` takes
+            answers as input.
     """
 
     method: str
     labels: int
     refitted: bool
+    alone: str | None = None
 
 
 @dataclass(frozen=True)
@@ -291,6 +294,7 @@ def _check_whole(facts: RunFacts) -> None:
         raise ValueError(f"{len(names)} methods and {len(facts.runs)} runs")
     used = [run.method for run in facts.runs] + [one.method for one in facts.comparisons]
     used += [facts.model.method] if facts.model else []
+    used += [facts.model.alone] if facts.model and facts.model.alone else []
     for name in used:
         if name not in names:
             raise ValueError(f"method {name!r}, which is not one of {', '.join(names)}")

@@ -4,7 +4,7 @@ A trial is evaluated on test rows; a student of teachers on gold rows, out of fo
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,12 @@ from dessl.results.machine import machine_facts
 from dessl.results.record import Record, thinned
 from dessl.risk import COMPLETE_CASE, RISKS
 from dessl.teachers import Taught, TaughtReport
+from dessl.teachers.taught import Evaluated
 from dessl.training import TrainResult
 
 FEW_LABELS = 200  # with fewer, a capped cross-entropy may depend on a few large losses
 TWIN = RISKS[COMPLETE_CASE].titled("")  # the name that tables give to the complete case
-POOL, STUDENT = "pool", "student"
+POOL, STUDENT, WITH_ANSWERS = "pool", "student", "student with answers"
 PRIMARY: MetricName = "brier"  # proper and bounded: few labels are enough for its interval
 
 
@@ -49,12 +50,14 @@ class EvaluationRows:
         twin: Logits (n, classes) of the complete case.
         ours: Logits (n, classes) of the other model.
         propensity: π of the labelled rows, the inverse of their weight; None if all are equal.
+        check_shift: Whether to test that unlabelled rows look like labelled ones.
     """
 
     y: Tensor
     twin: Tensor
     ours: Tensor
     propensity: Tensor | None = None
+    check_shift: bool = True
 
     @property
     def labelled(self) -> Tensor:
@@ -78,7 +81,7 @@ class EvaluationRows:
         for metric in self.metrics:
             found = compare_models(
                 metric, ours[known], twins[known], self.y[known], ours[~known], twins[~known],
-                propensity=self.propensity,
+                propensity=self.propensity, check_shift=self.check_shift,
             )  # fmt: skip
             yield Comparison(
                 metric, name, TWIN, found.difference, found.low, found.high, found.p_value,
@@ -104,8 +107,9 @@ class EvaluationRows:
             p = (self.twin if name == TWIN else self.ours).softmax(1)
             for metric in self.metrics:
                 found = estimate_metric(
-                    metric, p[known], self.y[known], p[~known], propensity=self.propensity
-                )
+                    metric, p[known], self.y[known], p[~known],
+                    propensity=self.propensity, check_shift=self.check_shift,
+                )  # fmt: skip
                 value = found.value if name == TWIN else twins[metric] + differences[metric]
                 value = min(max(value, 0.0), METRICS[metric].range[1] / METRICS[metric].unit)
                 twins.setdefault(metric, value)
@@ -280,41 +284,77 @@ def taught_facts(
     """
     if taught.evaluated is None:
         raise ValueError("a loaded student has no rows to evaluate it on. Train it again.")
-    tested, report = EvaluationRows(*taught.evaluated), taught.report
+    tested, report = _taught_rows(taught.evaluated, taught.report), taught.report
     methods = (
         MethodFacts(TWIN, COMPLETE_CASE, "none", 0.0),
-        MethodFacts(STUDENT, "taught", "none", 0.0),
+        *(MethodFacts(name, "taught", "none", 0.0) for name in tested),
     )
-    known = tested.labelled
+    y, without = taught.evaluated.y, taught.evaluated.without
+    known = y != MISSING
+    logits = (without, *(rows.ours for rows in tested.values()))
     runs = tuple(
-        _record(method, logits[known], tested.y[known], data, seed)
-        for method, logits in zip(methods, (tested.twin, tested.ours), strict=True)
+        _record(method, its[known], y[known], data, seed)
+        for method, its in zip(methods, logits, strict=True)
     )
-    comparisons = tuple(tested.comparisons(STUDENT))
-    kept = STUDENT if report.student.kept else TWIN
+    comparisons = {name: tuple(rows.comparisons(name)) for name, rows in tested.items()}
+    estimates = dict.fromkeys(
+        one
+        for name, rows in tested.items()
+        for one in rows.estimates([TWIN, name], comparisons[name])
+    )
+    alone = STUDENT if report.student.kept else TWIN
     n_gold = int(known.sum())
+    model = ModelFacts(alone, n_gold, refitted=False)
+    if WITH_ANSWERS in tested:
+        model = ModelFacts(WITH_ANSWERS, n_gold, refitted=False, alone=alone)
     return RunFacts(
         title=f"{data.name}: do the teachers' answers help?",
         command=command,
-        data=DataFacts.of(data, test=n_gold, test_unlabelled=len(tested.y) - n_gold),
+        data=DataFacts.of(data, test=n_gold, test_unlabelled=len(y) - n_gold),
         methods=methods,
         runs=runs,
-        comparisons=comparisons,
+        comparisons=tuple(one for some in comparisons.values() for one in some),
         verdict=_taught_verdict(report, comparisons),
-        model=ModelFacts(kept, n_gold, refitted=False),
+        model=model,
         settings={**taught.setting.as_dict(), "seed": seed, **(settings or {})},
         made_with=machine_facts(),
         seconds=round(seconds, 2),
-        estimates=tuple(tested.estimates([TWIN, STUDENT], comparisons)),
+        estimates=tuple(estimates),
         warnings=warnings,
         taught=report,
     )
 
 
-def _taught_verdict(report: TaughtReport, comparisons: tuple[Comparison, ...]) -> Verdict:
+class GoldRows(EvaluationRows):
+    """Gold rows, predicted out of fold, and rows kept out of training.
+
+    The cross-entropy of gold rows decides about the answers: the report of the student has it, with
+    its interval, so it is not estimated again.
+    """
+
+    @property
+    def metrics(self) -> list[MetricName]:
+        """Metrics to compare."""
+        return ["accuracy", PRIMARY]
+
+
+def _taught_rows(found: Evaluated, report: TaughtReport) -> dict[str, GoldRows]:
+    """The rows to evaluate the student on and, if answers are used as input, it with answers."""
+    own = {STUDENT: GoldRows(found.y, found.without, found.taught, check_shift=False)}
+    heard = found.with_answers
+    if heard is not None and report.with_answers is not None and report.with_answers.kept:
+        own[WITH_ANSWERS] = GoldRows(found.y, found.without, heard, check_shift=False)
+    return own
+
+
+def _taught_verdict(
+    report: TaughtReport, comparisons: Mapping[str, tuple[Comparison, ...]]
+) -> Verdict:
     """The comparison in words; the complete case if the gate rejected the answers."""
-    if not report.student.kept:
+    name = WITH_ANSWERS if WITH_ANSWERS in comparisons else STUDENT
+    choice = report.with_answers if name == WITH_ANSWERS else report.student
+    if choice is None or not choice.kept:
         return Verdict("not used", f"The answers were not used. {report.student.why}")
-    (primary,) = (one for one in comparisons if one.metric == PRIMARY)
+    (primary,) = (one for one in comparisons[name] if one.metric == PRIMARY)
     found = verdict(primary, margin=MARGIN)
-    return dataclasses.replace(found, sentence=f"{found.sentence} {report.student.why}")
+    return dataclasses.replace(found, sentence=f"{found.sentence} {choice.why}")

@@ -137,6 +137,7 @@ def audit(
     *,
     cheap: bool = False,
     teachers: Sequence[str] = TEACHERS,
+    propensities: bool = True,
     seed: int = 0,
 ) -> Audit:
     """Check if labels are missing at random, look for leaks, and estimate what can be gained.
@@ -145,6 +146,8 @@ def audit(
         data: The data with its labels; its test part is checked for duplicates.
         cheap: Whether to skip near duplicates, suspicious labels and gains, as ``dessl fit`` does.
         teachers: Names in ``dessl.teachers.KINDS`` whose gain is estimated.
+        propensities: Whether the training to come takes propensities, so that the reasons may
+            recommend them.
         seed: Seed of samples, folds and permutations.
 
     Raises:
@@ -192,7 +195,8 @@ def audit(
         giveaways=giveaways_in(data),
         **found,
     )  # fmt: skip
-    serious, minor = _reasons(facts, weighted=data.propensity is not None)
+    weighted = data.propensity is not None
+    serious, minor = _reasons(facts, weighted=weighted, propensities=propensities)
     leaks = giveaway_reasons(facts.giveaways, facts.labelled, table=data.encoding is not None)
     care = bool(leaks or minor)
     outcome: Outcome = "do not use it" if serious else "use it with care" if care else "use it"
@@ -270,7 +274,7 @@ def _column_words(shift: ColumnShift) -> str:
     return f"{shift.name} {what}: AUC {shift.auc:.2f}."
 
 
-def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
+def _reasons(facts: Audit, *, weighted: bool, propensities: bool) -> tuple[list[str], list[str]]:
     """Reasons against using the unlabelled rows, serious and minor."""
     serious: list[str] = []
     minor: list[str] = []
@@ -289,6 +293,8 @@ def _reasons(facts: Audit, *, weighted: bool) -> tuple[list[str], list[str]]:
         )
         if weighted:
             minor.append(text + "They are weighted by the given propensities.")
+        elif not propensities:
+            (serious if far else minor).append(text + "Label a random sample of all rows.")
         elif far:
             serious.append(text + "Label a random sample, or pass propensities.")
         else:

@@ -8,6 +8,8 @@ the gold classes and h the smoothed hit rate,
     q(c | r) = ( N[r, c] + s (h 1[c = r] + (1 − h) π_c) ) / ( N[r] + s ),   s = 3 pseudo-counts.
 """
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeGuard
@@ -16,11 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dessl._checks import ArrayLike
+from dessl._checks import ArrayLike, quoted
+from dessl.data.errors import few, in_rows
 from dessl.data.labels import MISSING, codes_by_name
 
 BELIEF = 3.0  # pseudo-counts of the prior that all answers are equally often correct
 TOLERANCE = 1e-3  # of row sums, which should be one
+ROUNDED = 0.02 + 1e-6  # of row sums, if probabilities were rounded to two digits
 
 
 @dataclass(frozen=True)
@@ -125,17 +129,19 @@ def calibrated_confusion(answers: Answers, y: Tensor) -> Tensor | None:
 
 
 def _classes(values: ArrayLike, class_names: Sequence[str], name: str) -> Tensor:
-    try:
-        codes = codes_by_name(f"the answers of {name}", values, class_names)
-    except ValueError as error:
-        error.add_note(
-            "A teacher's answers must be classes of the gold labels. Map other spellings to them, "
-            "and anything else to None (no answer)."
+    entries = values.tolist() if hasattr(values, "tolist") else list(values)
+    odd = Counter(one for one in entries if isinstance(one, str) and one not in ("", *class_names))
+    do = "Map other spellings to the classes, and anything else to None (no answer)."
+    if odd:
+        raise ValueError(
+            f"the answers of {name} must be classes of the gold labels, "
+            f"{few([quoted(one) for one in class_names], most=20)}; got {in_rows(odd)}. {do}"
         )
+    try:
+        return codes_by_name(f"the answers of {name}", values, class_names)
+    except ValueError as error:
+        error.add_note(f"A teacher's answers must be classes of the gold labels. {do}")
         raise
-    if not bool((codes != MISSING).any()):
-        raise ValueError(f"the answers of {name} are all missing; got {len(codes)} rows.")
-    return codes
 
 
 def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
@@ -147,18 +153,39 @@ def _probabilities(table: Tensor, classes: int, name: str) -> Tensor:
         )
     missing = torch.isnan(q).all(1)
     q = torch.where(missing[:, None], 1 / classes, q)
-    if bool(missing.all()):
-        raise ValueError(f"{called} are all missing; got {len(q)} rows.")
     total = q.sum(1)
-    wrong = ~torch.isfinite(q).all(1) | (q < 0).any(1) | ((total - 1).abs() > TOLERANCE)
+    off = (total - 1).abs()
+    wrong = ~torch.isfinite(q).all(1) | (q < 0).any(1) | (off > ROUNDED)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
         raise ValueError(
-            f"{called} must be probabilities, at least 0 and adding up to 1 in each row; row {row} "
-            f"is {[round(float(v), 4) for v in q[row]]}. Pass softmax(logits); a row without an "
-            "answer is all NaN."
+            f"{called} must be probabilities, at least 0 and adding up to 1 in each row; "
+            f"{int(wrong.sum()):,} of {len(q):,} rows are not, such as row {row}: "
+            f"{[round(float(v), 4) for v in q[row]]}, with the sum {float(total[row]):.4g}. "
+            "Divide percentages by 100, or each row by its sum; turn logits into softmax(logits). "
+            "A row without an answer is empty (NaN) in all columns."
+        )
+    rounded = off > TOLERANCE
+    if bool(rounded.any()):
+        ends = (f"{float(end):.3g}" for end in total[rounded].aminmax())
+        warnings.warn(
+            f"{int(rounded.sum()):,} of {len(q):,} rows of the probabilities of {name} add up to "
+            f"{' to '.join(dict.fromkeys(ends))}, as rounded ones do. Each row was divided by its "
+            "sum.",
+            UserWarning,
+            stacklevel=4,
         )
     return (q / total[:, None]).float()
+
+
+def answered_by_any(answers: Sequence[Answers]) -> Tensor:
+    """Which rows have an answer of at least one teacher, boolean (n,).
+
+    >>> said = [Answers.of(column, ("a", "b")) for column in (["a", None, None], [None, "b", None])]
+    >>> answered_by_any(said).tolist()
+    [True, True, False]
+    """
+    return torch.stack([one.answered for one in answers]).any(0)
 
 
 def as_answers(

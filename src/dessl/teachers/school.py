@@ -270,7 +270,13 @@ def _check(data: SemiData) -> None:
 
 
 def _check_answered(answers: Sequence[Answers], gold: Tensor) -> None:
-    """Refuse answers to unlabelled rows alone: nothing would say whether they are right."""
+    """Refuse answers that are all missing, or that no gold rows could judge."""
+    for one in answers:
+        if not bool(one.answered.any()):
+            raise ValueError(
+                f"the answers of {one.name} are all missing; got {len(one)} rows. Omit this "
+                "teacher, or check that its answers were read."
+            )
     most = max(int(one.answered[gold].sum()) for one in answers)
     if most < FEWEST_GOLD:
         raise ValueError(

@@ -14,6 +14,7 @@ exaggerates is detected and dropped, and no teacher gets credit for what student
 """
 
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from torch import Tensor
 from dessl import _checks
 from dessl.data import SemiData
 from dessl.data.labels import MISSING
-from dessl.evaluation import estimate_metric
+from dessl.evaluation import ShiftWarning, estimate_metric
+from dessl.evaluation.debiased.proxies import METRICS, sampled
+from dessl.evaluation.debiased.shift import LEVEL, shift_test
 from dessl.evaluation.metrics import debiased_ece
-from dessl.teachers.answers import Answers
+from dessl.evaluation.verdict import shown_p
+from dessl.teachers.answers import Answers, answered_by_any
 from dessl.teachers.cross_corrected import fold_corrections
 from dessl.teachers.crossfit import FOLDS
 from dessl.teachers.debiased_student import debiased_lessons
@@ -114,11 +118,14 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     kinds = tuple(students.values())
     names = (*students, *(f"imitation of {one.name}" for one in school.answers))
     student, rows = evaluated(school, Parts(kinds, imitators, (), names))
+    _warn_of_shift(rows)
     full, plain = (fold_corrections(school.networks, matrix=matrix) for matrix in (True, False))
     listening, with_answers = None, None
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
-        with_answers, _ = evaluated(school, Parts(kinds, (), (full, plain), names))
+        alone = rows.taught if student.kept else rows.without
+        with_answers, heard = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        rows = rows._replace(with_answers=heard.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
@@ -130,6 +137,22 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     }
     parts = (school.class_names, school.space, school.setting, networks, listening, report)
     return Taught(*parts, rows)
+
+
+def _warn_of_shift(rows: Evaluated) -> None:
+    """Warn once, for all estimates of a report, if gold rows do not look like the other rows."""
+    gold, p = rows.y != MISSING, rows.taught.exp()
+    sample = sampled(METRICS["accuracy"], (p[gold],), rows.y[gold], (p[~gold],))
+    test = shift_test(sample.labelled, sample.unlabelled)
+    if test.p_value < LEVEL:
+        warnings.warn(
+            "the rows without a gold label do not look like the gold rows "
+            f"({shown_p(test.p_value)}), so all estimates and intervals may be wrong: they "
+            "assume that gold rows were drawn at random from all rows. Draw gold rows at random, "
+            "or rely on the results only for rows like the gold rows.",
+            ShiftWarning,
+            stacklevel=2,
+        )
 
 
 def students_of(school: School) -> dict[str, list[Trained]]:
@@ -145,51 +168,78 @@ def students_of(school: School) -> dict[str, list[Trained]]:
     return {name: networks[i * FOLDS : (i + 1) * FOLDS] for i, name in enumerate(names)}
 
 
-def evaluated(school: School, parts: Parts) -> tuple[Choice, Evaluated]:
-    """Pool the members with and without the answers; return what gold rows decide, and why."""
+def evaluated(
+    school: School, parts: Parts, alone: Tensor | None = None
+) -> tuple[Choice, Evaluated]:
+    """Pool the members with and without the answers; return what gold rows decide, and why.
+
+    Args:
+        school: The rows and the gold-only networks.
+        parts: The members of the pool.
+        alone: Log-probabilities of the student, (gold and other rows, classes), for a pool that
+            takes answers as input: the student predicts rows without an answer.
+    """
     gold, logs = school.networks.gold, school.out_of_fold(parts)
-    ways = (1, WITHOUT, len(logs))  # numbers of members: gold only, without answers, all
-    by_fold = [
-        torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in gold.others])
-        for first in ways
-    ]
-    found = [losses(pooled_log_p(w[gold.folds], logs), gold.y) for w in by_fold]
+    n, answered = len(gold.y), _answered(school)
+    if alone is None:
+        answered = torch.ones_like(answered)
+    heard = answered[:n]
+    predicted = _predicted(school, parts, logs, heard)
+    if alone is not None:
+        predicted[2] = torch.where(answered[:, None], predicted[2], alone)
+    found = [losses(log_p[:n], gold.y) for log_p in predicted]
     base = 1 if float(found[1].mean()) < float(found[0].mean()) else 0
     fall = found[base] - found[2]
-    error = float(fall.std()) / math.sqrt(len(gold.y))
-    kept = by_fold[2 if passes(float(fall.mean()), error, NEEDED) else base]
-    drawn, folds = school.drawn(parts)
-    without, taught = (  # on gold rows, then on other rows
-        torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)])
-        for w in (by_fold[base], by_fold[2])
-    )
-    accuracy = estimate_metric(
-        "accuracy",
-        pooled_log_p(kept[gold.folds], logs).exp(),
-        gold.y,
-        pooled_log_p(kept[folds], drawn).exp(),
-    )
+    error = float(fall.std()) / math.sqrt(n)
+    kept = predicted[2 if passes(float(fall.mean()), error, NEEDED) else base].exp()
+    accuracy = estimate_metric("accuracy", kept[:n], gold.y, kept[n:], check_shift=False)
     choice = Choice(
         members=("gold only", *parts.names),
-        weights=tuple(_weights(logs, gold.y, len(logs)).tolist()),
-        weights_without=tuple(_weights(logs, gold.y, ways[base]).tolist()),
+        weights=tuple(_weights(logs[:, heard], gold.y[heard], len(logs)).tolist()),
+        weights_without=tuple(_weights(logs, gold.y, WITHOUT if base else 1).tolist()),
         gold_only_loss=float(found[0].mean()),
         without_loss=float(found[base].mean()),
         pooled_loss=float(found[2].mean()),
         standard_error=error,
-        n=len(gold.y),
+        n=n,
         needed=NEEDED,
         accuracy=Interval(accuracy.value, accuracy.low, accuracy.high),
         accuracy_gold_rows=Interval(*accuracy.labelled_only),
     )
-    y = torch.cat([gold.y, gold.y.new_full((len(folds),), MISSING)])
-    return choice, Evaluated(y, without, taught)
+    y = torch.cat([gold.y, gold.y.new_full((len(kept) - n,), MISSING)])
+    return choice, Evaluated(y, predicted[base], predicted[2])
+
+
+def _answered(school: School) -> Tensor:
+    """Which gold rows, then which rows kept out of training, a teacher answered."""
+    rows = torch.cat([school.gold_rows, school.evaluation_rows])
+    return answered_by_any(school.answers)[rows]
+
+
+def _predicted(school: School, parts: Parts, logs: Tensor, heard: Tensor) -> list[Tensor]:
+    """Log-probabilities of gold rows, then of rows kept out of training: pools of three sizes.
+
+    They are those of the gold-only networks, of the members without answers, and of all members.
+    The weights are fitted without a row's fold, those of all members on gold rows in ``heard``.
+    """
+    gold, (drawn, folds) = school.networks.gold, school.drawn(parts)
+    every, found = torch.ones_like(heard), []
+    for first, fitted_on in ((1, every), (WITHOUT, every), (len(logs), heard)):
+        own = [rows[fitted_on[rows]] for rows in gold.others]
+        w = torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in own])
+        found.append(torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)]))
+    return found
 
 
 def _weights(logs: Tensor, y: Tensor, first: int) -> Tensor:
-    """The weights (members,) of a pool of the first members: 0 for others, 1 for a single one."""
+    """The weights (members,) of a pool of the first members: 0 for others, 1 for a single one.
+
+    Without rows to fit them on, the first member alone has a weight.
+    """
     found = torch.zeros(len(logs), dtype=torch.float64)
-    found[:first] = pool_weights(logs[:first], y) if first > 1 else 1.0
+    found[0] = 1.0
+    if first > 1 and len(y):
+        found[:first] = pool_weights(logs[:first], y)
     return found
 
 
@@ -202,7 +252,8 @@ def _quality(answers: Answers, school: School, trust: float) -> TeacherQuality:
     said, teacher_answers = (answers.taken(rows).probabilities.double() for rows in (gold, rest))
     accuracy = None
     if len(gold) >= 3:
-        found = estimate_metric("accuracy", said, y, teacher_answers if len(rest) else None)
+        others = teacher_answers if len(rest) else None
+        found = estimate_metric("accuracy", said, y, others, check_shift=False)
         accuracy = Interval(found.value, found.low, found.high)
     soft = not answers.is_hard and len(gold) >= 3
     return TeacherQuality(

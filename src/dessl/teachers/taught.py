@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dessl._checks import ArrayLike
-from dessl.teachers.answers import as_answers
+from dessl.teachers.answers import Answers, answered_by_any, as_answers
 from dessl.teachers.base import State, checked_columns
 from dessl.teachers.correction import Correction, centred_log
 from dessl.teachers.crossfit import FOLDS
@@ -45,11 +45,13 @@ class Evaluated(NamedTuple):
             them and a self-taught student.
         taught: (n, classes) from the pool with the answers. Weights of a pool are fitted without
             the row's fold.
+        with_answers: The same from the pool with answers as input; None if there is none.
     """
 
     y: Tensor
     without: Tensor
     taught: Tensor
+    with_answers: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -81,55 +83,72 @@ class Taught:
         Args:
             x: Rows in the form used for training, (n, features).
             answers: The teachers' answers to these rows, in the form used for training, if the
-                predictor uses them; without them the student predicts alone.
+                predictor uses them; without them the student predicts alone. It also predicts the
+                rows that no teacher answered.
         """
         rows = self.space(checked_columns("x", x))
         gold = [network_log_p(network, rows) for network in self.networks["complete_case"]]
-        cc = torch.stack(gold).mean(0).log_softmax(-1)
-        if answers is not None and self.listening is None:
+        read = () if answers is None else self._read(answers, len(rows))
+        choice = self.report.with_answers
+        if not read or choice is None or not choice.kept:
+            return self._alone(rows, gold)
+        heard = answered_by_any(read).to(rows.device)
+        if not bool(heard.any()):
+            return self._alone(rows, gold)
+        members = [*self._students(rows), *self._corrected(gold, read)]
+        found = _pooled(choice.used, [_mean_log_p(gold), *members])
+        if bool(heard.all()):
+            return found
+        return torch.where(heard[:, None], found, self._alone(rows, gold))
+
+    def _read(self, answers: Any, n: int) -> tuple[Answers, ...]:
+        """The answers to n rows, one entry per teacher; some or all may be missing."""
+        if self.listening is None:
             raise ValueError(
                 "this student was trained without its teacher at prediction time; got answers. "
                 "Fit it with at_prediction=True, or omit them."
             )
-        choice = self.report.student
-        if answers is not None and self.report.with_answers and self.report.with_answers.kept:
-            choice = self.report.with_answers
-        if not any(choice.used[1:]) and choice.used[0] == 1:
-            return cc
-        teacher_answers = answers if choice is self.report.with_answers else None
-        members = [cc, *self._others(rows, gold, teacher_answers)]
-        weights = torch.tensor(choice.used, dtype=torch.float64)
-        return torch.einsum("m,mnc->nc", weights, torch.stack(members)).log_softmax(-1)
-
-    def _others(self, rows: Tensor, gold: list[Tensor], answers: Any) -> list[Tensor]:
-        """Log-probabilities of the members after the first, in the order of the weights."""
-        kinds = _chunks(self.networks["students"], FOLDS)
-        students = [ensemble_log_p(kind, rows) for kind in kinds]
-        if answers is None or self.listening is None:
-            pairs = _chunks(self.networks["imitators"], 2)
-            return [*students, *(ensemble_log_p(pair, rows) for pair in pairs)]
-        read = as_answers(answers, self.class_names, len(rows))
+        read = as_answers(answers, self.class_names, n)
         if len(read) != len(self.listening.confusions):
             raise ValueError(
                 f"answers of {len(self.listening.confusions)} teachers are needed, in the order of "
                 f"training; got {len(read)}."
             )
+        return read
+
+    def _alone(self, rows: Tensor, gold: list[Tensor]) -> Tensor:
+        """Log-probabilities from the student without answers."""
+        used = self.report.student.used
+        cc = _mean_log_p(gold)
+        if used[0] == 1 and not any(used[1:]):
+            return cc
+        pairs = _chunks(self.networks["imitators"], 2)
+        imitators = [ensemble_log_p(pair, rows) for pair in pairs]
+        return _pooled(used, [cc, *self._students(rows), *imitators])
+
+    def _students(self, rows: Tensor) -> list[Tensor]:
+        kinds = _chunks(self.networks["students"], FOLDS)
+        return [ensemble_log_p(kind, rows) for kind in kinds]
+
+    def _corrected(self, gold: list[Tensor], answers: Sequence[Answers]) -> list[Tensor]:
+        """Log-probabilities of the corrected answers, with D and without."""
+        if self.listening is None:
+            raise TypeError("only a student with its teacher at prediction time corrects answers.")
         tables = self.listening.confusions
         teacher_answers = [
             torch.stack(
                 [
                     centred_log(one.calibrated(None if table is None else table[fold]))
-                    for one, table in zip(read, tables, strict=True)
+                    for one, table in zip(answers, tables, strict=True)
                 ]
             )
             for fold in range(FOLDS)
         ]
         both = (self.listening.full, self.listening.plain)
-        corrected = [
-            torch.stack([c(p, q) for c, p, q in zip(kind, gold, teacher_answers, strict=True)])
+        return [
+            _mean_log_p([c(p, q) for c, p, q in zip(kind, gold, teacher_answers, strict=True)])
             for kind in both
         ]
-        return [*students, *(part.mean(0).log_softmax(-1) for part in corrected)]
 
     def state(self) -> State:
         """Return tensors for safetensors and settings for JSON, from which all can be rebuilt."""
@@ -181,6 +200,16 @@ class Taught:
         found = settings["report"]
         report = TaughtReport.from_dict(renewed(found) if settings["format"] == 1 else found)
         return cls(names, space, setting, networks, listening, report)
+
+
+def _mean_log_p(each: Sequence[Tensor]) -> Tensor:
+    """The geometric mean of predictions (n, classes), normalised."""
+    return torch.stack(list(each)).mean(0).log_softmax(-1)
+
+
+def _pooled(weights: Sequence[float], members: Sequence[Tensor]) -> Tensor:
+    powers = torch.tensor(weights, dtype=torch.float64)
+    return torch.einsum("m,mnc->nc", powers, torch.stack(list(members))).log_softmax(-1)
 
 
 def _chunks(networks: Sequence[nn.Module], size: int) -> list[Sequence[nn.Module]]:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from dessl._html import GREEN, GREY, card
+from dessl.evaluation.metrics.vocabulary import written
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,13 @@ class Choice:
     def why(self) -> str:
         """The gain from the answers, what was kept, and its members."""
         gain = self.gain
+        change, low, high = (
+            written("cross_entropy", -value, signed=True)
+            for value in (gain.value, gain.high, gain.low)
+        )
         found = (
             f"out-of-fold cross-entropy {self.without_loss:.3f} without them, "
-            f"{self.pooled_loss:.3f} with them; change {-gain.value:+.3f} (95 % interval "
-            f"{-gain.high:+.3f} to {-gain.low:+.3f})"
+            f"{self.pooled_loss:.3f} with them; change {change} (95 % interval {low} to {high})"
         )
         if self.kept and gain.low > 0:
             said = f"The answers help: {found}."
@@ -164,25 +168,34 @@ class TaughtReport:
     with_answers: Choice | None
 
     def __str__(self) -> str:
-        student = f"Without the teacher at prediction time: {self.student.why}"
-        accuracy = f"Its accuracy is about {self.student.accuracy}."
-        first, rest = self.about_teachers[:1], self.about_teachers[1:]
-        n = len(self.teachers)
-        return "\n".join([*first, *rest[:n], student, accuracy, *rest[n:]])
+        return "\n".join([*self._beginning, *_lines(self.choices)])
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """The decisions by their title; first the one on what predicts rows with answers."""
+        found = {"Without the teacher at prediction time": self.student}
+        if self.with_answers is None:
+            return found
+        heard = {"With the teacher at prediction time": self.with_answers}
+        return heard | found if self.with_answers.kept else found | heard
 
     @property
     def about_teachers(self) -> tuple[str, ...]:
-        """Sentences about the rows, each teacher, and the predictor with answers as input."""
-        lines = [f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."]
-        lines += map(str, self.teachers)
-        if self.with_answers is not None:
-            lines += [f"With the teacher at prediction time: {self.with_answers.why}"]
-            lines += [f"Its accuracy is about {self.with_answers.accuracy}."]
-        return tuple(lines)
+        """Sentences about the rows, each teacher, and the second decision, if there is one."""
+        return (*self._beginning, *_lines(dict(list(self.choices.items())[1:])))
+
+    @property
+    def _beginning(self) -> tuple[str, ...]:
+        rows = f"{self.n_gold} gold labels, {self.n_unlabelled} rows without one."
+        return (rows, *map(str, self.teachers))
 
     def _repr_html_(self) -> str:
         first, *lines = str(self).splitlines()
-        return card(first, note=" ".join(lines), colour=GREEN if self.student.kept else GREY)
+        return card(
+            first,
+            note=" ".join(lines),
+            colour=GREEN if next(iter(self.choices.values())).kept else GREY,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON can represent it."""
@@ -198,6 +211,14 @@ class TaughtReport:
         more = None if found["with_answers"] is None else _choice(found["with_answers"])
         counts = (found["n_gold"], found["n_unlabelled"])
         return cls(*counts, teachers, _choice(found["student"]), more)
+
+
+def _lines(choices: Mapping[str, Choice]) -> list[str]:
+    return [
+        line
+        for title, one in choices.items()
+        for line in (f"{title}: {one.why}", f"Its accuracy is about {one.accuracy}.")
+    ]
 
 
 def renewed(found: Mapping[str, Any]) -> dict[str, Any]:

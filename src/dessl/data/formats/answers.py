@@ -1,15 +1,20 @@
 """Columns of a table with a teacher's answers: classes, or a probability for each class."""
 
+import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dessl._checks import quoted
-from dessl.data.errors import DataError, did_you_mean, few
+from dessl.data.errors import DataError, did_you_mean, few, in_rows
 from dessl.data.formats.cells import has_decimal_comma, numbers
 from dessl.data.formats.columns import as_text
 from dessl.data.formats.tables import Table
+
+SHOWN = 3  # options in a message
 
 
 def teacher_columns(columns: Collection[str], name: str, source: object) -> tuple[str, ...]:
@@ -49,6 +54,8 @@ def read_answers(
     teachers: Mapping[str, Sequence[str]],
     class_names: Sequence[str],
     missing: Collection[str] = (),
+    *,
+    fitting: bool = False,
 ) -> dict[str, Any]:
     """Return each teacher's answers to all rows: classes as a list, or probabilities as an array.
 
@@ -57,9 +64,11 @@ def read_answers(
         teachers: The columns of each teacher by its name, from :func:`teacher_columns`.
         class_names: The classes in order.
         missing: Texts that mean no answer, besides an empty cell.
+        fitting: Whether a student is being trained, so that more such texts may be given.
 
     Raises:
-        DataError: The columns of probabilities are not one for each class.
+        DataError: The columns of probabilities are not one for each class, or an answer is no
+            class.
     """
     found: dict[str, Any] = {}
     for name, columns in teachers.items():
@@ -67,9 +76,36 @@ def read_answers(
             column = as_text(table.columns[name])
             texts = [None if text in ("", *missing) else text for text in column.texts.to_pylist()]
             found[name] = [texts[code] for code in column.codes.tolist()]
+            _check_classes(table.source, name, found[name], class_names, fitting=fitting)
         else:
             found[name] = _probabilities(table, name, columns, class_names)
     return found
+
+
+def _check_classes(
+    source: Path,
+    name: str,
+    answers: Sequence[str | None],
+    class_names: Sequence[str],
+    *,
+    fitting: bool,
+) -> None:
+    odd = Counter(one for one in answers if one is not None and one not in class_names)
+    if not odd:
+        return
+    ((first, _),) = odd.most_common(1)
+    do = "Empty these cells, or write the classes as in training."
+    if fitting:
+        marks = [f"--missing-label {shlex.quote(one)}" for one, _ in odd.most_common(SHOWN)]
+        more = " ..." if len(odd) > SHOWN else ""
+        do = f"If this is no answer, pass {' '.join(marks)}{more}; if it is, spell it as the class."
+    raise DataError.of(
+        source,
+        expected=f"the classes {few([quoted(one) for one in class_names], most=20)}, or empty "
+        f"cells, in column {quoted(name)}",
+        got=in_rows(odd),
+        do=f"{did_you_mean(first, class_names)} {do}".lstrip(),
+    )
 
 
 def _probabilities(
