@@ -329,6 +329,22 @@ def test_the_winner_is_refitted_on_all_labels_and_judged_before(
     assert (again / "model" / "model.safetensors").read_bytes() == weights
 
 
+def test_a_refit_that_failed_is_told_and_not_used(
+    cli: Cli, people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dessl.cli.fit_run.refit_failure", lambda *_: "It predicts one class.")
+    run = tmp_path / "run"
+    options = ("--label", "outcome", "--steps", 5, "--networks", 1, "--out", run)
+    code, shown, err = cli("fit", people, *options)
+    assert code == 0, err
+    facts = read_facts(run)
+    assert facts.model == ModelFacts(facts.model.method, 77, refitted=False)
+    assert "(trained on 77 labels)" in shown
+    (note,) = (one for one in facts.warnings if "kept" in one)
+    assert "failed to train on all 96 of them. It predicts one class." in note
+    assert "failed to train on all 96" in " ".join(err.split())
+
+
 def test_test_rows_from_elsewhere_are_never_trained_on(
     cli: Cli, people: Path, tmp_path: Path
 ) -> None:

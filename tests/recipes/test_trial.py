@@ -1,13 +1,16 @@
 """A trial's rows: held out with a label and without, once, completely at random."""
 
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from dessl.data import DataError, Part, SemiData
 from dessl.recipes import recipe_for
-from dessl.recipes.trial import every_label, refitted, run_trial, split
+from dessl.recipes.baseline import Baseline
+from dessl.recipes.trial import every_label, refit_failure, refitted, run_trial, split
 
 
 def rows(n: int = 100, labelled: int = 60, **parts: object) -> SemiData:
@@ -152,11 +155,26 @@ def test_a_refit_keeps_what_the_trial_decided() -> None:
         whole, surrogate="pseudo_label", steps=30, networks=1
     )  # λ would be estimated
     again = refitted(done, whole, recipe, progress=False)
-    assert again is not None
     assert (again.lam, again.estimate) == (0.5, None)
     lost = refitted(done, whole, recipe, complete_case=True, progress=False)
-    assert lost is not None
     assert lost.model is lost.complete_case
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "failed"),
+    [(True, False, True), (False, False, False), (True, True, False), (None, False, True)],
+)
+def test_a_refit_fails_if_its_complete_case_does_but_the_trial_s_did_not(
+    before: bool | None, after: bool, failed: bool
+) -> None:
+    def fitted(trained: bool | None) -> Any:
+        whys = () if trained else ("it predicts one class",)
+        own = None if trained is None else Baseline(60, 0.5, 0.6, 0.4, whys, trained)
+        return SimpleNamespace(baseline=own)
+
+    trial: Any = SimpleNamespace(fitted=fitted(before))
+    assert refit_failure(trial, fitted(after)).startswith("It predicts" if failed else "")
+    assert bool(refit_failure(trial, fitted(after))) is failed
 
 
 def test_every_label_is_those_that_were_split() -> None:

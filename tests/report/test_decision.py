@@ -2,11 +2,13 @@
 
 import dataclasses
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dessl.evaluation.verdict import OUTCOMES, Outcome, Verdict
-from dessl.report.decision import ADVICE, SIGNS, advice, decision, more_labels
+from dessl.report.decision import ADVICE, SIGNS, advice, decision, guessing, more_labels
 from dessl.report.page import report_html
 from dessl.results.facts import Estimate, ModelFacts, RunFacts
 
@@ -77,3 +79,34 @@ def test_labels_needed(judged: RunFacts, outcome: Outcome, needed: int | None, t
 def test_a_model_that_was_trained_again_is_told(judged: RunFacts) -> None:
     again = dataclasses.replace(judged, model=ModelFacts("DePseudoLabel", 100, refitted=True))
     assert "retrained on all 100 labels after the evaluation" in decision(again)
+
+
+def counted(facts: RunFacts, confusion: list[list[int]]) -> RunFacts:
+    """Facts whose saved model has this confusion matrix on the test rows."""
+    found: dict[str, Any] = {"confusion": confusion, "class_counts": [sum(r) for r in confusion]}
+    runs = tuple(
+        dataclasses.replace(run, metrics={**run.metrics, **found})
+        if run.method == "DePseudoLabel"
+        else run
+        for run in facts.runs
+    )
+    return dataclasses.replace(facts, runs=runs)
+
+
+def test_a_model_that_may_be_no_better_than_one_answer_has_a_caution(judged: RunFacts) -> None:
+    facts = counted(judged, [[0, 12], [1, 47]])
+    name = facts.data.class_names[1]
+    assert guessing(facts) == (
+        f"Always answering {name!r} would be right on 48 of 60 held-out rows, this model is right "
+        "on 47: it is not shown to be more accurate."
+    )
+    assert "Caution" in decision(facts)
+    better = counted(judged, [[25, 5], [5, 25]])  # the interval begins at 0.638
+    assert guessing(better) == ""
+    assert "Caution" not in decision(better)
+
+
+def test_the_advice_begins_with_a_serious_audit(judged: RunFacts) -> None:
+    audit: Any = SimpleNamespace(outcome="do not use it")
+    found = advice(told(dataclasses.replace(judged, audit=audit), "better"))
+    assert found.startswith("Read the audit first, it says not to use these data as they are. Use")

@@ -187,3 +187,35 @@ def test_a_row_repeated_counts_as_one_label(moons: tuple, blobs: Callable) -> No
                   teachers=["graph"]).report  # fmt: skip
     assert four.n == one.n == 40
     assert four.total.standard_error == pytest.approx(one.total.standard_error, rel=0.5)
+
+
+def test_the_comparison_counts_what_the_anchor_gains_by_its_networks_together(
+    moons: tuple,
+) -> None:
+    """Five noisy networks: each alone is worse than their mean, which the user gets."""
+    data, folds, y = moons
+    noise = 2 * torch.randn(5, 500, 2, generator=torch.Generator().manual_seed(0)).double()
+    signal = torch.stack([1.0 - y, y * 1.0], 1).double()
+    each = (signal + noise).log_softmax(-1)
+    number = {tuple(row.tolist()): k for k, row in enumerate(data.x)}
+
+    def rows_of(x: Tensor) -> list[int]:
+        return [number[tuple(row.tolist())] for row in x]
+
+    def mean(x: Tensor) -> Tensor:
+        return each[:, rows_of(x)].mean(0).log_softmax(-1)
+
+    oof = each[folds, torch.arange(40)]
+    plain = pooled(data, folds, oof, mean, teachers=["linear"]).compared
+    fair = pooled(
+        data, folds, oof, mean, teachers=["linear"], each_anchor=lambda x: each[:, rows_of(x)]
+    ).compared
+    assert plain is not None
+    assert fair is not None
+    one_hot = torch.nn.functional.one_hot(y, 2)
+    alone, together = (
+        float((p.exp() - one_hot).square().sum(-1).mean()) for p in (each, mean(data.x))
+    )
+    gained = fair.difference - plain.difference  # less than alone − together: the pool gains too
+    assert 0.02 < gained < alone - together
+    assert fair.high - fair.low == pytest.approx(plain.high - plain.low)

@@ -35,7 +35,7 @@ def advice(facts: RunFacts) -> str:
     low, high = interval_text("accuracy", found.low, found.high)
     level = f"{100 * found.confidence:g} % interval"
     expected = f"expected accuracy {low} to {high} % ({level}){without_answers(facts)}"
-    return f"{start}: {expected}. {guessing(facts)}".rstrip()
+    return f"{start}: {expected}."
 
 
 def without_answers(facts: RunFacts) -> str:
@@ -86,6 +86,8 @@ def decision(facts: RunFacts) -> Markup:
         ("Why", element("span", facts.verdict.sentence, class_="sentence", dir="auto")),
         ("More labels needed", more_labels(facts)),
     ]
+    if caution := guessing(facts):
+        rows.insert(1, ("Caution", caution))
     if facts.model:
         labels = f", trained with {facts.model.labels:,} labels."
         if facts.model.refitted:

@@ -7,7 +7,7 @@ from scipy import stats
 
 import dessl
 from dessl.evaluation.debiased import compare_models
-from dessl.evaluation.debiased.compare import IMAGINED_ROWS, RATIO_ROWS
+from dessl.evaluation.debiased.compare import IMAGINED_ROWS, RATIO_ROWS, held_out_comparison
 
 
 @pytest.fixture
@@ -193,3 +193,21 @@ def test_the_difference_of_two_rates(metric: str, models) -> None:
     expected = getattr(first, metric) - getattr(second, metric)
     assert result.difference == pytest.approx(expected)
     assert compare_models(metric, b, a, y).low == pytest.approx(-result.high)
+
+
+def test_labels_held_out_in_training_give_a_shifted_and_wider_interval() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([2, 1, 1], (2, 80))
+    y = np.array([rng.choice(3, p=row) for row in p[0]])
+    brier = ((p - np.eye(3)[y]) ** 2).sum(2).mean(1)
+    plain = compare_models("brier", p[0], p[1], y)
+    found = {n: held_out_comparison("a", p[0], p[1], y, gain=0.1, splits=n) for n in (1, 5)}
+    for n, one in found.items():
+        assert one.difference == pytest.approx(brier[0] - brier[1] + 0.1)
+        wider = (1 + n / 4) ** 0.5  # Nadeau and Bengio: a fold is a quarter of the others
+        assert one.high - one.low == pytest.approx(wider * (plain.high - plain.low))
+        assert (one.low + one.high) / 2 == pytest.approx(one.difference)
+    t = found[5].difference / ((found[5].high - found[5].low) / 2 / stats.t.ppf(0.975, 79))
+    assert found[5].p_value == pytest.approx(2 * stats.t.sf(abs(t), 79))
+    weighted = held_out_comparison("a", p[0], p[1], y, propensity=np.where(y == 0, 0.5, 0.1))
+    assert weighted.difference != pytest.approx(brier[0] - brier[1], abs=1e-6)
