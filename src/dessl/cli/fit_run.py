@@ -110,10 +110,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         side = max(rows.train.x.shape[2:], default=0)
         if side > LARGEST_POOLED and rows.train.device.type == "cpu":
             how = f"--size {LARGEST_POOLED}" if kind_of(options["data"]) == "images" else "resizing"
-            say(
-                f"Images of {side} pixels train slowly on a CPU: {how} makes it much faster, and "
-                "adds a pool of other predictors."
-            )
+            say(f"Images of {side} pixels train slowly on a CPU: {how} makes it much faster.")
         again = options["refit"] and bool(rows.held_out)
         with (
             held_by_first(
