@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 
 import torch
 from sklearn.datasets import make_classification
-from torch import Tensor
-from torch.nn.functional import one_hot
 
 from dessl._files import write_whole
 from dessl.data import SemiData
+from dessl.evaluation.metrics import brier
 from dessl.recipes import fit, recipe_for
 from dessl.recipes.predictor import PooledPredictor
 from machine import machine
@@ -72,11 +71,6 @@ def draw(setting: Setting, seed: int) -> dict[str, Any] | None:
         "difference": compared.difference, "truth": scores[0] - scores[1],
         "outcome": compared.outcome(),
     }  # fmt: skip
-
-
-def brier(p: Tensor, y: Tensor) -> float:
-    """The mean Brier score."""
-    return float((p.double() - one_hot(y, p.shape[1])).square().sum(1).mean())
 
 
 def summary(draws: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

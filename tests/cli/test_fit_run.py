@@ -12,6 +12,7 @@ from dessl import __version__
 from dessl.cli import fit_run
 from dessl.cli.fit_run import fit_data, run_identity
 from dessl.cli.options import HOLD_OUT
+from dessl.cli.output import show_run
 from dessl.data import DataError, SemiData
 from dessl.results.facts import ModelFacts, read_facts
 
@@ -155,7 +156,7 @@ def test_which_labels_the_model_was_trained_on(
     facts = read_facts(FIT)
     before = facts.data.labelled + facts.data.validation
     model = ModelFacts("complete case", 1234, refitted)
-    fit_run._show(Path("a b"), dataclasses.replace(facts, model=model), as_json=False)
+    show_run(Path("a b"), dataclasses.replace(facts, model=model), as_json=False)
     said = " ".join(capsys.readouterr().out.split())
     assert ("retrained on all 1,234 labels" in said) is refitted
     assert f"trained on {before:,}" in said

@@ -5,7 +5,6 @@ The options are defined in ``dessl.cli.fit`` and passed on as a dict.
 
 import copy
 import re
-import shlex
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +30,7 @@ from dessl.cli.fit_folder import (
 )
 from dessl.cli.new_rows import Expected, check_labels_present, new_rows
 from dessl.cli.options import HOLD_OUT, device_named
-from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
+from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import fingerprint, kind_of, training_data
 from dessl.data import DataError, Part, SemiData
 from dessl.data.stored.tables import TableRows
@@ -94,7 +93,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
         check_same_on_ranks({**identity, "out": str(out)}, "the options and files of dessl fit")
     if options["resume"] and from_first(partial(is_finished, out, identity)):
         say(FINISHED_ALREADY.format(out=out))
-        _show(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
+        show_run(out, from_first(partial(read_facts, out)), as_json=options["as_json"])
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         recipe_of = _recipes(options)
@@ -140,7 +139,7 @@ def fit_data(options: Options, identity: dict[str, Any]) -> None:
                 drop_large_checkpoints(out)
                 if isinstance(rows.every.stored, TableRows):
                     rows.every.stored.remove()
-    _show(out, facts, as_json=options["as_json"])
+    show_run(out, facts, as_json=options["as_json"])
 
 
 def _audit(rows: Rows, options: Options) -> Audit:
@@ -376,23 +375,3 @@ def _write(
         put_model(out / name, saved)
     write_facts(out, facts)
     write_report(out / REPORT, facts)
-
-
-def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
-    """Show the results of a finished run, and the next command."""
-    if as_json:
-        show_json(facts.as_dict())
-        return
-    show_facts(facts)
-    if facts.audit:
-        show(f"Audit:  {facts.audit.sentence}")
-    before = facts.data.labelled + facts.data.validation
-    trained = f"trained on {before:,} labels"
-    if facts.model and facts.model.refitted:
-        trained = (
-            f"retrained on all {facts.model.labels:,} labels; the numbers above are for the model "
-            f"trained on {before:,}"
-        )
-    show(f"Model:  {out / MODEL} ({trained})")
-    show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

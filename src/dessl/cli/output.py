@@ -2,9 +2,11 @@
 
 import json
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -101,6 +103,34 @@ def show_facts(facts: "RunFacts") -> None:
         show(f"Expected accuracy: {expected} {guessing(facts)}".rstrip())
     if facts.verdict.outcome == "no verdict":
         show(f"{ADVICE['no verdict']}.")
+
+
+def show_run(out: Path, facts: "RunFacts", *, as_json: bool) -> None:
+    """Show the results of a finished run of ``dessl fit``, and the next command."""
+    from dessl.results.facts import MODEL, REPORT
+
+    if as_json:
+        show_json(facts.as_dict())
+        return
+    show_facts(facts)
+    if facts.audit:
+        show(f"Audit:  {facts.audit.sentence}")
+    show(f"Model:  {out / MODEL}{_trained(facts)}")
+    show(f"Report: {out / REPORT}")
+    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")
+
+
+def _trained(facts: "RunFacts") -> str:
+    """The labels that the model was trained on; with teachers, all of them."""
+    if facts.taught:
+        return ""
+    before = facts.data.labelled + facts.data.validation
+    if facts.model and facts.model.refitted:
+        return (
+            f" (retrained on all {facts.model.labels:,} labels; the numbers above are for the "
+            f"model trained on {before:,})"
+        )
+    return f" (trained on {before:,} labels)"
 
 
 def _estimates_table(facts: "RunFacts") -> Table:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from dessl.data import Part
 
 ESTIMATED = ("accuracy", "cross_entropy", "brier")  # if no metric is named
-POSITIVE, THRESHOLD = 1, 0.5  # of a rate, with two classes
 
 
 class Question(NamedTuple):
@@ -67,7 +66,7 @@ class Question(NamedTuple):
         return metric_text(name, f"{of}{at}")
 
     def _positive(self, name: str) -> int | None:
-        from dessl.evaluation.debiased.rates import OF_ONE_CLASS
+        from dessl.evaluation.debiased.rates import OF_ONE_CLASS, POSITIVE
 
         if name == "auc":  # with two classes, that of either
             return self.positive
@@ -76,7 +75,7 @@ class Question(NamedTuple):
         return POSITIVE if self.positive is None else self.positive
 
     def _threshold(self, name: str) -> float | None:
-        from dessl.evaluation.debiased.rates import AT_A_THRESHOLD
+        from dessl.evaluation.debiased.rates import AT_A_THRESHOLD, THRESHOLD
 
         if name not in AT_A_THRESHOLD:
             return None

@@ -5,7 +5,6 @@ RUN/facts.json    how good each teacher is, what was kept and why; shown in RUN/
 RUN/training/     checkpoints, used to resume a killed run
 """
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,7 @@ from dessl.cli.fit_folder import (
     own_folder,
     put_model,
 )
-from dessl.cli.output import noted_warnings, say, show, show_facts, show_json
+from dessl.cli.output import noted_warnings, say, show_run
 from dessl.cli.sources import kind_of, training_data
 from dessl.data import SemiData
 from dessl.data.formats.answers import read_answers, teacher_columns
@@ -36,7 +35,6 @@ from dessl.results.facts import (
     MODEL,
     REPORT,
     TRAINING,
-    RunFacts,
     read_facts,
     write_facts,
 )
@@ -72,7 +70,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
         raise ValueError("--teacher names columns of a table, but DATA is not one. Omit it.")
     if options["resume"] and is_finished(out, identity, (FACTS, REPORT), (MODEL,)):
         say(FINISHED_ALREADY.format(out=out))
-        _show(out, read_facts(out), as_json=options["as_json"])
+        show_run(out, read_facts(out), as_json=options["as_json"])
         return
     with resumable(out), naming_options(out, identity), noted_warnings() as notes:
         columns = _columns(source, options["teacher"], options["sheet"])
@@ -99,7 +97,7 @@ def fit_taught(options: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
             write_report(out / REPORT, facts)
             mark_finished(out, identity)
             drop_large_checkpoints(out)
-    _show(out, facts, as_json=options["as_json"])
+    show_run(out, facts, as_json=options["as_json"])
 
 
 def _taught(data: SemiData, options: Mapping[str, Any], out: Path) -> Taught:
@@ -185,15 +183,3 @@ def _saved(taught: Taught, data: SemiData, details: dict[str, Any]) -> SavedMode
         encoding=data.encoding,
         details=details,
     )
-
-
-def _show(out: Path, facts: RunFacts, *, as_json: bool) -> None:
-    if as_json:
-        show_json(facts.as_dict())
-        return
-    show_facts(facts)
-    if facts.audit:
-        show(f"Audit:  {facts.audit.sentence}")
-    show(f"Model:  {out / MODEL}")
-    show(f"Report: {out / REPORT}")
-    show(f"Next:   dessl predict {shlex.quote(str(out))} DATA --out predictions.csv")

@@ -43,6 +43,7 @@ OUTCOMES: dict[Outcome, str] = {
 }
 """The outcomes in words, for headings and the start of a sentence."""
 
+CONFIDENCE = 0.95  # of intervals
 MARGIN = 0.01  # one point of accuracy; 0.01 of a Brier score or cross-entropy
 POWER = 0.8  # probability that the number of labels given settles the question
 MOST_NEEDED = 10_000_000

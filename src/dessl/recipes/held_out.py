@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from dessl.data import LabelDraw, SemiData
-from dessl.evaluation.verdict import OVER_LABELS, Comparison
+from dessl.evaluation.verdict import CONFIDENCE, OVER_LABELS, Comparison
 from dessl.surrogates import Rows, Surrogate, losses_and_terms
+from dessl.teachers.crossfit import first_of_groups
 from dessl.theory import LambdaEstimate, correlation, inverse_propensity_lambda
 from dessl.theory.centre import centred
 from dessl.theory.lambda_estimate import SlopeFit, estimate_from_slope, least_squares
@@ -24,7 +25,6 @@ from dessl.training.watch import id_range, validation_ids
 FOLDS = 5
 FEWEST_LABELS = 10  # with fewer, none is held out
 LARGEST_SLOPE = 1.0  # of L on H; λ is at most this times the share of unlabelled rows
-CONFIDENCE = 0.95
 METHOD = "training with unlabelled rows"
 LEAST_LABELS = 3  # for a slope with a standard error
 
@@ -291,8 +291,7 @@ def fold_numbers(y: Tensor, groups: Tensor, seed: int) -> Tensor:
     n_groups = int(number.max()) + 1
     if n_groups < FEWEST_LABELS:
         return folds
-    first = torch.empty(n_groups, dtype=y.dtype)
-    first[number.flip(0)] = y.cpu().flip(0)  # the label of each group's first row
+    first = y.cpu()[first_of_groups(groups.cpu())]  # the label of each group's first row
     order = torch.randperm(n_groups, generator=generator)
     order = order[first[order].argsort(stable=True)]
     order = order[first.bincount()[first[order]] > 1]

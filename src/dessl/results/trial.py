@@ -341,9 +341,9 @@ class GoldRows(EvaluationRows):
 def _taught_rows(found: Evaluated, report: TaughtReport) -> dict[str, GoldRows]:
     """The rows to evaluate the student on and, if answers are used as input, it with answers."""
     own = {STUDENT: GoldRows(found.y, found.without, found.taught, check_shift=False)}
-    heard = found.with_answers
-    if heard is not None and report.with_answers is not None and report.with_answers.kept:
-        own[WITH_ANSWERS] = GoldRows(found.y, found.without, heard, check_shift=False)
+    with_them = found.with_answers
+    if with_them is not None and report.with_answers is not None and report.with_answers.kept:
+        own[WITH_ANSWERS] = GoldRows(found.y, found.without, with_them, check_shift=False)
     return own
 
 

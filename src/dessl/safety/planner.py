@@ -190,16 +190,21 @@ def _alike(
     unsure: NDArray[np.float64], others: NDArray[np.float64], chances: NDArray[np.float64], n: int
 ) -> NDArray[np.float64]:
     """The probabilities that rows would have in the design of the others."""
-
-    def wanted(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not (total := float(others.sum())):
-            return np.full(len(values), n / len(others))
-        return EQUAL_SHARE * n / len(others) + (1 - EQUAL_SHARE) * n / total * values
-
-    below = chances < 1
-    scale = float(chances[below].sum() / wanted(others)[below].sum()) if below.any() else 1.0
-    bounded: NDArray[np.float64] = np.minimum(1.0, scale * wanted(unsure))
+    below, wanted = chances < 1, _wanted(others, others, n)
+    scale = float(chances[below].sum() / wanted[below].sum()) if below.any() else 1.0
+    bounded: NDArray[np.float64] = np.minimum(1.0, scale * _wanted(unsure, others, n))
     return bounded
+
+
+def _wanted(
+    unsure: NDArray[np.float64], others: NDArray[np.float64], n: int
+) -> NDArray[np.float64]:
+    """Probabilities before any is limited to 1: a quarter equal, the rest ∝ ``unsure``."""
+    m, total = len(others), others.sum()
+    if total == 0:
+        return np.full(len(unsure), n / m)
+    found: NDArray[np.float64] = EQUAL_SHARE * n / m + (1 - EQUAL_SHARE) * n * unsure / total
+    return found
 
 
 def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -209,10 +214,9 @@ def design(unsure: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     [0.125, 0.5, 0.5, 0.875]
     """
     m = len(unsure)
-    total = unsure.sum()
-    if total == 0 or n == m:
-        return np.full(m, n / m)
-    chances = EQUAL_SHARE * n / m + (1 - EQUAL_SHARE) * n * unsure / total
+    if n == m:
+        return np.ones(m)
+    chances = _wanted(unsure, unsure, n)
     for _ in range(m):  # the excess over 1 is distributed over the others
         above = chances >= 1
         left = n - above.sum()

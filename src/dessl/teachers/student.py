@@ -124,8 +124,8 @@ def taught_by(school: School, *, at_prediction: bool) -> Taught:
     if at_prediction:
         names = (*students, "corrected answers", "corrected answers, one number")
         alone = rows.taught if student.kept else rows.without
-        with_answers, heard = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
-        rows = rows._replace(with_answers=heard.taught)
+        with_answers, with_rows = evaluated(school, Parts(kinds, (), (full, plain), names), alone)
+        rows = rows._replace(with_answers=with_rows.taught)
         listening = Listening(full, plain, school.confusions())
     trust = torch.stack([correction.trust for correction in plain]).mean(0).tolist()
     qualities = tuple(map(_quality, school.answers, [school] * len(trust), trust))
@@ -183,8 +183,8 @@ def evaluated(
     n, answered = len(gold.y), _answered(school)
     if alone is None:
         answered = torch.ones_like(answered)
-    heard = answered[:n]
-    predicted = _predicted(school, parts, logs, heard)
+    answered_gold = answered[:n]
+    predicted = _predicted(school, parts, logs, answered_gold)
     if alone is not None:
         predicted[2] = torch.where(answered[:, None], predicted[2], alone)
     found = [losses(log_p[:n], gold.y) for log_p in predicted]
@@ -195,7 +195,7 @@ def evaluated(
     accuracy = estimate_metric("accuracy", kept[:n], gold.y, kept[n:], check_shift=False)
     choice = Choice(
         members=("gold only", *parts.names),
-        weights=tuple(_weights(logs[:, heard], gold.y[heard], len(logs)).tolist()),
+        weights=tuple(_weights(logs[:, answered_gold], gold.y[answered_gold], len(logs)).tolist()),
         weights_without=tuple(_weights(logs, gold.y, WITHOUT if base else 1).tolist()),
         gold_only_loss=float(found[0].mean()),
         without_loss=float(found[base].mean()),
@@ -216,15 +216,15 @@ def _answered(school: School) -> Tensor:
     return answered_by_any(school.answers)[rows]
 
 
-def _predicted(school: School, parts: Parts, logs: Tensor, heard: Tensor) -> list[Tensor]:
+def _predicted(school: School, parts: Parts, logs: Tensor, answered: Tensor) -> list[Tensor]:
     """Log-probabilities of gold rows, then of rows kept out of training: pools of three sizes.
 
     They are those of the gold-only networks, of the members without answers, and of all members.
-    The weights are fitted without a row's fold, those of all members on gold rows in ``heard``.
+    The weights are fitted without a row's fold, those of all members on gold rows in ``answered``.
     """
     gold, (drawn, folds) = school.networks.gold, school.drawn(parts)
-    every, found = torch.ones_like(heard), []
-    for first, fitted_on in ((1, every), (WITHOUT, every), (len(logs), heard)):
+    every, found = torch.ones_like(answered), []
+    for first, fitted_on in ((1, every), (WITHOUT, every), (len(logs), answered)):
         own = [rows[fitted_on[rows]] for rows in gold.others]
         w = torch.stack([_weights(logs[:, rows], gold.y[rows], first) for rows in own])
         found.append(torch.cat([pooled_log_p(w[gold.folds], logs), pooled_log_p(w[folds], drawn)]))

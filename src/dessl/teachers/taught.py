@@ -92,14 +92,14 @@ class Taught:
         choice = self.report.with_answers
         if not read or choice is None or not choice.kept:
             return self._alone(rows, gold)
-        heard = answered_by_any(read).to(rows.device)
-        if not bool(heard.any()):
+        answered = answered_by_any(read).to(rows.device)
+        if not bool(answered.any()):
             return self._alone(rows, gold)
         members = [*self._students(rows), *self._corrected(gold, read)]
         found = _pooled(choice.used, [_mean_log_p(gold), *members])
-        if bool(heard.all()):
+        if bool(answered.all()):
             return found
-        return torch.where(heard[:, None], found, self._alone(rows, gold))
+        return torch.where(answered[:, None], found, self._alone(rows, gold))
 
     def _read(self, answers: Any, n: int) -> tuple[Answers, ...]:
         """The answers to n rows, one entry per teacher; some or all may be missing."""

@@ -176,8 +176,8 @@ class TaughtReport:
         found = {"Without the teacher at prediction time": self.student}
         if self.with_answers is None:
             return found
-        heard = {"With the teacher at prediction time": self.with_answers}
-        return heard | found if self.with_answers.kept else found | heard
+        with_them = {"With the teacher at prediction time": self.with_answers}
+        return with_them | found if self.with_answers.kept else found | with_them
 
     @property
     def about_teachers(self) -> tuple[str, ...]:

@@ -135,6 +135,16 @@ _DOING: ContextVar[_Doing | None] = ContextVar("the present part", default=None)
 
 
 @contextmanager
+def _sharing(variable: ContextVar[Any], value: object) -> Iterator[None]:
+    """Set a variable for all that runs in this block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+@contextmanager
 def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
     """Show one bar on the terminal for all training in this block; a line a minute elsewhere.
 
@@ -146,20 +156,14 @@ def whole_bar(parts: float, *, shown: bool) -> Iterator[None]:
         yield
         return
     if not sys.stderr.isatty():
-        token = _WHOLE.set(WholeBar(MinuteLines(), None, parts))
-        try:
+        with _sharing(_WHOLE, WholeBar(MinuteLines(), None, parts)):
             yield
-        finally:
-            _WHOLE.reset(token)
         return
     from rich.progress import TextColumn
 
     with _shown(TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.fields[what]}")) as bar:
-        token = _WHOLE.set(WholeBar(bar, bar.add_task("", total=parts, what=""), parts))
-        try:
+        with _sharing(_WHOLE, WholeBar(bar, bar.add_task("", total=parts, what=""), parts)):
             yield
-        finally:
-            _WHOLE.reset(token)
         bar.update(bar.task_ids[0], completed=1, total=1, what="done")
 
 
@@ -171,11 +175,8 @@ def doing(what: str, parts: float = 1.0) -> Iterator[None]:
         yield
         return
     whole.move(what, 0.0, parts)
-    token = _DOING.set(_Doing(whole, what, parts))
-    try:
+    with _sharing(_DOING, _Doing(whole, what, parts)):
         yield
-    finally:
-        _DOING.reset(token)
     whole.end(parts)
 
 

@@ -7,7 +7,6 @@ have the same features. A pandas categorical column stays categorical.
 import dataclasses
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from dessl.data.formats.cells import Column, arrow_module
 from dessl.data.formats.encoding import TableEncoding
 from dessl.data.formats.fitting import fit_encoding
 from dessl.data.formats.reading import Labels, reading
-from dessl.data.formats.tables import Table, as_table, check_names
+from dessl.data.formats.tables import Table, as_table, check_different, check_names
 from dessl.data.labels import is_missing
 
 SOURCE = Path("X")  # name of a frame in error messages
@@ -174,14 +173,12 @@ def _check_names(source: Path, names: Sequence[str]) -> None:
 
 
 def _check_different(source: Path, names: Sequence[str]) -> None:
-    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
-    if repeated is not None:
-        raise DataError.of(
-            source,
-            expected="different column names",
-            got=f"{quoted(repeated)} twice",
-            do="Rename or drop one of these columns.",
-        )
+    check_different(
+        source,
+        names,
+        expected="different column names",
+        do="Rename or drop one of these columns.",
+    )
 
 
 def _is_pandas(x: object) -> bool:

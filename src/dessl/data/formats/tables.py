@@ -255,7 +255,6 @@ def _is_text(kind: Any) -> bool:
 
 def check_names(path: Path, names: Sequence[str]) -> None:
     """Refuse columns without a name, or with repeated names."""
-    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if names and not names[0].strip() and all(name.strip() for name in names[1:]):
         raise DataError.of(
             path,
@@ -273,13 +272,19 @@ def check_names(path: Path, names: Sequence[str]) -> None:
             do="Name each column in the first line; delete empty columns and lines above the "
             "names.",
         )
+    check_different(
+        path,
+        names,
+        expected="columns with different, non-empty names",
+        do="Give each column a name of its own in the first line.",
+    )
+
+
+def check_different(path: Path, names: Sequence[str], *, expected: str, do: str) -> None:
+    """Refuse repeated names."""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        raise DataError.of(
-            path,
-            expected="columns with different, non-empty names",
-            got=f"{quoted(repeated[0])} twice",
-            do="Give each column a name of its own in the first line.",
-        )
+        raise DataError.of(path, expected=expected, got=f"{quoted(repeated[0])} twice", do=do)
 
 
 def as_table(source: Path, table: Any) -> Table:

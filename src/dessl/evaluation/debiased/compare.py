@@ -65,11 +65,10 @@ from dessl.evaluation.debiased.proxies import (
     Sample,
     moments_about,
 )
-from dessl.evaluation.verdict import OVER_LABELS, Comparison
+from dessl.evaluation.verdict import CONFIDENCE, OVER_LABELS, Comparison
 
 ComparedName = MetricName | Literal["wins"]
 
-CONFIDENCE = 0.95  # of verdicts
 OTHER_FOLDS = 4  # that are not held out
 IMAGINED_ROWS = 2
 RATIO_ROWS = 4  # the ratio is uncertain and fitted to the rows of λ: V(r) grows by four rows' share

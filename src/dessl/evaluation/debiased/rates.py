@@ -33,6 +33,7 @@ from dessl.evaluation.metrics.predictions import checked_pair
 RATES = ("balanced_accuracy", "macro_f1", "auc", "recall", "precision", "tpr", "fpr")
 OF_ONE_CLASS = ("recall", "precision", "tpr", "fpr")
 AT_A_THRESHOLD = ("tpr", "fpr")
+POSITIVE, THRESHOLD = 1, 0.5  # by default, with two classes
 
 Influence: TypeAlias = Callable[[Tensor], Tensor]  # probabilities → ψ for each possible label
 
@@ -122,7 +123,7 @@ def _class(name: str, positive: int | None, classes: int) -> int | None:
         return None
     if positive is None:
         if classes == 2:
-            return 1
+            return POSITIVE
         if name == "auc":
             return None
         raise ValueError(
@@ -143,7 +144,7 @@ def _threshold(name: str, threshold: float | None, classes: int) -> float:
                 f"{name} needs a threshold with more than two classes. Pass threshold=, the "
                 "probability of the class from which a row counts as positive."
             )
-        return 0.5
+        return THRESHOLD
     return _checks.number("threshold", threshold, low=0.0, high=1.0)
 
 
